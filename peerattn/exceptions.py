@@ -1,0 +1,54 @@
+"""Errors and warnings of the package, one place for all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Input that cannot be used; the message names the argument, what came, and what to do."""
+
+
+class PeerAttnWarning(UserWarning):
+    """Base class of every warning this package gives."""
+
+
+class PossibleLeakWarning(PeerAttnWarning):
+    """A characteristic looks like the outcome itself."""
+
+
+class CodeWarning(PeerAttnWarning):
+    """A numeric column looks like a code, or a code column is used as a number."""
+
+
+class IsolateWarning(PeerAttnWarning):
+    """Some firms have no admissible peer; their peer term is zero."""
+
+
+class SmallCrossSectionWarning(PeerAttnWarning):
+    """A cross-section is much smaller than those the model was fitted on."""
+
+
+class LostPeriodWarning(PeerAttnWarning):
+    """A model fitted with periods was given an array without them."""
+
+
+class DroppedColumnWarning(PeerAttnWarning):
+    """A characteristic without any training value was left out."""
+
+
+def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
+    """Return a sentence with the options nearest to ``name``, or an empty string.
+
+    >>> did_you_mean("XON", ["XOM", "IBM"])
+    " Near matches: 'XOM'."
+    """
+    spelled = {str(option): option for option in options}
+    lowered = {key.lower(): key for key in spelled}
+    wanted = str(name).lower()
+    near = difflib.get_close_matches(wanted, lowered, n=n, cutoff=0.5)
+    near += [low for low in lowered if wanted in low and low not in near][: n - len(near)]
+    if not near:
+        return ""
+    return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."

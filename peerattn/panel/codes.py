@@ -1,0 +1,90 @@
+"""Codes: SIC and other classifications that are names, whatever their dtype."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+
+#: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
+_SCHEMES = {
+    "sic": (re.compile(r"^h?sic(h|cd|code|_code|4)?$"), 4),
+    "naics": (re.compile(r"^naics"), 6),
+    "gics": (re.compile(r"^(gics|gsubind|gind|ggroup|gsector)"), 8),
+}
+_LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
+_UNKNOWN_TEXT = {"", "nan", "none", "<na>"}
+
+
+def code_scheme(name: object) -> str:
+    """Return ``"sic"``, ``"naics"``, ``"gics"`` or ``"plain"``, by the column's name.
+
+    >>> code_scheme("siccd"), code_scheme("sic2")
+    ('sic', 'plain')
+    """
+    for scheme, (pattern, _) in _SCHEMES.items():
+        if pattern.match(str(name).lower()):
+            return scheme
+    return "plain"
+
+
+def looks_like_code(name: object) -> bool:
+    """Tell whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ...)."""
+    return bool(_LOOKS_LIKE_CODE.match(str(name)))
+
+
+def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
+    """Return codes as strings, one spelling a code; unknown codes are NA.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Integers, floats, strings or categories.
+    scheme : {"sic", "naics", "gics", "plain"}, optional
+        By default read from the column's name. SIC codes are padded to four digits; 0 and 9999 mean unknown.
+
+    Raises
+    ------
+    InputError
+        When the column holds numbers that are not whole.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> canonical_codes(pd.Series([100, 3711.0, 0, None], name="sic")).tolist()
+    ['0100', '3711', nan, nan]
+    """
+    scheme = scheme or code_scheme(column.name)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = pd.Series(column.cat.categories, name=column.name)
+        spelled = canonical_codes(categories, scheme).to_numpy(dtype=object, na_value=None)
+        taken = np.append(spelled, None)[column.cat.codes]  # code -1 (missing) reads the last entry
+        return pd.Series(taken, index=column.index, name=column.name, dtype="str")
+    if pd.api.types.is_bool_dtype(column.dtype) or not pd.api.types.is_numeric_dtype(column.dtype):
+        text = column.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
+        text = text.mask(column.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
+    else:
+        text = _whole_numbers(column)
+    if scheme == "sic":
+        text = text.where(~text.str.fullmatch(r"\d{1,3}").fillna(False).astype(bool), text.str.zfill(4))
+        text = text.mask(text.isin(["0000", "9999"]))
+    elif scheme != "plain":
+        text = text.mask(text == "0")
+    return text.astype("str").where(text.notna())
+
+
+def _whole_numbers(column: pd.Series) -> pd.Series:
+    numbers = column.to_numpy(dtype=float, na_value=np.nan)
+    known = np.isfinite(numbers)
+    broken = known & (np.mod(np.where(known, numbers, 0.0), 1) != 0)
+    if broken.any():
+        raise InputError(
+            f"column {column.name!r} is declared as a code but holds {numbers[broken][0]:g}: codes are whole numbers or "
+            "text. Drop it from codes= to use it as a characteristic."
+        )
+    text = pd.Series(pd.NA, index=column.index, name=column.name, dtype="str")
+    text[known] = numbers[known].astype(np.int64).astype(str)
+    return text

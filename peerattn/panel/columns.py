@@ -1,0 +1,145 @@
+"""Which columns are characteristics: chosen openly, never guessed in silence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError, PossibleLeakWarning, did_you_mean
+from peerattn.panel.codes import looks_like_code
+
+_OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)", re.IGNORECASE)
+LEAK_CORRELATION = 0.98
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns taken as characteristics and codes, and why each other one was left."""
+
+    characteristics: tuple[str, ...]
+    codes: tuple[str, ...]
+    left: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"characteristics ({len(self.characteristics)}): {', '.join(self.characteristics)}"]
+        if self.codes:
+            lines.append(f"codes ({len(self.codes)}): {', '.join(self.codes)}")
+        if self.left:
+            why: dict[str, list[str]] = {}
+            for column, reason in self.left.items():
+                why.setdefault(reason, []).append(column)
+            lines.append("left out: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+        return "\n".join(lines)
+
+
+def looks_like_outcome(name: object) -> bool:
+    """Tell whether a column is named like an outcome of a later period (``*_next``, ``*_lead*``, ``*_fwd*``).
+
+    >>> looks_like_outcome("ret_next"), looks_like_outcome("lev")
+    (True, False)
+    """
+    return bool(_OTHER_OUTCOME.search(str(name)))
+
+
+def choose_columns(
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str],
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+) -> ColumnChoice:
+    """Choose the characteristics of a frame.
+
+    By default every numeric column, except labels, outcome, codes, whatever is named like another outcome, and
+    undeclared numeric codes.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    labels : sequence of str
+        Columns that hold firm and period.
+    outcome : str, optional
+    characteristics : sequence of str, optional
+        Take exactly these.
+    codes : sequence of str
+        Columns that are codes.
+
+    Raises
+    ------
+    InputError
+        When a named column does not exist, is no number, or is an outcome.
+    """
+    columns = list(map(str, frame.columns))
+    for argument, names in (("characteristics", characteristics or ()), ("codes", codes)):
+        for name in names:
+            if name not in columns:
+                raise InputError(f"{argument}: there is no column {name!r}.{did_you_mean(name, columns)}")
+    taken_elsewhere = {*labels, *codes} | ({outcome} if outcome else set())
+    if characteristics is not None:
+        _check_named(frame, characteristics, taken_elsewhere)
+        chosen = list(dict.fromkeys(characteristics))
+        left = {name: "not asked for" for name in columns if name not in chosen and name not in taken_elsewhere}
+        return ColumnChoice(tuple(chosen), tuple(codes), left)
+    chosen, left = [], {}
+    for name in columns:
+        if name in taken_elsewhere:
+            continue
+        if not _is_number(frame[name]):
+            left[name] = "not a number; declare it in codes to use it"
+        elif looks_like_outcome(name):
+            left[name] = "looks like another outcome"
+        elif looks_like_code(name):
+            left[name] = "looks like a code; declare it in codes to use it"
+        else:
+            chosen.append(name)
+    if not chosen and not codes:
+        raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
+    return ColumnChoice(tuple(chosen), tuple(codes), left)
+
+
+def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set[str]) -> None:
+    refuse_outcomes(names)
+    for name in names:
+        if name in taken_elsewhere:
+            raise InputError(f"characteristics: {name!r} is already firm, period, outcome or code; name it once.")
+        if not _is_number(frame[name]):
+            raise InputError(
+                f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
+            )
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
+
+
+def refuse_outcomes(names: Sequence[object]) -> None:
+    """Raise when a characteristic is named like next period's outcome (``*_next``)."""
+    outcomes = [str(name) for name in names if str(name).endswith("_next")]
+    if outcomes:
+        raise InputError(
+            f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes and would leak the future into the "
+            "model; drop them from X."
+        )
+
+
+def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:
+    """Return the characteristics whose correlation with the outcome exceeds 0.98 in absolute value."""
+    known = np.isfinite(y)
+    if known.sum() < 10 or np.ptp(y[known]) == 0:
+        return []
+    rows = characteristics.loc[known] if len(characteristics) != known.sum() else characteristics
+    correlation = rows.corrwith(pd.Series(y[known], index=rows.index)).abs()
+    return [str(name) for name in correlation.index[correlation > LEAK_CORRELATION]]
+
+
+def leak_warning(names: Sequence[str], outcome: object) -> PossibleLeakWarning:
+    """Return the warning that names characteristics which look like the outcome itself."""
+    return PossibleLeakWarning(
+        f"{', '.join(map(repr, names))}: correlation with the outcome{f' {outcome!r}' if outcome is not None else ''} is above "
+        f"{LEAK_CORRELATION} in absolute value. Is it known at the time of the row, and not the outcome itself?"
+    )

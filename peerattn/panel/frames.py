@@ -1,0 +1,59 @@
+"""Frames of every kind in, pandas frames out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+
+_READERS = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".feather": "Arrow", ".arrow": "Arrow", ".ipc": "Arrow"}
+
+
+def as_pandas(frame: Any) -> Any:
+    """Return polars frames and pyarrow tables as pandas; leave everything else as it came.
+
+    >>> import pyarrow as pa
+    >>> as_pandas(pa.table({"size": [1.0]})).columns.tolist()
+    ['size']
+    """
+    if type(frame).__module__.split(".")[0] in {"polars", "pyarrow"}:
+        if hasattr(frame, "collect"):
+            raise InputError("a polars LazyFrame came in: call .collect() on it first.")
+        return frame.to_pandas()
+    return frame
+
+
+def read_frame(source: Any) -> pd.DataFrame:
+    """Read a Parquet, CSV or Arrow file, or pass a pandas, polars or pyarrow frame through.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, of an unknown kind, or damaged; or ``source`` is no frame.
+    """
+    if isinstance(source, str | Path):
+        return _read_file(Path(source))
+    frame = as_pandas(source)
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"a path or a frame (pandas, polars, pyarrow) was expected, {type(source).__name__} came.")
+    return frame
+
+
+def _read_file(path: Path) -> pd.DataFrame:
+    kind = _READERS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}.")
+    if not path.is_file():
+        raise InputError(f"{path}: no such file.")
+    try:
+        if kind == "Parquet":
+            return pd.read_parquet(path)
+        if kind == "CSV":
+            return pd.read_csv(path)
+        return pd.read_feather(path)
+    except Exception as error:  # pyarrow and pandas raise a dozen classes for one cause: the file is not whole
+        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise InputError(f"{path}: not a readable {kind} file ({reason}). Is it complete?") from error

@@ -1,0 +1,247 @@
+"""Firm and period labels: where a frame carries them, and how a reader may spell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class PanelLabels:
+    """Firm and period of every row, in the order of the rows.
+
+    Attributes
+    ----------
+    firm, period : pandas.Index of length n_rows
+    dated : bool
+        False for a reference that carries firms but no period; ``period`` is then one constant.
+    in_columns : tuple of str
+        The names that were taken from columns instead of the index; they are not characteristics.
+    """
+
+    firm: pd.Index
+    period: pd.Index
+    dated: bool = True
+    in_columns: tuple[str, ...] = ()
+
+
+def panel_labels(
+    X: Any, firm: str = "firm", period: str = "period", *, undated: bool = False
+) -> PanelLabels | None:
+    """Return the firm and period labels of ``X``, found by name in its index or its columns.
+
+    Parameters
+    ----------
+    X : pandas.DataFrame or anything else
+        Only a pandas frame can carry labels.
+    firm, period : str
+        Names of the two index levels (in either order), or of two columns.
+    undated : bool, default False
+        Accept a frame with firms and no period (an undated reference universe).
+
+    Returns
+    -------
+    PanelLabels or None
+        None when ``X`` carries neither name: it is one cross-section.
+
+    Raises
+    ------
+    InputError
+        When one of the two is missing, a label is missing, or periods cannot be sorted.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"firm": ["A", "B"], "period": [2001, 2001], "size": [1.0, 2.0]})
+    >>> panel_labels(X).firm.tolist()
+    ['A', 'B']
+    """
+    if not isinstance(X, pd.DataFrame | pd.Series):
+        return None
+    found = {name: _find_level(X, name) for name in (firm, period)}
+    if all(labels is None for labels in found.values()):
+        _refuse_unnamed_levels(X, firm, period)
+        return None
+    missing = [name for name, labels in found.items() if labels is None]
+    if missing and not (undated and missing == [period]):
+        have = [str(name) for name in X.index.names if name is not None]
+        columns = list(map(str, X.columns)) if isinstance(X, pd.DataFrame) else []
+        raise InputError(
+            f"X carries {(set(found) - set(missing)).pop()!r} but no {missing[0]!r}: a panel needs both, as index "
+            f"levels or columns. Index levels: {have}.{did_you_mean(missing[0], have + columns)} "
+            "Name yours with firm= and period=."
+        )
+    firms, periods = found[firm], found[period]
+    assert firms is not None
+    _refuse_missing(firms, firm)
+    in_columns = tuple(name for name in (firm, period) if name not in X.index.names and found[name] is not None)
+    if periods is None:
+        return PanelLabels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
+    _refuse_missing(periods, period)
+    return PanelLabels(firms, _sortable_periods(periods, period), True, in_columns)
+
+
+def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
+    if name in X.index.names:
+        level = X.index.get_level_values(name)
+    elif isinstance(X, pd.DataFrame) and name in X.columns:
+        level = pd.Index(X[name])
+    else:
+        return None
+    if isinstance(level.dtype, pd.CategoricalDtype):
+        level = level.astype(level.categories.dtype)  # type: ignore[attr-defined]
+    return level
+
+
+def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) -> None:
+    if X.index.nlevels == 2:
+        raise InputError(
+            f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were "
+            "expected: rename the levels, or pass their names as firm= and period=."
+        )
+
+
+def _refuse_missing(labels: pd.Index, name: str) -> None:
+    missing = np.flatnonzero(labels.isna())
+    if len(missing):
+        raise InputError(f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one.")
+
+
+def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
+    """Return periods whose order is the order of time; float years become integers."""
+    if pd.api.types.is_float_dtype(periods.dtype):
+        if not np.all(np.mod(periods.to_numpy(dtype=float), 1) == 0):
+            raise InputError(f"{name!r} holds fractional numbers such as {periods[0]}: use years, yyyymm or dates.")
+        return periods.astype("int64")
+    if pd.api.types.is_integer_dtype(periods.dtype):
+        return periods.astype("int64")
+    if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
+        return periods
+    unique = periods.unique()
+    try:
+        ordered = unique.sort_values()
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in unique})
+        raise InputError(
+            f"{name!r} cannot be sorted: it mixes {' and '.join(kinds)}. Use one kind: timestamps, periods, yyyymm or years."
+        ) from error
+    as_dates = pd.to_datetime(pd.Series(ordered, dtype=object), errors="coerce", format="mixed")
+    if as_dates.notna().all() and not as_dates.is_monotonic_increasing:
+        raise InputError(
+            f"{name!r} holds dates as text whose alphabetical order is not the order of time (such as {ordered[0]!r}, "
+            f"{ordered[1]!r}): convert it with pandas.to_datetime."
+        )
+    return periods
+
+
+def find_period(label: object, periods: pd.Index) -> Any:
+    """Return the period that ``label`` means among ``periods``.
+
+    A string may be less exact than the labels: ``"2012-06"`` finds the one month-end of June 2012.
+
+    Parameters
+    ----------
+    label : object
+        A period of the index itself, a string, an integer (year, yyyymm), a Timestamp or a Period.
+    periods : pandas.Index
+
+    Raises
+    ------
+    InputError
+        When nothing matches (near matches are shown) or several periods do.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> find_period("2012-06", pd.DatetimeIndex(["2012-05-31", "2012-06-29"]))
+    Timestamp('2012-06-29 00:00:00')
+    >>> find_period("2012-06", pd.Index([201205, 201206]))
+    201206
+    """
+    matches = _matching_periods(label, periods)
+    if len(matches) == 1:
+        found = matches[0]
+        return found.item() if isinstance(found, np.generic) else found
+    shown = [_spell(p) for p in periods.sort_values()]
+    if len(matches) > 1:
+        raise InputError(
+            f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): be more exact."
+        )
+    span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
+    raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), shown)}")
+
+
+def _spell(label: object) -> str:
+    if isinstance(label, pd.Timestamp):
+        return label.strftime("%Y-%m-%d") if label == label.normalize() else str(label)
+    return str(label)
+
+
+def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
+    if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
+        try:
+            span = label if isinstance(label, pd.Period) else None
+            if span is None and not isinstance(label, pd.Timestamp):
+                span = pd.Period(str(label))
+            if isinstance(periods, pd.PeriodIndex):
+                stamps = periods.to_timestamp()
+                at = pd.Timestamp(label) if span is None else None
+                hit = periods == at.to_period(periods.freq) if at is not None else None  # type: ignore[arg-type]
+            else:
+                stamps = periods
+                hit = periods == label if span is None else None
+        except (ValueError, TypeError):
+            return periods[:0]
+        if hit is None:
+            assert span is not None
+            hit = (stamps >= span.start_time) & (stamps <= span.end_time)
+        return periods[np.asarray(hit)]
+    if pd.api.types.is_integer_dtype(periods.dtype):
+        return periods[np.asarray(periods == _as_integer_period(label, periods))]
+    return periods[np.asarray([p == label or str(p) == str(label) for p in periods], dtype=bool)]
+
+
+def _as_integer_period(label: Any, periods: pd.Index) -> int | None:
+    """Spell a label as the index spells its periods: a year, or yyyymm."""
+    monthly = len(periods) > 0 and int(periods.max()) >= 100_000
+    try:
+        if isinstance(label, pd.Timestamp | pd.Period):
+            return label.year * 100 + label.month if monthly else label.year
+        text = str(label)
+        if text.replace(".0", "").lstrip("-").isdigit():
+            return int(float(text))
+        date = pd.Period(text)
+        return date.year * 100 + date.month if monthly else date.year
+    except (ValueError, TypeError):
+        return None
+
+
+def find_firm(label: object, firms: pd.Index) -> Any:
+    """Return the firm that ``label`` means among ``firms`` (``10107`` finds ``"10107"`` and the reverse).
+
+    Raises
+    ------
+    InputError
+        When there is no such firm; near matches are shown.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> find_firm("IBM", pd.Index(["IBM", "XOM"]))
+    'IBM'
+    """
+    try:
+        if label in firms:
+            return label
+    except TypeError:
+        pass
+    spelled = np.flatnonzero(firms.astype(str) == str(label))
+    if len(spelled) == 1:
+        found = firms[spelled[0]]
+        return found.item() if isinstance(found, np.generic) else found
+    raise InputError(f"unknown firm {label!r} among {len(firms)} firms.{did_you_mean(label, firms)}")

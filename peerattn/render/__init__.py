@@ -1,0 +1,25 @@
+"""Tables, the style of figures, escaping, pages and safe writing: how results are shown."""
+
+from peerattn.render.escape import escape, printable
+from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
+from peerattn.render.files import atomic_path, check_writable, write_atomic
+from peerattn.render.page import Picture, Section, page
+from peerattn.render.table import Table, show_label
+
+__all__ = [
+    "INK",
+    "PALETTE",
+    "Picture",
+    "Section",
+    "Table",
+    "atomic_path",
+    "check_writable",
+    "escape",
+    "figure_style",
+    "page",
+    "printable",
+    "show_label",
+    "svg",
+    "weight_colours",
+    "write_atomic",
+]

@@ -1,0 +1,174 @@
+"""The look of every figure, and its way into a page: inline SVG that follows the page's light or dark."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from peerattn.render.escape import escape
+
+if TYPE_CHECKING:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+INK = "#23262b"
+"""Colour of text and axes; in a page it becomes the page's own text colour."""
+
+PALETTE = ("#3478b8", "#d07a26", "#3f9470", "#b5547d", "#7f6bb5", "#8a8440", "#5f8fa3", "#a5673f")
+"""Colours of series, in order: told apart on white and on near-black, and by colour-blind readers."""
+
+SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+"""The system's own sans serif, as a CSS font stack."""
+
+_MUTED = "#8b9096"
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw in this package's style inside the ``with`` block; outside nothing changes.
+
+    Yields
+    ------
+    None
+        Matplotlib's settings are restored at the end.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> before = matplotlib.rcParams["axes.spines.top"]
+    >>> with figure_style():
+    ...     inside = matplotlib.rcParams["axes.spines.top"]
+    >>> (inside, matplotlib.rcParams["axes.spines.top"] == before)
+    (False, True)
+    """
+    import matplotlib
+
+    settings = {
+        "axes.edgecolor": _MUTED,
+        "axes.labelcolor": INK,
+        "axes.labelsize": 9,
+        "axes.linewidth": 0.7,
+        "axes.prop_cycle": matplotlib.cycler(color=PALETTE),  # type: ignore[no-untyped-call]
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "semibold",
+        "axes.titlepad": 10,
+        "figure.dpi": 110,
+        "figure.figsize": (6.4, 4.0),
+        "figure.facecolor": "white",
+        "figure.constrained_layout.use": True,
+        "font.size": 9,
+        "font.family": ["sans-serif"],
+        "grid.color": _MUTED,
+        "grid.linewidth": 0.5,
+        "grid.alpha": 0.35,
+        "legend.frameon": False,
+        "legend.fontsize": 8.5,
+        "lines.linewidth": 1.6,
+        "lines.markersize": 4,
+        "patch.edgecolor": "none",
+        "savefig.dpi": 200,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "peerattn",
+        "text.color": INK,
+        "xtick.color": _MUTED,
+        "ytick.color": _MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5,
+        "xtick.major.width": 0.7,
+        "ytick.major.width": 0.7,
+        "xtick.major.size": 3,
+        "ytick.major.size": 3,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
+    """Return the colour map of weights: from nothing (the paper shows through) to full colour.
+
+    Parameters
+    ----------
+    signed : bool, default False
+        Two-sided: negative weights in orange, positive in blue, zero transparent.
+
+    Returns
+    -------
+    matplotlib.colors.LinearSegmentedColormap
+        Legible on a light and on a dark page, because zero has no colour of its own.
+
+    Examples
+    --------
+    >>> float(weight_colours()(0.0)[3]), float(weight_colours()(1.0)[3])
+    (0.0, 1.0)
+    """
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    blue, orange = to_rgb("#1f6fb8"), to_rgb("#d2691e")
+    if signed:
+        stops = [(*orange, 1.0), (*orange, 0.0), (*blue, 0.0), (*blue, 1.0)]
+        return LinearSegmentedColormap.from_list(
+            "peerattn-signed", list(zip((0.0, 0.5, 0.5, 1.0), stops, strict=True))
+        )
+    return LinearSegmentedColormap.from_list("peerattn-weights", [(*blue, 0.0), (*blue, 1.0)])
+
+
+def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
+    """Return a figure as inline SVG that takes the text colour and font of the page around it.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Drawn under :func:`figure_style`.
+    description : str, optional
+        What the figure shows, for readers who cannot see it.
+
+    Returns
+    -------
+    str
+        An ``svg`` element without a background. The same figure gives the same text, and the ids of
+        two figures in one page do not clash.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> with figure_style():
+    ...     drawing = Figure(figsize=(2, 1))
+    ...     _ = drawing.subplots().plot([1, 2])
+    ...     text = svg(drawing, description="A line")
+    >>> text.startswith("<svg"), "A line" in text, "currentColor" in text
+    (True, True, True)
+    """
+    import matplotlib
+
+    stream = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "peerattn"}):
+        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = stream.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = text.replace(INK, "currentColor")
+    text = re.sub(r"(font: (?:[\w. ]*?)[\d.]+px )[^;\"]*", lambda m: m.group(1) + SANS, text)
+    prefix = "f" + hashlib.sha256(text.encode()).hexdigest()[:8] + "-"
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r"url\(#", f"url(#{prefix}", text)
+    text = re.sub(r'href="#', f'href="#{prefix}', text)
+    label = f'role="img" aria-label="{escape(description)}"' if description else 'role="img"'
+    return _sized_by_page(text.replace("<svg ", f"<svg {label} ", 1))
+
+
+def _sized_by_page(text: str) -> str:
+    """Leave the size to the view box, at most the drawn width, so that a phone shows the whole figure."""
+    head, rest = text.split(">", 1)
+    width = re.search(r'width="([\d.]+)pt"', head)
+    head = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", head)
+    limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;" if width else ""
+    return f'{head} style="{limit}width:100%;height:auto">{rest}'

@@ -1,0 +1,136 @@
+"""Writing results: whole or not at all, and refused before the work rather than after it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from peerattn.exceptions import InputError
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; on success it takes the place of ``path``, on failure it goes.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write. Its folder must exist.
+
+    Yields
+    ------
+    pathlib.Path
+        A fresh, empty file in the same folder.
+
+    Raises
+    ------
+    InputError
+        When the folder does not exist or cannot be written.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_path(Path(folder) / "a.txt") as temporary:
+    ...         _ = temporary.write_text("whole")
+    ...     (Path(folder) / "a.txt").read_text()
+    'whole'
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"path: expected the name of a file, got the folder {str(target)!r}.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise InputError(f"path: cannot write {str(target)!r}: {error.strerror}.") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_usual_mode(target))
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _usual_mode(target: Path) -> int:
+    """The mode of the file that is replaced, else what a plain ``open`` would give (mkstemp gives 0600)."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write ``content`` to ``path``: a reader sees the old file or the whole new one, never half of it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write. Its folder must exist.
+    content : str or bytes
+        Text is written as UTF-8 with its line ends as they are.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    InputError
+        When the folder does not exist or cannot be written.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomic(Path(folder) / "a.txt", "α").read_text(encoding="utf-8")
+    'α'
+    """
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return Path(path)
+
+
+def check_writable(folder: str | os.PathLike[str], *, argument: str = "out") -> Path:
+    """Make ``folder`` where it is missing and try to write in it, so that long work does not end in an error.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where results will be written.
+    argument : str, default "out"
+        Name of the argument the error speaks of.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder, which exists.
+
+    Raises
+    ------
+    InputError
+        When it is a file, or cannot be made or written.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     check_writable(Path(parent) / "new").name
+    'new'
+    """
+    path = Path(folder)
+    advice = "Choose a folder you may write in."
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{argument}: expected a folder, got {str(path)!r}, which is or lies in a file. {advice}"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{argument}: cannot write in {str(path)!r}: {error.strerror}. {advice}") from error
+    return path

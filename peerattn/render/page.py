@@ -1,0 +1,133 @@
+"""The shell of an HTML page: self-contained, light and dark, phone and paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from peerattn.render.escape import printable
+from peerattn.render.table import Table
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure in a page.
+
+    Parameters
+    ----------
+    svg : str
+        As :func:`peerattn.render.svg` returns it; it is not escaped.
+    caption : str
+        What the reader sees, in a sentence.
+    """
+
+    svg: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under one heading.
+
+    Parameters
+    ----------
+    title : str
+        The heading.
+    blocks : sequence of str, Table or Picture
+        Text (a paragraph each), tables and pictures, in reading order.
+
+    Examples
+    --------
+    >>> Section("Fit", ["One sentence.", Table("", ("Model",), (("OLS",),))]).anchor
+    'fit'
+    """
+
+    title: str
+    blocks: Sequence[str | Table | Picture]
+
+    @property
+    def anchor(self) -> str:
+        """The heading as an address inside the page."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "section"
+
+
+def page(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    facts: Mapping[str, object] | None = None,
+    footer: str = "",
+) -> str:
+    """Return a whole HTML page: no script, no outside request, every name escaped.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    sections : sequence of Section
+        The parts, in order; from four on, a list of contents leads to them.
+    lead : str, optional
+        The finding in a sentence or two, under the title.
+    facts : mapping of str to object, optional
+        Short facts beside their names (firms, periods, outcome).
+    footer : str, optional
+        The last line.
+
+    Returns
+    -------
+    str
+        An HTML document that opens offline, follows the reader's light or dark setting, fits a phone and prints.
+
+    Examples
+    --------
+    >>> text = page("<b>Firms</b>", [Section("Fit", ["Nothing yet."])])
+    >>> "&lt;b&gt;Firms&lt;/b&gt;" in text, "<script" in text
+    (True, False)
+    """
+    anchors: list[str] = []
+    for section in sections:
+        taken = section.anchor
+        while taken in anchors:
+            taken += "-again"
+        anchors.append(taken)
+    return _template().render(
+        title=printable(title),
+        lead=printable(lead),
+        facts={printable(name): printable(value) for name, value in (facts or {}).items()},
+        sections=[
+            {
+                "title": printable(section.title),
+                "anchor": anchor,
+                "blocks": [_block(b) for b in section.blocks],
+            }
+            for section, anchor in zip(sections, anchors, strict=True)
+        ],
+        footer=printable(footer),
+        style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
+    )
+
+
+def _block(block: str | Table | Picture) -> dict[str, str]:
+    if isinstance(block, Table):
+        return {"kind": "table", "html": block.html()}
+    if isinstance(block, Picture):
+        return {"kind": "picture", "html": block.svg, "caption": printable(block.caption)}
+    return {"kind": "text", "text": printable(block)}
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((files("peerattn.render") / "page.html").read_text(encoding="utf-8"))

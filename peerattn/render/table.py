@@ -1,0 +1,333 @@
+"""One table, two faces: text for a terminal and HTML for a page, from the same rows."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.render.escape import escape, printable
+
+Cell = object
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text and numbers.
+
+    Parameters
+    ----------
+    title : str
+        Shown above; may be empty.
+    columns : sequence of str
+        Heads, one for each column.
+    rows : sequence of sequences of str, float, int or None
+        The cells. NaN is shown as ``n/a``, None as nothing, infinities as ``inf``.
+    alignment : str, optional
+        One letter for each column: ``l`` or ``r``. By default columns with a number in them go right.
+    formats : sequence of str, optional
+        A format specification for the floats of each column, such as ``".3f"`` (the default) or ``".1%"``.
+    footnotes : sequence of str
+        Shown below, one a line.
+    marked : sequence of int
+        Positions of rows to set in bold (HTML) or to mark with ``*`` (text).
+
+    Raises
+    ------
+    InputError
+        When a row, ``alignment`` or ``formats`` has not one entry for each column.
+
+    Examples
+    --------
+    >>> table = Table("Fit", ("Model", "R2"), (("SIC peers", 0.0312), ("OLS", float("nan"))))
+    >>> print(table.text())
+    Fit
+    <BLANKLINE>
+    Model         R2
+    ----------------
+    SIC peers  0.031
+    OLS          n/a
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    alignment: str = ""
+    formats: Sequence[str] = ()
+    footnotes: Sequence[str] = ()
+    marked: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        columns = tuple(str(column) for column in self.columns)
+        rows = tuple(tuple(row) for row in self.rows)
+        for position, row in enumerate(rows):
+            if len(row) != len(columns):
+                raise InputError(
+                    f"rows: expected {len(columns)} cells in each row, row {position} has {len(row)}: {row!r}."
+                )
+        alignment = self.alignment or "".join(_side(column) for column in zip(*rows, strict=True))
+        alignment = alignment or "l" * len(columns)
+        if len(alignment) != len(columns) or set(alignment) - {"l", "r"}:
+            raise InputError(
+                f"alignment: expected {len(columns)} letters, each 'l' or 'r', got {self.alignment!r}."
+            )
+        formats = tuple(self.formats) or (".3f",) * len(columns)
+        if len(formats) != len(columns):
+            raise InputError(f"formats: expected {len(columns)} entries, got {len(formats)}.")
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "alignment", alignment)
+        object.__setattr__(self, "formats", formats)
+        object.__setattr__(self, "footnotes", tuple(self.footnotes))
+        object.__setattr__(self, "marked", tuple(self.marked))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        title: str = "",
+        formats: Mapping[str, str] | None = None,
+        footnotes: Sequence[str] = (),
+        index: bool = False,
+    ) -> Table:
+        """Make a table of a frame's rows.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The rows; labels such as periods are shown as :func:`show_label` shows them.
+        title, footnotes
+            As in :class:`Table`.
+        formats : mapping of str to str, optional
+            Column name to format specification; others take ``".3f"``.
+        index : bool, default False
+            Whether the index comes first.
+
+        Returns
+        -------
+        Table
+            With one row for each row of the frame.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"peer": ["IBM"], "weight": [0.25]})
+        >>> Table.from_frame(frame, formats={"weight": ".1%"}).rows
+        (('IBM', 0.25),)
+        """
+        shown = frame.reset_index() if index else frame
+        names = [str(name) for name in shown.columns]
+        columns = [shown.iloc[:, position].tolist() for position in range(shown.shape[1])]
+        rows = [tuple(map(_frame_cell, row)) for row in zip(*columns, strict=True)]
+        specs = [(formats or {}).get(name, ".3f") for name in names]
+        return cls(title, names, rows, formats=specs, footnotes=footnotes)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a frame, numbers unrounded.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column for each column of the table.
+        """
+        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
+    def cells(self) -> list[list[str]]:
+        """Return the cells as the text shows them: numbers formatted, nothing escaped.
+
+        Returns
+        -------
+        list of lists of str
+            One list for each row.
+        """
+        return [
+            [printable(_format_cell(cell, spec)) for cell, spec in zip(row, self.formats, strict=True)]
+            for row in self.rows
+        ]
+
+    def text(self, width: int | None = None) -> str:
+        """Return the table as plain text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Widest line allowed. A wider table is shown in blocks of columns, the first column repeated.
+
+        Returns
+        -------
+        str
+            Without a line break at the end.
+        """
+        cells = self.cells()
+        if self.marked:
+            cells = [
+                [("* " if i in self.marked else "  ") + row[0], *row[1:]] if row else row
+                for i, row in enumerate(cells)
+            ]
+        heads = [printable(column) for column in self.columns]
+        if self.marked and heads:
+            heads[0] = "  " + heads[0]
+        widths = [
+            max([text_width(head), *(text_width(row[j]) for row in cells)]) for j, head in enumerate(heads)
+        ]
+        blocks = [self._block(block, heads, cells, widths) for block in _column_blocks(widths, width)]
+        top = [printable(self.title)] if self.title else []
+        notes = ["\n".join(printable(note) for note in self.footnotes)] if self.footnotes else []
+        return "\n\n".join(top + blocks + notes)
+
+    def _block(self, block: list[int], heads: list[str], cells: list[list[str]], widths: list[int]) -> str:
+        def line(row: list[str]) -> str:
+            return _GAP.join(_pad(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
+
+        rule = "-" * (sum(widths[j] for j in block) + len(_GAP) * (len(block) - 1))
+        return "\n".join([line(heads), rule, *map(line, cells)])
+
+    def html(self) -> str:
+        """Return the table as an HTML fragment, every name escaped.
+
+        Returns
+        -------
+        str
+            A ``div`` that scrolls sideways when the table is wider than the page.
+        """
+        return _html_table(self)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _html_table(table: Table) -> str:
+    sides = ["r" if side == "r" else "l" for side in table.alignment]
+    head = "".join(
+        f'<th scope="col" class="{side}">{escape(column)}</th>'
+        for side, column in zip(sides, table.columns, strict=True)
+    )
+    lines = []
+    for position, row in enumerate(table.cells()):
+        mark = ' class="marked"' if position in table.marked else ""
+        tags = "".join(
+            f'<td class="{side}">{escape(_typeset(cell, raw))}</td>'
+            for side, cell, raw in zip(sides, row, table.rows[position], strict=True)
+        )
+        lines.append(f"<tr{mark}>{tags}</tr>")
+    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in table.footnotes)
+    notes = f'<div class="notes">{notes}</div>' if notes else ""
+    label = f' aria-label="{escape(table.title)}"' if table.title else ""
+    return (
+        f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
+        f"<table>{caption}<thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
+    )
+
+
+def _typeset(cell: str, raw: Cell) -> str:
+    """A number's hyphen becomes a minus sign."""
+    return cell.replace("-", "\u2212", 1) if _is_number(raw) and cell.startswith("-") else cell
+
+
+def show_label(label: object) -> str:
+    """Return a firm or period label as a reader writes it: dates without an empty clock time.
+
+    Parameters
+    ----------
+    label : object
+        Any label; ``None`` (an undated cross-section) gives an empty string.
+
+    Returns
+    -------
+    str
+        The shown label.
+
+    Examples
+    --------
+    >>> show_label(pd.Timestamp("2012-06-30")), show_label(pd.Period("2012-06", "M")), show_label(1935)
+    ('2012-06-30', '2012-06', '1935')
+    """
+    if label is None:
+        return ""
+    if isinstance(label, pd.Timestamp) and label == label.normalize():
+        return label.strftime("%Y-%m-%d")
+    return str(label)
+
+
+def _frame_cell(value: object) -> Cell:
+    if value is None or value is pd.NaT or value is pd.NA:
+        return None
+    return value if _is_number(value) else show_label(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _side(column: Sequence[Cell]) -> str:
+    return "r" if any(_is_number(cell) for cell in column) else "l"
+
+
+def _format_cell(cell: Cell, spec: str) -> str:
+    if cell is None:
+        return ""
+    if not _is_number(cell):
+        return str(cell)
+    if isinstance(cell, Integral):
+        return str(int(cell)) if abs(int(cell)) < 10_000 else f"{int(cell):,}"
+    number = float(cell)  # type: ignore[arg-type]
+    if math.isnan(number):
+        return "n/a"
+    shown = format(number, spec)
+    return shown[1:] if shown.startswith("-") and not any(c in "123456789inf" for c in shown) else shown
+
+
+def text_width(text: str) -> int:
+    """Return the number of terminal columns ``text`` takes (wide East Asian characters take two).
+
+    Parameters
+    ----------
+    text : str
+        One line.
+
+    Returns
+    -------
+    int
+        Columns.
+
+    Examples
+    --------
+    >>> text_width("Sony"), text_width("東芝")
+    (4, 4)
+    """
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def _pad(text: str, width: int, side: str) -> str:
+    space = " " * (width - text_width(text))
+    return space + text if side == "r" else text + space
+
+
+def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:
+    """Columns of each block: all in one, or as many as fit beside the first."""
+    everything = list(range(len(widths)))
+    if limit is None or len(widths) < 3:
+        return [everything]
+    blocks: list[list[int]] = []
+    used = limit + 1
+    for column in everything[1:]:
+        step = len(_GAP) + widths[column]
+        if used + step > limit:
+            blocks.append([0])
+            used = widths[0]
+        blocks[-1].append(column)
+        used += step
+    return blocks

@@ -1,0 +1,1 @@
+"""Comparisons a referee believes: splits by period, metrics, tests, and the report."""

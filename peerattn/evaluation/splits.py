@@ -1,0 +1,236 @@
+"""Splitting a panel by period, so that a model is tested only on periods after those it learned from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import BaseCrossValidator
+
+from peerattn.evaluation.periods import sorted_periods
+from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.labels import panel_labels
+
+
+class ShortPanelWarning(PeerAttnWarning):
+    """The panel has too few periods for the split that was asked for; fewer are tested."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fit of a walk-forward split and the periods it is tested on.
+
+    ``train`` and ``test`` are positions into the rows of X; ``periods`` are the labels of the tested
+    periods and ``train_periods`` those of the periods learned from, both in time order.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+    train_periods: pd.Index
+    periods: pd.Index
+
+    def __repr__(self) -> str:
+        learned = f"{self.train_periods[0]} to {self.train_periods[-1]}"
+        return f"Fold(train {learned}, test {self.periods[0]} to {self.periods[-1]}, {len(self.test)} rows)"
+
+
+class WalkForward(BaseCrossValidator):
+    r"""Walk forward through a panel: learn from the past, predict the periods after it, move on.
+
+    Periods are grouped by label and sorted; a row (firm, t) carries the outcome of t + h, h the ``horizon``.
+    A model for origin s is fitted on the rows
+
+    .. math:: \{(i, t) : t \le s - h\},
+
+    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit. One fit serves ``refit_every``
+    periods s, s + 1, …; then the origin moves on.
+
+    Parameters
+    ----------
+    test_periods : int or None, default None
+        Number of periods tested in all: the last of the panel. None tests the last third. A panel too short
+        for the number asked shrinks it to the last third and warns.
+    refit_every : int, default 1
+        Periods predicted by one fit.
+    window : {"expanding", "rolling"}, default "expanding"
+        Learn from all past periods, or from the last ``train_periods`` of them.
+    train_periods : int or None, default None
+        Length of the rolling window, in periods; only with ``window="rolling"``.
+    horizon : int, default 1
+        Periods between a row and the period in which its outcome is known.
+    firm, period : str, default "firm", "period"
+        Names of the two index levels (or columns) of X that carry the labels.
+
+    Notes
+    -----
+    Rows may come in any order and the index levels in either order. Periods without a single known outcome
+    are not tested (pass ``y``); their rows, and all rows with an unknown outcome, stay in the folds as
+    peers. The time needed is O(n log n) for n rows.
+
+    References
+    ----------
+    Welch, I. and Goyal, A. (2008), A comprehensive look at the empirical performance of equity premium
+    prediction, Review of Financial Studies 21(4), 1455–1508 (expanding window). López de Prado, M. (2018),
+    Advances in Financial Machine Learning, Wiley, ch. 7 (purging).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> index = pd.MultiIndex.from_product([["A", "B"], range(2001, 2007)], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": range(12)}, index=index)
+    >>> for fold in WalkForward(test_periods=4, refit_every=2).folds(X):
+    ...     print(fold)
+    Fold(train 2001 to 2002, test 2003 to 2004, 4 rows)
+    Fold(train 2001 to 2004, test 2005 to 2006, 4 rows)
+    >>> WalkForward(test_periods=4, refit_every=2).get_n_splits(X)
+    2
+    """
+
+    def __init__(
+        self,
+        test_periods: int | None = None,
+        refit_every: int = 1,
+        *,
+        window: Literal["expanding", "rolling"] = "expanding",
+        train_periods: int | None = None,
+        horizon: int = 1,
+        firm: str = "firm",
+        period: str = "period",
+    ) -> None:
+        self.test_periods = test_periods
+        self.refit_every = refit_every
+        self.window = window
+        self.train_periods = train_periods
+        self.horizon = horizon
+        self.firm = firm
+        self.period = period
+
+    def split(  # type: ignore[override]
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (training positions, test positions), one pair for each fit, in time order.
+
+        Parameters
+        ----------
+        X : DataFrame of n rows
+            Carries firm and period as index levels or as columns.
+        y : array-like of length n or None
+            Outcomes, NaN = unknown; periods without any are not tested.
+        groups : ignored
+            There for scikit-learn's calls.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Positions into the rows of X, ascending.
+        """
+        for fold in self.folds(X, y):
+            yield fold.train, fold.test
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of fits; it depends on the panel's periods, so X is needed."""
+        if X is None:
+            raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortPanelWarning)
+            return len(self.folds(X, y))
+
+    def folds(self, X: Any, y: Any = None) -> list[Fold]:
+        """Return the folds of the panel with their period labels.
+
+        Parameters
+        ----------
+        X, y
+            As in :meth:`split`.
+
+        Returns
+        -------
+        list of Fold
+
+        Raises
+        ------
+        InputError
+            For a parameter out of its range, X without labels, one period only, or no period left to learn
+            from.
+        """
+        self._check_parameters()
+        labels = panel_labels(as_pandas(X), firm=self.firm, period=self.period)
+        if labels is None:
+            raise InputError(
+                f"WalkForward: X has neither index levels nor columns named {self.firm!r} and {self.period!r}; "
+                "set a (firm, period) index, or name the levels with firm= and period=."
+            )
+        period_of_row, periods = sorted_periods(labels.period)
+        known = _periods_with_outcome(period_of_row, len(periods), y)
+        tested = self._tested(known, periods)
+        return [
+            self._fold(period_of_row, periods, tested[start : start + self.refit_every])
+            for start in range(0, len(tested), self.refit_every)
+        ]
+
+    def _check_parameters(self) -> None:
+        for name in ("test_periods", "refit_every", "train_periods", "horizon"):
+            value = getattr(self, name)
+            if value is None and name in ("test_periods", "train_periods"):
+                continue
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+                raise InputError(f"WalkForward: {name} must be a whole number of at least 1, got {value!r}.")
+        if self.window not in ("expanding", "rolling"):
+            raise InputError(f"WalkForward: window must be 'expanding' or 'rolling', got {self.window!r}.")
+        if (self.window == "rolling") != (self.train_periods is not None):
+            raise InputError(
+                "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
+                f"takes one; got window={self.window!r}, train_periods={self.train_periods!r}."
+            )
+
+    def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
+        """Return the tested periods as positions into ``periods``."""
+        if len(periods) == 1:
+            raise InputError(
+                f"WalkForward: X holds one period only ({periods[0]}); a walk-forward split needs at least "
+                "two. Pass more periods."
+            )
+        # the first origin that has anything to learn from
+        first = known[0] + self.horizon if len(known) else len(periods)
+        possible = known[known >= first]
+        if len(possible) == 0:
+            raise InputError(
+                f"WalkForward: no period can be tested: {len(known)} of {len(periods)} periods have a known "
+                f"outcome, and horizon={self.horizon} needs one at least {self.horizon} period(s) before a "
+                "tested one. Pass more periods, or y with more known outcomes."
+            )
+        third = min(max(1, len(known) // 3), len(possible))
+        if self.test_periods is None:
+            return possible[-third:]
+        if self.test_periods > len(possible):
+            warnings.warn(
+                f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have a "
+                f"known outcome, {len(possible)} can be tested; testing the last third instead, {third}.",
+                ShortPanelWarning,
+                stacklevel=4,
+            )
+            return possible[-third:]
+        return possible[-self.test_periods :]
+
+    def _fold(self, period_of_row: np.ndarray, periods: pd.Index, tested: np.ndarray) -> Fold:
+        last = tested[0] - self.horizon
+        first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
+        train = np.flatnonzero((period_of_row >= first) & (period_of_row <= last))
+        test = np.flatnonzero(np.isin(period_of_row, tested))
+        return Fold(train, test, periods[first : last + 1], periods[tested])
+
+
+def _periods_with_outcome(period_of_row: np.ndarray, n_periods: int, y: Any) -> np.ndarray:
+    """Return the positions of the periods in which at least one outcome is known."""
+    if y is None:
+        return np.arange(n_periods)
+    outcome = np.asarray(y, dtype=float).reshape(-1)
+    if len(outcome) != len(period_of_row):
+        raise InputError(f"WalkForward: y has {len(outcome)} values for {len(period_of_row)} rows of X.")
+    known = np.bincount(period_of_row[~np.isnan(outcome)], minlength=n_periods) > 0
+    return np.flatnonzero(known)

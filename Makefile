@@ -1,0 +1,42 @@
+# make report: a comparison on an embedded real panel.   make test: lint, types, tests, doctests.
+# Both first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
+
+.PHONY: report test clean
+.DEFAULT_GOAL := report
+
+# Whatever environment is active must not leak in; how to reach the package index must.
+PIP_REACH := INDEX_URL EXTRA_INDEX_URL FIND_LINKS NO_INDEX CERT CLIENT_CERT TRUSTED_HOST PROXY TIMEOUT DEFAULT_TIMEOUT \
+             RETRIES CACHE_DIR NO_CACHE_DIR CONFIG_FILE KEYRING_PROVIDER DISABLE_PIP_VERSION_CHECK
+unexport $(filter-out $(addprefix PIP_,$(PIP_REACH)),$(filter PIP_%,$(.VARIABLES)))
+unexport $(filter VIRTUAL_ENV% CONDA_% PYTHON% PYTEST_% MYPY% RUFF_%,$(.VARIABLES))
+
+# The stamp is named after what the environment is made from, and is written last: half an environment has none.
+KEY   := $(shell { pwd; cat pyproject.toml constraints.txt; } | cksum | tr ' ' '-')
+STAMP := .venv/made-$(KEY)
+$(shell .venv/bin/python -c "" 2>/dev/null || rm -f .venv/made-*)
+
+report: $(STAMP)
+	@.venv/bin/python -m peerattn compare --dataset grunfeld --out report
+
+test: $(STAMP)
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m mypy
+	.venv/bin/python -m pytest -q
+
+$(STAMP):
+	@for candidate in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \
+	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    found=$$candidate; break; \
+	  fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "No Python 3.11 or later with venv was found (looked at: $(or $(PYTHON),python3 python3.11 ... python)). Name one: make PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making .venv with $$($$found --version); the first time takes some minutes."; \
+	$$found -m venv --clear .venv
+	.venv/bin/python -m pip install --no-user --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache

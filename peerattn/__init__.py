@@ -1,0 +1,80 @@
+"""peerattn: cross-sectional attention for panels of firms.
+
+Whom does each firm learn from, and does it help to predict? Public names and subpackages are loaded when first used, so
+that ``import peerattn`` costs next to nothing.
+
+Examples
+--------
+>>> import peerattn
+>>> peerattn.load_grunfeld()
+PanelFrame(220 rows, 11 firms, 20 periods, outcome='invest_next')
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
+    from peerattn.evaluation import Comparison, WalkForward, compare
+    from peerattn.exceptions import InputError, PeerAttnWarning
+    from peerattn.models import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
+    from peerattn.network import PeerNetwork
+    from peerattn.panel import PanelEncoder, PanelFrame, read_panel
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Comparison": "peerattn.evaluation",
+    "IndustryPeerRegressor": "peerattn.models",
+    "InputError": "peerattn.exceptions",
+    "NadarayaWatsonRegressor": "peerattn.models",
+    "PanelEncoder": "peerattn.panel",
+    "PanelFrame": "peerattn.panel",
+    "PeerAttentionRegressor": "peerattn.models",
+    "PeerAttnWarning": "peerattn.exceptions",
+    "PeerNetwork": "peerattn.network",
+    "SimulatedPanel": "peerattn.datasets",
+    "WalkForward": "peerattn.evaluation",
+    "compare": "peerattn.evaluation",
+    "load_grunfeld": "peerattn.datasets",
+    "read_panel": "peerattn.panel",
+    "simulate_panel": "peerattn.datasets",
+}
+_SUBPACKAGES = ("datasets", "evaluation", "exceptions", "models", "network", "nn", "panel", "render", "training")
+
+__all__ = [  # noqa: F822 - loaded by __getattr__
+    "Comparison",
+    "IndustryPeerRegressor",
+    "InputError",
+    "NadarayaWatsonRegressor",
+    "PanelEncoder",
+    "PanelFrame",
+    "PeerAttentionRegressor",
+    "PeerAttnWarning",
+    "PeerNetwork",
+    "SimulatedPanel",
+    "WalkForward",
+    "__version__",
+    "compare",
+    "load_grunfeld",
+    "read_panel",
+    "simulate_panel",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name or a subpackage on first use (PEP 562)."""
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _SUBPACKAGES:
+        value = importlib.import_module(f"peerattn.{name}")
+    else:
+        raise AttributeError(f"module 'peerattn' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_SUBPACKAGES})

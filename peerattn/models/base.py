@@ -1,0 +1,272 @@
+"""What every peer model shares: input gate → pool → prediction → network."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
+from peerattn.models.pools import Rows, Section, identities
+from peerattn.network import PeerNetwork
+from peerattn.panel.gate import Panel, check_panel
+
+
+class PeerRegressor(RegressorMixin, BaseEstimator):
+    """Base class: a firm is predicted from its peers, ``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j``.
+
+    A subclass says how rows are encoded (``_encode``), what is learned (``_learn``), how focal rows of one cross-section
+    are predicted from their pool (``_attend``) and with which weights (``_weights``).
+    """
+
+    firm: str
+    period: str
+
+    # ------------------------------------------------------------------ what a subclass provides
+
+    @abstractmethod
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return characteristics (n, p) and codes (n, c) of the panel's rows."""
+
+    @abstractmethod
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        """Learn from the training rows (in the panel's order)."""
+
+    @abstractmethod
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of the focal rows, and which of them had no admissible peer."""
+
+    @abstractmethod
+    def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
+        """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
+
+    def _code_columns(self) -> tuple[str, ...]:
+        """Columns declared to be codes."""
+        return ()
+
+    # ------------------------------------------------------------------ the public calls
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether ``predict`` can take ``outcomes=``."""
+        return True
+
+    @property
+    def needs_outcomes(self) -> bool:
+        """Whether ``predict`` on a panel must be given ``outcomes=``."""
+        return False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X : DataFrame (n, p) indexed by (firm, period), or array-like
+            Characteristics and codes; without firm and period ``X`` is one cross-section.
+        y : Series or array-like (n,)
+            Outcome. In a panel NaN means unknown: the row stays a peer and carries no loss.
+        sample_weight : array-like (n,), optional
+            Frequency weights: a weight of 2 equals the row twice.
+
+        Returns
+        -------
+        self
+        """
+        panel, training = self._gate_training(X, y, sample_weight)
+        self._learn(training, panel)
+        return self
+
+    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
+        """Predict the outcome of each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like (n, p)
+        outcomes : Series or array-like (n,), optional
+            Outcomes of the rows of ``X``. Each firm is then predicted from the outcomes of the *other* firms of its period
+            (of the call, for arrays); NaN = unknown. Without it the training outcomes are used, own firm left out.
+
+        Returns
+        -------
+        Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
+        """
+        panel, sections = self._gate_call(X, outcomes)
+        return self._predict_sections(panel, sections)
+
+    def peer_network(self, X: Any, *, outcomes: Any = None) -> PeerNetwork:
+        """Return whom each row of ``X`` looks to in :meth:`predict` called with the same arguments.
+
+        Returns
+        -------
+        PeerNetwork
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. Peers from several periods (the training
+            rows) are added up by firm.
+        """
+        _, sections = self._gate_call(X, outcomes)
+        return self._network(sections)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
+        if self.needs_outcomes and getattr(self, "dated_", True):
+            raise InputError(
+                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
+                "predict(X, outcomes=y)."
+            )
+        panel = check_panel(
+            self, X, y, fitting=False, firm=self.firm, period=self.period, codes=self._code_columns()
+        )
+        predicted = np.asarray(self.predict(X))[panel.order]
+        assert panel.y is not None
+        known = np.isfinite(panel.y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[panel.order][known]
+        return float(r2_score(panel.y[known], predicted[known], sample_weight=weight))
+
+    # ------------------------------------------------------------------ gates
+
+    def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
+        panel = check_panel(
+            self, X, y, fitting=True, firm=self.firm, period=self.period, codes=self._code_columns()
+        )
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[panel.order]
+        self.dated_ = panel.dated
+        self.firm_label_ = panel.firm is not None
+        _, sizes = np.unique(panel.period, return_counts=True)
+        self.median_cross_section_ = float(np.median(sizes))
+        x, codes = self._encode(panel, weight, fitting=True)
+        return panel, self._rows(panel, x, codes, weight)
+
+    def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+        label = panel.firm if panel.firm is not None else pd.RangeIndex(len(panel))
+        if panel.firm is None and panel.index is not None and panel.index.nlevels == 1:
+            label = panel.index
+        return Rows(x, codes, panel.y, weight, identities(label)[0] if panel.firm is not None else np.arange(len(panel)), label)
+
+    def _gate_rows(self, X: Any, outcomes: Any = None, *, undated: bool = False) -> tuple[Panel, Rows]:
+        check_is_fitted(self)
+        panel = check_panel(
+            self,
+            X,
+            outcomes,
+            fitting=False,
+            firm=self.firm,
+            period=self.period,
+            codes=self._code_columns(),
+            undated=undated,
+        )
+        x, codes = self._encode(panel, None, fitting=False)
+        return panel, self._rows(panel, x, codes)
+
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
+        panel, call = self._gate_rows(X, outcomes)
+        self._warn_of_lost_periods(panel)
+        if outcomes is not None:
+            return panel, self._within(panel, call)
+        return panel, self._against_training(panel, call)
+
+    def _warn_of_lost_periods(self, panel: Panel) -> None:
+        if self.dated_ and not panel.dated:
+            warnings.warn(
+                LostPeriodWarning(
+                    f"{type(self).__name__} was fitted on a panel but X carries no {self.firm!r} and {self.period!r}: it is taken "
+                    "as one cross-section. In a Pipeline, set_output(transform='pandas') keeps the index."
+                ),
+                stacklevel=5,
+            )
+
+    # ------------------------------------------------------------------ pools
+
+    def _within(self, panel: Panel, call: Rows, *, known: bool = True) -> Iterator[Section]:
+        """Each period of the call is its own pool; without ``known`` rows of unknown outcome are peers, too."""
+        if self.dated_ and panel.dated:
+            self._warn_of_small_sections(panel)
+        for period, at in panel.cross_sections():
+            focal = call.take(at)
+            yield Section(period if panel.dated else None, at, focal, focal.known() if known else focal)
+
+    def _warn_of_small_sections(self, panel: Panel) -> None:
+        sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
+        small = [period for period, size in sizes.items() if size < self.median_cross_section_ / 2]
+        if small:
+            warnings.warn(
+                SmallCrossSectionWarning(
+                    f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
+                    f"median of {self.median_cross_section_:g} firms: peers are sought among the rows of the call. Pass the whole "
+                    "cross-section, or the other firms as reference= where the model takes it."
+                ),
+                stacklevel=6,
+            )
+
+    def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
+        """The training rows are the pool; the focal firm is left out of them in all periods."""
+        pool = self.training_rows_
+        if panel.firm is not None and self.firm_label_:
+            mine, theirs = identities(call.label, pool.label)
+            call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
+        else:
+            call = call.anonymous()
+        for period, at in panel.cross_sections():
+            yield Section(period if panel.dated else None, at, call.take(at), pool)
+
+    # ------------------------------------------------------------------ results
+
+    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray | pd.Series:
+        predicted, isolated = np.empty(len(panel)), np.zeros(len(panel), dtype=bool)
+        for section in sections:
+            predicted[section.at], isolated[section.at] = self._attend(section)
+        if isolated.any():
+            first = np.flatnonzero(isolated)[0]
+            where = f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+            warnings.warn(
+                IsolateWarning(
+                    f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
+                    f"{self._isolates_get}. They are listed in peer_network(...).isolates."
+                ),
+                stacklevel=4,
+            )
+        return panel.restore(predicted)
+
+    _isolates_get = "zero"
+
+    def _network(self, sections: Iterator[Section], **options: Any) -> PeerNetwork:
+        matrices = {}
+        for section in sections:
+            labels, group = self._peer_columns(section)
+            blocks = [self._weights(section, rows, **options) @ group for rows in section.chunks()]
+            stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
+            matrices[section.period] = (section.focal.label, labels, stack(blocks))
+        return PeerNetwork.from_matrices(matrices, name=self._network_name())
+
+    def _network_name(self) -> str:
+        return type(self).__name__
+
+    @staticmethod
+    def _peer_columns(section: Section) -> tuple[pd.Index, sparse.csr_array]:
+        """Return the network's columns, and the matrix that adds peer rows up into them."""
+        labels = section.focal.label if section.focal.label.is_unique else section.focal.label.unique()
+        if not section.peers.label.isin(labels).all():
+            labels = section.peers.label.unique()
+        column = labels.get_indexer(section.peers.label)
+        ones = np.ones(len(column))
+        return labels, sparse.csr_array((ones, (np.arange(len(column)), column)), shape=(len(column), len(labels)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def known_training_rows(training: Rows) -> Rows:
+    """Return the rows a fixed-weight model stores: those whose outcome is known and whose weight is positive."""
+    rows = training.known()
+    return rows if rows.weight is None else rows.take(rows.weight > 0)

@@ -1,0 +1,114 @@
+"""Who may be a peer of whom: focal rows meet the rows of their pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+NOBODY = -1  # an identity that equals no other: the row may attend to every row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Firms as a model sees them, one row each.
+
+    Attributes
+    ----------
+    x : ndarray (n, p)
+        Encoded characteristics.
+    codes : ndarray (n, c)
+        Codes, as integers or as strings.
+    y : ndarray (n,) or None
+        Outcomes; NaN = unknown.
+    weight : ndarray (n,) or None
+        Frequency weights.
+    identity : ndarray (n,) of int
+        Two rows of the same identity are never peers of each other.
+    label : pandas.Index
+        Firm labels (row numbers for arrays).
+    """
+
+    x: np.ndarray
+    codes: np.ndarray
+    y: np.ndarray | None
+    weight: np.ndarray | None
+    identity: np.ndarray
+    label: pd.Index
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+    def take(self, at: np.ndarray | slice) -> Rows:
+        """Return the rows at these positions."""
+        pick = lambda values: None if values is None else values[at]  # noqa: E731
+        return Rows(self.x[at], self.codes[at], pick(self.y), pick(self.weight), self.identity[at], self.label[at])
+
+    def known(self) -> Rows:
+        """Return the rows whose outcome is known."""
+        assert self.y is not None
+        known = np.isfinite(self.y)
+        return self if known.all() else self.take(known)
+
+    def joined(self, other: Rows) -> Rows:
+        """Return these rows followed by the other ones."""
+        both = lambda a, b: None if a is None or b is None else np.concatenate([a, b])  # noqa: E731
+        return Rows(
+            np.concatenate([self.x, other.x]),
+            np.concatenate([self.codes, other.codes]),
+            both(self.y, other.y),
+            both(self.weight, other.weight),
+            np.concatenate([self.identity, other.identity]),
+            self.label.append(other.label),
+        )
+
+    def anonymous(self) -> Rows:
+        """Return the same rows without identity: they may attend to every row."""
+        return replace(self, identity=np.full(len(self), NOBODY))
+
+
+@dataclass(frozen=True)
+class Section:
+    """One problem: focal rows, and the rows they may look to.
+
+    Attributes
+    ----------
+    period : label, or None where undated
+    at : ndarray or slice
+        Positions of the focal rows in the call's panel.
+    focal, peers : Rows
+    own_copies : bool
+        On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
+    """
+
+    period: Any
+    at: np.ndarray | slice
+    focal: Rows
+    peers: Rows
+    own_copies: bool = False
+
+    def admissible(self, rows: slice = slice(None)) -> np.ndarray:
+        """Return who may be looked to, (n_focal, n_peers); True = may."""
+        mine = self.focal.identity[rows, None]
+        return (mine == NOBODY) | (mine != self.peers.identity[None, :])
+
+    def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
+        """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
+        step = max(1, cells // max(1, len(self.peers)))
+        for start in range(0, len(self.focal), step):
+            yield slice(start, min(start + step, len(self.focal)))
+
+
+def identities(*labels: pd.Index) -> list[np.ndarray]:
+    """Return integers that are equal where labels are, across all the given indexes.
+
+    >>> import pandas as pd
+    >>> [x.tolist() for x in identities(pd.Index(["B", "A"]), pd.Index(["A", "C"]))]
+    [[0, 1], [1, 2]]
+    """
+    joined = np.concatenate([label.to_numpy(dtype=object) for label in labels])
+    integers, _ = pd.factorize(joined)
+    return np.split(integers, np.cumsum([len(label) for label in labels])[:-1])

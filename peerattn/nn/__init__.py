@@ -1,0 +1,20 @@
+"""The transformer core: attention, layers and stacks, for firms and for sequences alike.
+
+Masks are boolean and True means *may attend*, everywhere.
+Every random number comes from an explicit generator.
+"""
+
+from peerattn.nn.attention import attention, attention_weights
+from peerattn.nn.blocks import Encoder, FeedForward, TransformerBlock
+from peerattn.nn.linear import linear
+from peerattn.nn.multihead import MultiheadAttention
+
+__all__ = [
+    "Encoder",
+    "FeedForward",
+    "MultiheadAttention",
+    "TransformerBlock",
+    "attention",
+    "attention_weights",
+    "linear",
+]

@@ -1,0 +1,213 @@
+"""Attention as two pure functions: the weights, and the weighted mean of the values."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from peerattn.exceptions import InputError
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    r"""Return the weights with which every query looks at every key.
+
+    .. math:: \alpha_{ij} = \frac{m_{ij} \exp(s\, q_i' k_j + b_{ij})}
+              {\sum_l m_{il} \exp(s\, q_i' k_l + b_{il})}
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., n_queries, d)
+        What each row looks for, :math:`q_i`.
+    key : Tensor, shape (..., n_keys, d)
+        How each row presents itself, :math:`k_j`. Leading dimensions broadcast with those of ``query``.
+    mask : bool Tensor broadcastable to (..., n_queries, n_keys), default None
+        :math:`m_{ij}`: True where query i may attend to key j. None: everywhere.
+    bias : Tensor broadcastable to (..., n_queries, n_keys), default None
+        :math:`b_{ij}`, added to the scores; ``-inf`` excludes like a mask.
+    scale : float, default None
+        :math:`s`; None means :math:`1/\sqrt{d}`.
+
+    Returns
+    -------
+    Tensor, shape (..., n_queries, n_keys)
+        Rows sum to one. A row that may attend to nothing is all zeros, with zero gradient.
+        Half-precision inputs are computed and returned in float32.
+
+    Raises
+    ------
+    InputError
+        When widths differ, or the mask is not boolean or does not broadcast.
+
+    Notes
+    -----
+    Takes O(n_queries n_keys) memory; `attention` without weights does not.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need, section 3.2.1.
+
+    Examples
+    --------
+    >>> query = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> may_attend = torch.tensor([[True, False], [True, True]])
+    >>> attention_weights(query, query, mask=may_attend, scale=1.0)
+    tensor([[1.0000, 0.0000],
+            [0.2689, 0.7311]])
+    """
+    _check_shapes(query, key, mask, bias)
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query.to(dtype) * scale) @ key.to(dtype).mT  # (..., Nq, Nk)
+    if mask is None and bias is None:
+        return scores.softmax(-1)
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    empty = (scores == -math.inf).all(-1, keepdim=True)  # (..., Nq, 1)
+    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+
+@overload
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = ..., bias: Tensor | None = ...,
+    scale: float | None = ..., return_weights: Literal[False] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = ..., bias: Tensor | None = ...,
+    scale: float | None = ..., return_weights: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    r"""Return every query's weighted mean of the values.
+
+    .. math:: o_i = \sum_j \alpha_{ij} v_j
+
+    Parameters
+    ----------
+    query, key, mask, bias, scale
+        As in `attention_weights`, which defines :math:`\alpha_{ij}`.
+    value : Tensor, shape (..., n_keys, d_value)
+        What each row contributes, :math:`v_j`; its width need not be that of the keys.
+    return_weights : bool, default False
+        Also return the weights. They are then computed as a dense array.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+        A row that may attend to nothing is all zeros.
+    weights : Tensor, shape (..., n_queries, n_keys)
+        Only with ``return_weights=True``.
+
+    Raises
+    ------
+    InputError
+        When shapes do not fit, or the mask is not boolean.
+
+    Notes
+    -----
+    Without weights this is `torch.nn.functional.scaled_dot_product_attention`, whose fast kernel takes
+    O(n) memory. On a CPU it needs 4-D inputs of one width, so inputs are reshaped and the narrower of keys
+    and values is padded with zeros. A bias that needs a gradient leaves the fast kernel: put it into extra
+    columns of query and key if it can be written as an inner product.
+
+    Examples
+    --------
+    >>> query, key = torch.zeros(1, 2), torch.zeros(4, 2)
+    >>> attention(query, key, torch.tensor([[1.0], [2.0], [3.0], [6.0]]))
+    tensor([[3.]])
+    """
+    _check_shapes(query, key, mask, bias)
+    if value.shape[-2] != key.shape[-2]:
+        raise InputError(
+            f"value: expected one row per key ({key.shape[-2]}), got {value.shape[-2]}. "
+            "Pass values and keys of the same rows."
+        )
+    if return_weights:
+        weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
+        return (weights @ value.to(weights.dtype)).to(value.dtype), weights
+
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    width, d_value = max(query.shape[-1], value.shape[-1]), value.shape[-1]
+    query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
+    allowed = _combine(mask, bias, query.dtype)
+    if allowed is not None:
+        allowed = allowed.view((1,) * (2 - allowed.ndim) + allowed.shape)
+        allowed = _as_4d(allowed.expand(*allowed.shape[:-2], query.shape[-2], key.shape[-2]), lead)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
+    # output (B, H, Nq, width)
+    return output.reshape(*lead, *output.shape[-2:])[..., :d_value]
+
+
+def _pad(x: Tensor, width: int) -> Tensor:
+    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
+
+
+def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
+    """Give x the leading dimensions ``lead``, brought to exactly two: (B, H, rows, columns)."""
+    if len(lead) > 2 or x.shape[:-2] != lead:
+        x = x.expand(*lead, *x.shape[-2:])
+    return x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+
+
+def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Return one tensor that says both where a query may attend and what is added there."""
+    if bias is None:
+        return mask
+    bias = bias.to(dtype)
+    return bias if mask is None else torch.where(mask, bias, -math.inf)
+
+
+def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
+    if query.ndim < 2 or key.ndim < 2:
+        raise InputError(
+            f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "
+            f"{tuple(key.shape)}. Add the missing dimension, for example query[None]."
+        )
+    if query.shape[-1] != key.shape[-1]:
+        raise InputError(
+            f"key: expected the width of the queries ({query.shape[-1]}), got {key.shape[-1]}. "
+            "Project both to one width."
+        )
+    if mask is not None and mask.dtype != torch.bool:
+        raise InputError(
+            f"mask: expected a bool tensor (True = may attend), got {mask.dtype}. "
+            "Pass numbers as bias instead."
+        )
+    for name, extra in (("mask", mask), ("bias", bias)):
+        if extra is not None:
+            _check_broadcast(name, extra, query, key)
+
+
+def _check_broadcast(name: str, extra: Tensor, query: Tensor, key: Tensor) -> None:
+    wanted = (*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
+    got = tuple(extra.shape)
+    fits = len(got) <= len(wanted) and all(
+        g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False)
+    )
+    if not fits:
+        raise InputError(
+            f"{name}: expected a shape that broadcasts to {wanted}, got {got}. "
+            "Its last two dimensions are queries and keys; add dimensions of length 1 for batch and heads."
+        )

@@ -1,0 +1,50 @@
+"""Linear layers initialised from their own generator."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils import skip_init
+
+
+def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = True) -> nn.Linear:
+    r"""Return :math:`x \mapsto W x + b` with Xavier-uniform weights and zero bias.
+
+    Parameters
+    ----------
+    d_in, d_out : int
+        Widths of input and output.
+    generator : torch.Generator
+        A CPU generator, the only source of randomness. Weights are drawn on the CPU: every device gets the
+        same ones.
+    bias : bool, default True
+        Whether there is a b.
+
+    Returns
+    -------
+    nn.Linear
+        On torch's default device (so that ``with torch.device("meta")`` builds it without memory).
+
+    Notes
+    -----
+    Constructing `torch.nn.Linear` by itself would move torch's global generator; this does not.
+
+    References
+    ----------
+    Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward neural networks,
+    AISTATS.
+
+    Examples
+    --------
+    >>> linear(3, 2, generator=torch.Generator().manual_seed(0))
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+    layer = skip_init(nn.Linear, d_in, d_out, bias=bias, device=torch.get_default_device())
+    drawn = torch.empty(d_out, d_in, device="cpu", dtype=layer.weight.dtype)
+    if drawn.numel():
+        nn.init.xavier_uniform_(drawn, generator=generator)
+    with torch.no_grad():
+        layer.weight.copy_(drawn)
+        if bias:
+            layer.bias.zero_()
+    return layer

@@ -1,0 +1,182 @@
+"""Multi-head attention: several heads, each with a search criterion, a profile and information of its own."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn.attention import attention
+from peerattn.nn.linear import linear
+
+
+class MultiheadAttention(nn.Module):
+    r"""Self- and cross-attention with several heads.
+
+    .. math:: \operatorname{out}_i = W_O\,[\,\textstyle\sum_j \alpha^1_{ij} W_V^1 z_j;\; \ldots;\;
+              \sum_j \alpha^H_{ij} W_V^H z_j\,],\qquad
+              \alpha^h_{i\cdot} = \operatorname{softmax}_j\big((W_Q^h x_i)'(W_K^h z_j)/\sqrt{d}\big)
+
+    Rows x look, rows z (``memory``) are looked to; in self-attention they are the same.
+
+    Parameters
+    ----------
+    d_model : int
+        Width of x.
+    n_heads : int
+        Number of heads H.
+    d_memory : int, default None
+        Width of z; None: ``d_model``.
+    d_head : int, default None
+        Width of each head's queries and keys; None: ``d_model // n_heads``.
+    d_value : int, default None
+        Width of each head's values; None: ``d_head``.
+    d_output : int, default None
+        Width of the output; None: ``d_model``.
+    bias : bool, default True
+        Whether the four projections have an intercept.
+    generator : torch.Generator, default None
+        Draws the initial weights; None: a new generator with torch's fixed default seed.
+
+    Raises
+    ------
+    InputError
+        When ``n_heads`` does not divide ``d_model`` and no ``d_head`` is given.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need, section 3.2.2.
+
+    Examples
+    --------
+    >>> layer = MultiheadAttention(d_model=8, n_heads=2)
+    >>> x = torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))  # 3 cross-sections of 5 rows
+    >>> layer(x).shape
+    torch.Size([3, 5, 8])
+    >>> output, weights = layer(x[:, :2], memory=x, return_weights=True)
+    >>> weights.shape
+    torch.Size([3, 2, 2, 5])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        d_memory: int | None = None,
+        d_head: int | None = None,
+        d_value: int | None = None,
+        d_output: int | None = None,
+        bias: bool = True,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        if d_head is None and (n_heads < 1 or d_model % n_heads):
+            raise InputError(
+                f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "
+                "Change one of them, or give d_head."
+            )
+        generator = torch.Generator() if generator is None else generator
+        d_memory = d_model if d_memory is None else d_memory
+        d_head = d_model // n_heads if d_head is None else d_head
+        d_value = d_head if d_value is None else d_value
+        d_output = d_model if d_output is None else d_output
+        self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
+        self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
+        self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
+        self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
+        self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Let every row of x attend to the rows of ``memory``, or of x itself.
+
+        Parameters
+        ----------
+        x : Tensor, shape (..., n_queries, d_model)
+            The rows that look.
+        memory : Tensor, shape (..., n_keys, d_memory), default None
+            The rows that are looked to; None: x.
+        mask, bias : Tensor broadcastable to (..., n_heads, n_queries, n_keys), default None
+            As in `attention_weights`: True = may attend; added to the scores.
+        return_weights : bool, default False
+            Also return each head's weights.
+
+        Returns
+        -------
+        output : Tensor, shape (..., n_queries, d_output)
+        weights : Tensor, shape (..., n_heads, n_queries, n_keys)
+            Only with ``return_weights=True``.
+        """
+        memory = x if memory is None else memory
+        query, key, value = (
+            self._split(project(rows))  # (..., H, N, d)
+            for project, rows in ((self.query, x), (self.key, memory), (self.value, memory))
+        )
+        if return_weights:
+            heads, weights = attention(query, key, value, mask=mask, bias=bias, return_weights=True)
+            return self.output(self._join(heads)), weights
+        return self.output(self._join(attention(query, key, value, mask=mask, bias=bias)))
+
+    def _split(self, x: Tensor) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
+        return x.unflatten(-1, (self.n_heads, x.shape[-1] // self.n_heads)).transpose(-2, -3)
+
+    def _join(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, H d)
+        return heads.transpose(-2, -3).flatten(-2)
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> MultiheadAttention:
+        """Return a layer with the weights of a `torch.nn.MultiheadAttention`.
+
+        Parameters
+        ----------
+        module : torch.nn.MultiheadAttention
+            With ``kdim == vdim`` and neither ``add_bias_kv`` nor ``add_zero_attn``. Its dropout is left out.
+
+        Returns
+        -------
+        MultiheadAttention
+            Gives the same outputs, and weights per head (torch averages them by default).
+
+        Raises
+        ------
+        InputError
+            When the module has a feature that this layer lacks.
+
+        Examples
+        --------
+        >>> layer = MultiheadAttention.from_torch(torch.nn.MultiheadAttention(8, 2))
+        >>> layer.n_heads, layer.d_head
+        (2, 4)
+        """
+        if module.kdim != module.vdim or module.bias_k is not None or module.add_zero_attn:
+            raise InputError(
+                "module: expected a torch.nn.MultiheadAttention with kdim == vdim, add_bias_kv=False and "
+                f"add_zero_attn=False, got kdim={module.kdim}, vdim={module.vdim}, "
+                f"add_bias_kv={module.bias_k is not None}, add_zero_attn={module.add_zero_attn}. "
+                "Keys and values come from the same rows here."
+            )
+        has_bias = module.in_proj_bias is not None
+        layer = cls(module.embed_dim, module.num_heads, d_memory=module.kdim, bias=has_bias)
+        if module.in_proj_weight is not None:
+            matrices = module.in_proj_weight.chunk(3)
+        else:
+            matrices = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        layer.to(module.out_proj.weight)
+        projections = (layer.query, layer.key, layer.value)
+        with torch.no_grad():
+            for projection, matrix in zip(projections, matrices, strict=True):
+                projection.weight.copy_(matrix)
+            layer.output.weight.copy_(module.out_proj.weight)
+            if has_bias:
+                for projection, intercept in zip(projections, module.in_proj_bias.chunk(3), strict=True):
+                    projection.bias.copy_(intercept)
+                layer.output.bias.copy_(module.out_proj.bias)
+        return layer

@@ -1,0 +1,126 @@
+"""Multi-head attention against torch.nn.MultiheadAttention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn import MultiheadAttention, linear
+
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+
+
+def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def torch_layer(dtype: torch.dtype, seed: int = 9, **options) -> nn.MultiheadAttention:
+    """A torch layer whose every weight is random, without moving the global generator for other tests."""
+    with torch.random.fork_rng():
+        layer = nn.MultiheadAttention(12, 3, batch_first=True, dtype=dtype, **options)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    return layer
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_equals_torch_given_its_weights(dtype, bias, cross, masked):
+    theirs = torch_layer(dtype, bias=bias, kdim=5 if cross else None, vdim=5 if cross else None)
+    ours = MultiheadAttention.from_torch(theirs)
+    x = draw(2, 4, 12, dtype=dtype)
+    memory = draw(2, 7, 5, dtype=dtype, seed=1) if cross else x
+    mask = (draw(4, memory.shape[1], seed=2) > -0.5) if masked else None
+    want, want_weights = theirs(
+        x, memory, memory, attn_mask=None if mask is None else ~mask, average_attn_weights=False
+    )
+    fast = ours(x, memory if cross else None, mask=mask)
+    slow, weights = ours(x, memory if cross else None, mask=mask, return_weights=True)
+    for got, wanted in ((fast, want), (slow, want), (weights, want_weights)):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=TOLERANCE[dtype])
+
+
+def test_gradients_equal_torch():
+    theirs = torch_layer(torch.float64)
+    ours = MultiheadAttention.from_torch(theirs)
+    x = draw(2, 4, 12)
+    theirs(x, x, x, need_weights=False)[0].square().sum().backward()
+    ours(x).square().sum().backward()
+    packed = torch.cat([ours.query.weight.grad, ours.key.weight.grad, ours.value.weight.grad])
+    torch.testing.assert_close(packed, theirs.in_proj_weight.grad, rtol=0, atol=1e-11)
+    torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, rtol=0, atol=1e-11)
+
+
+def test_taking_weights_over_copies_them():
+    theirs = torch_layer(torch.float64)
+    ours = MultiheadAttention.from_torch(theirs)
+    before = ours.query.weight.detach().clone()
+    with torch.no_grad():
+        theirs.in_proj_weight.zero_()
+    torch.testing.assert_close(ours.query.weight.detach(), before)
+
+
+@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 5, "vdim": 6}])
+def test_what_cannot_be_taken_over_is_refused(options):
+    with pytest.raises(InputError, match="module: expected a torch.nn.MultiheadAttention with kdim == vdim"):
+        MultiheadAttention.from_torch(torch_layer(torch.float32, **options))
+
+
+def test_widths_of_their_own():
+    layer = MultiheadAttention(6, 2, d_memory=5, d_head=3, d_value=1, d_output=4).double()
+    x, memory = draw(2, 4, 6), draw(2, 7, 5, seed=1)
+    output, weights = layer(x, memory, return_weights=True)
+    assert output.shape == (2, 4, 4) and weights.shape == (2, 2, 4, 7)
+    by_hand = torch.stack(
+        [weights[:, h] @ layer.value(memory)[..., h : h + 1] for h in range(2)], -1
+    ).flatten(-2)
+    torch.testing.assert_close(output, layer.output(by_hand))
+    torch.testing.assert_close(layer(x, memory), output)
+
+
+def test_inputs_without_a_batch():
+    layer = MultiheadAttention(6, 2).double()
+    x = draw(4, 6)
+    torch.testing.assert_close(layer(x), layer(x[None])[0])
+
+
+def test_permuting_rows_permutes_outputs():
+    layer = MultiheadAttention(6, 2).double()
+    x, order = draw(9, 6), torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(layer(x)[order], layer(x[order]))
+
+
+def test_initial_weights_come_from_the_generator_alone():
+    state = torch.get_rng_state()
+    one, same, other = (
+        MultiheadAttention(6, 2, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)
+    )
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(one.query.weight, same.query.weight)
+    assert not torch.equal(one.query.weight, other.query.weight)
+    assert not torch.equal(one.query.weight, one.key.weight)
+    assert not torch.equal(MultiheadAttention(6, 2).query.weight, MultiheadAttention(6, 2).key.weight)
+
+
+def test_linear_is_xavier_uniform_with_zero_bias():
+    layer = linear(200, 100, generator=torch.Generator().manual_seed(0))
+    bound = (6 / 300) ** 0.5
+    assert bound * 0.99 < layer.weight.abs().max() <= bound
+    assert (layer.bias == 0).all()
+
+
+def test_built_without_memory_on_the_meta_device():
+    with torch.device("meta"):
+        layer = MultiheadAttention(768, 12)
+    assert layer.query.weight.is_meta
+    assert sum(parameter.numel() for parameter in layer.parameters()) == 4 * 768 * 769
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(InputError, match="n_heads: expected a divisor of d_model=6, got 4"):
+        MultiheadAttention(6, 4)

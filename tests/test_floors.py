@@ -1,0 +1,129 @@
+"""Modules stand on floors and import only from floors below theirs (inside functions too)."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "peerattn"
+
+FLOORS = {
+    "nn": 0, "panel": 0, "render": 0,
+    "training": 1, "network": 1,
+    "datasets": 2, "models": 2, "sequence": 2,
+    "evaluation": 3,
+    "cli": 4, "__main__": 5,
+}  # fmt: skip
+EVERYBODYS = {"exceptions"}  # imports nothing of ours, imported by all
+
+#: Outside packages that a part may use; a part that is not named may use all that the package asks for.
+MAY_USE = {"nn": {"torch"}, "exceptions": set()}
+MUST_NOT_USE = {
+    "panel": {"torch"},
+    "render": {"torch", "sklearn"},
+    "network": {"torch", "sklearn"},
+    "training": {"pandas", "sklearn"},
+}
+IMPORT_NAMES = {"scikit-learn": "sklearn"}
+
+
+def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of everything a module imports, wherever it does so."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            home = ".".join([*base, node.module] if node.module else base)
+            yield from ((node.lineno, f"{home}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in {"import_module", "__import__"}:
+                yield node.lineno, str(node.args[0].value)
+
+
+def breaches(source: str, module: str, is_package: bool = False) -> list[str]:
+    """Return one line for each import of a module that breaks the house's rules."""
+    part, found = module.split(".")[1], []
+    for line, name in imported(ast.parse(source), module, is_package):
+        top, *rest = name.split(".")
+        if top == "peerattn":
+            found += [f"{module}:{line}: {why}" for why in _own(part, rest)]
+        elif top not in sys.stdlib_module_names and not _outside(part, top):
+            found.append(f"{module}:{line}: {part} must not use {top}")
+    return found
+
+
+def _own(part: str, rest: list[str]) -> list[str]:
+    target = rest[0] if rest else ""
+    if target == part or target in EVERYBODYS or target == "__version__":
+        return []
+    if part in EVERYBODYS:
+        return [f"{part} imports nothing of peerattn, but imports {target}"]
+    if target not in FLOORS:
+        return [f"import {target or 'peerattn'!r} from the module where it lives"]
+    if FLOORS[target] >= FLOORS[part]:
+        return [f"{part} (floor {FLOORS[part]}) imports {target} (floor {FLOORS[target]})"]
+    return []
+
+
+def _outside(part: str, top: str) -> bool:
+    return top in MAY_USE[part] if part in MAY_USE else top not in MUST_NOT_USE.get(part, set())
+
+
+def modules() -> list[tuple[Path, str]]:
+    """Every module of the package but its front door, whose names are lazy."""
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+    return [(path, ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")) for path in paths]
+
+
+@pytest.mark.parametrize(("path", "module"), [pytest.param(*both, id=both[1]) for both in modules()])
+def test_imports_keep_to_the_floors(path, module):
+    assert module.split(".")[1] in FLOORS | dict.fromkeys(EVERYBODYS), f"{module} has no floor in DESIGN"
+    assert breaches(path.read_text(encoding="utf-8"), module, path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("peerattn.nn.attention", "import pandas as pd", "nn must not use pandas"),
+        ("peerattn.nn.attention", "from peerattn.panel import read_panel", "nn (floor 0) imports panel (floor 0)"),
+        ("peerattn.network.measures", "def f():\n    import torch.nn", "network must not use torch"),
+        ("peerattn.network.measures", "def f():\n    from peerattn.models.base import X", "(floor 1) imports models (floor 2)"),
+        ("peerattn.network.measures", "from ..evaluation import compare", "imports evaluation (floor 3)"),
+        ("peerattn.network.measures", "from .. import training", "imports training (floor 1)"),
+        ("peerattn.network.measures", "import importlib\nimportlib.import_module('peerattn.cli')", "imports cli (floor 4)"),
+        ("peerattn.models.base", "from peerattn import PeerNetwork", "from the module where it lives"),
+        ("peerattn.models.base", "import peerattn", "from the module where it lives"),
+        ("peerattn.exceptions", "from peerattn.render import Table", "exceptions imports nothing of peerattn"),
+    ],
+)
+def test_a_planted_breach_is_found(module, source, complaint):
+    (found,) = breaches(source, module)
+    assert complaint in found
+
+
+def test_what_is_allowed_is_allowed():
+    source = "import math\nimport torch\nfrom .masks import causal\nfrom peerattn.exceptions import InputError"
+    assert breaches(source, "peerattn.nn.attention") == []
+    assert breaches("from peerattn.network import PeerNetwork\nimport numpy", "peerattn.models.base") == []
+    assert breaches("from .table import Table", "peerattn.render", is_package=True) == []
+
+
+def test_every_outside_package_is_asked_for():
+    """What a module imports stands in pyproject's dependencies or extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    names = {requirement.partition(">")[0].strip().lower() for requirement in asked}
+    known = {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
+    used = {
+        name.partition(".")[0]
+        for path, module in modules()
+        for _, name in imported(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
+    }
+    assert used - set(sys.stdlib_module_names) - {"peerattn"} - known == set()

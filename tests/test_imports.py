@@ -1,0 +1,68 @@
+"""`import peerattn` is light, and every public name is there when asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+import peerattn
+
+HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "statsmodels", "pyarrow", "typer", "rich", "jinja2"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Names of top-level modules that a fresh Python has loaded after ``statement``."""
+    script = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.split())
+
+
+def test_import_is_light():
+    assert loaded_by("import peerattn") & HEAVY == set()
+    assert loaded_by("import peerattn, peerattn.cli") & (HEAVY - {"typer", "rich"}) == set()
+
+
+def test_the_probe_sees_what_is_loaded():
+    assert "numpy" in loaded_by("import peerattn; peerattn.read_panel")
+
+
+def test_network_needs_no_torch():
+    assert "torch" not in loaded_by("import peerattn.network, peerattn.panel, peerattn.render")
+
+
+@pytest.mark.parametrize("name", peerattn.__all__)
+def test_public_name_resolves(name):
+    assert getattr(peerattn, name) is not None
+    assert name in dir(peerattn)
+
+
+def test_lists_agree():
+    assert set(peerattn.__all__) == {*peerattn._HOMES, "__version__"}
+    for name, home in peerattn._HOMES.items():
+        value = getattr(peerattn, name)
+        assert value.__module__.startswith(home), f"{name} lives in {value.__module__}, not under {home}"
+
+
+@pytest.mark.parametrize("name", peerattn._SUBPACKAGES)
+def test_subpackage_is_an_attribute(name):
+    assert getattr(peerattn, name).__name__ == f"peerattn.{name}"
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'PeerAttention'"):
+        _ = peerattn.PeerAttention
+
+
+def test_typing_sees_what_runs():
+    """The imports under TYPE_CHECKING name the same homes as the lazy table."""
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(peerattn.__file__).read_text(encoding="utf-8"))
+    typed = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("peerattn")
+        for alias in node.names
+    }
+    assert typed == peerattn._HOMES

@@ -7,7 +7,7 @@ import unicodedata
 
 
 def escape(text: object) -> str:
-    """Return ``text`` as HTML text in which no character is markup.
+    r"""Return ``text`` as HTML text in which no character is markup.
 
     Safe between tags and inside quoted attributes.
 
@@ -19,7 +19,7 @@ def escape(text: object) -> str:
     Returns
     -------
     str
-        The text with ``& < > " '`` written as entities and control characters shown as ``\\ufffd``.
+        The text with ``& < > " '`` written as entities and control characters shown as ``\ufffd``.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def escape(text: object) -> str:
 
 
 def printable(text: object) -> str:
-    """Return ``text`` on one line, its control characters replaced (no terminal escapes, no line breaks).
+    r"""Return ``text`` on one line, its control characters replaced (no terminal escapes, no line breaks).
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def printable(text: object) -> str:
     Returns
     -------
     str
-        White space becomes a space, every other control or direction-changing character ``\\ufffd``.
+        White space becomes a space, every other control or direction-changing character ``\ufffd``.
 
     Examples
     --------
-    >>> printable("two\\nlines")
+    >>> printable("two\nlines")
     'two lines'
     """
     return "".join(map(_printable_character, str(text)))

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peerattn.render.escape import escape
 
@@ -46,13 +46,14 @@ def figure_style() -> Iterator[None]:
     (False, True)
     """
     import matplotlib
+    from cycler import cycler
 
-    settings = {
+    settings: dict[Any, Any] = {
         "axes.edgecolor": _MUTED,
         "axes.labelcolor": INK,
         "axes.labelsize": 9,
         "axes.linewidth": 0.7,
-        "axes.prop_cycle": matplotlib.cycler(color=PALETTE),  # type: ignore[no-untyped-call]
+        "axes.prop_cycle": cycler(color=PALETTE),
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",

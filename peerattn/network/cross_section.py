@@ -1,0 +1,179 @@
+"""One period's weights: who looks (rows), who is looked to (columns), and how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from peerattn.exceptions import InputError
+
+Array: TypeAlias = npt.NDArray[Any]
+Weights: TypeAlias = Array | sparse.csr_array
+
+_TOLERANCE = {"float64": 1e-6, "float32": 1e-5}
+
+
+@dataclass(frozen=True, eq=False)
+class CrossSection:
+    """Weights of one period; firms are positions in the network's labels.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_firms,)
+        The focal firms.
+    columns : ndarray of int, shape (n_peers,)
+        The firms that may be looked to; the same array as ``rows`` when every firm is both.
+    weights : ndarray or scipy.sparse.csr_array, shape (n_firms, n_peers)
+        ``weights[i, j]`` is the weight that focal firm i puts on peer j. Read-only.
+    """
+
+    rows: Array
+    columns: Array
+    weights: Weights
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only the weights that are not zero are stored."""
+        return isinstance(self.weights, sparse.csr_array)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether those who look are those who are looked to, in the same order."""
+        return np.array_equal(self.rows, self.columns)
+
+    def dense(self) -> Array:
+        """Return the weights as an array, shape (n_firms, n_peers)."""
+        return self.weights.toarray() if isinstance(self.weights, sparse.csr_array) else self.weights
+
+    def csr(self) -> sparse.csr_array:
+        """Return the weights as a sparse array: no stored zeros, columns in order within each row."""
+        return sparse.csr_array(self.weights)
+
+    def row_sums(self) -> Array:
+        """Return each focal firm's total weight in float64, shape (n_firms,)."""
+        return np.asarray(self.weights.sum(axis=1, dtype=np.float64)).ravel()
+
+    def column_sums(self) -> Array:
+        """Return the weight each peer is given in float64, shape (n_peers,)."""
+        return np.asarray(self.weights.sum(axis=0, dtype=np.float64)).ravel()
+
+    def isolates(self) -> Array:
+        """Return which focal firms put no weight on anyone, shape (n_firms,), bool."""
+        if isinstance(self.weights, sparse.csr_array):
+            return np.asarray(np.diff(self.weights.indptr) == 0)
+        return np.asarray(~self.weights.any(axis=1))
+
+    def entries(self, top_k: int | None = None) -> tuple[Array, Array, Array]:
+        """Return row, column and weight of every weight that is not zero, row by row.
+
+        With ``top_k``, the ``top_k`` largest by absolute size in each row, largest first; ties go to the
+        earlier column, so that the choice is exact and always the same.
+        """
+        if top_k is None:
+            found = self.csr().tocoo()
+            return found.row, found.col, found.data
+        if isinstance(self.weights, sparse.csr_array):
+            found = self.weights.tocoo()
+            i, j, w = found.row, found.col, found.data
+        else:
+            i, j = np.nonzero(_largest_in_rows(np.abs(self.weights), top_k))
+            w = self.weights[i, j]
+        order = np.lexsort((j, -np.abs(w), i))
+        i, j, w = i[order], j[order], w[order]
+        place = np.arange(len(i)) - np.searchsorted(i, i)
+        kept = place < top_k
+        return i[kept], j[kept], w[kept]
+
+    def square(self) -> tuple[Array, Array]:
+        """Return the firms that both look and are looked to, and their dense weights among each other."""
+        if self.is_square:
+            return self.rows, np.asarray(self.dense(), dtype=np.float64)
+        both, i, j = np.intersect1d(self.rows, self.columns, return_indices=True)
+        return both, np.asarray(self.dense()[np.ix_(i, j)], dtype=np.float64)
+
+
+def _largest_in_rows(sizes: Array, k: int) -> Array:
+    """Mask of the k largest positive entries of each row, ties included (there may be more than k)."""
+    if k >= sizes.shape[1]:
+        return np.asarray(sizes > 0)
+    bar = np.partition(sizes, sizes.shape[1] - k, axis=1)[:, sizes.shape[1] - k]
+    return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
+
+
+def frozen(weights: Any) -> Weights:
+    """Return weights made read-only; sparse ones in canonical form (no stored zeros, sorted, no repeats)."""
+    if not sparse.issparse(weights):
+        array = np.asarray(weights)
+        array.flags.writeable = False
+        return array
+    kept = sparse.csr_array(weights)
+    kept.sum_duplicates()
+    kept.eliminate_zeros()
+    for part in (kept.data, kept.indices, kept.indptr):
+        part.flags.writeable = False
+    return kept
+
+
+def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights:
+    """Return an own, read-only copy of ``weights`` as float array (csr when given sparse).
+
+    Raises
+    ------
+    InputError
+        When the shape is wrong, or a weight is NaN or infinite.
+    """
+    if sparse.issparse(weights):
+        kept: Any = sparse.csr_array(weights, dtype=_float_type(weights.dtype), copy=True)
+        values = kept.data
+    else:
+        try:
+            array = np.asarray(weights)
+            kept = values = np.array(array, dtype=_float_type(array.dtype), order="C", copy=True)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}."
+            ) from error
+    if kept.shape != shape:
+        raise InputError(
+            f"weights{where}: expected one row for each of {shape[0]} firms and one column for each of "
+            f"{shape[1]} peers, got shape {kept.shape}."
+        )
+    if not np.isfinite(values).all():
+        count = int((~np.isfinite(values)).sum())
+        raise InputError(f"weights{where}: {count} weights are NaN or infinite; write no weight as 0.")
+    return frozen(kept)
+
+
+def _float_type(dtype: Any) -> type[np.floating[Any]]:
+    return np.float32 if np.dtype(dtype) in (np.float32, np.float16) else np.float64
+
+
+def check_rows(section: CrossSection, firms: Any, where: str) -> None:
+    """Refuse negative weights and rows that sum neither to one nor to zero.
+
+    Raises
+    ------
+    InputError
+        Naming the first such firm.
+    """
+    weights = section.weights
+    lowest = weights.min() if 0 not in weights.shape else 0.0
+    if lowest < 0:
+        i, j, w = section.entries()
+        first = int(np.flatnonzero(w < 0)[0])
+        raise InputError(
+            f"weights{where}: {int((w < 0).sum())} weights are negative (the first in the row of {firms[i[first]]!r}: "
+            f"{w[first]:.4g}). A network with negative weights says signed=True."
+        )
+    sums = section.row_sums()
+    tolerance = _TOLERANCE[str(weights.dtype)]
+    wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))
+    if len(wrong):
+        raise InputError(
+            f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 (the first: {firms[wrong[0]]!r}, sum "
+            f"{sums[wrong[0]]:.6g}). Divide each row by its sum, or say row_normalized=False."
+        )

@@ -1,0 +1,187 @@
+"""The matrix as a picture: rows look, columns are looked to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array
+from peerattn.render import INK, figure_style, show_label, weight_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from peerattn.network.peer_network import PeerNetwork
+
+_LABELLED = 40  # more firms than this have no legible label
+_CELLS = 600  # more rows than this are averaged in blocks before drawing
+
+
+def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
+    """Draw one period's weights: rows look, columns are looked to.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    period : label, optional
+        May be left out when there is only one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    order : None, "in-strength", Series or mapping of firm to group, or sequence of firms
+        Order of rows and columns: as they come, the most looked-to first, by group (an industry: groups are
+        ruled off and the larger ones named), or as listed.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Up to 40 firms are named; above 600 each cell shows the mean of a block.
+
+    Raises
+    ------
+    InputError
+        When the period is unknown or ``order`` is none of these.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> firms = ["GM", "Chrysler"]
+    >>> network = PeerNetwork.from_matrices({None: (firms, firms, np.eye(2)[::-1])})
+    >>> heat_map(network).get_ylabel()
+    'firm that looks'
+    """
+    label, section = network.section(period)
+    weights = np.asarray(section.dense(), dtype=np.float64)
+    firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
+    strength = pd.Series(np.abs(weights).sum(axis=0), index=peers)
+    rows, row_groups = _ordered(firms, order, strength)
+    columns, column_groups = (rows, row_groups) if section.is_square else _ordered(peers, order, strength)
+    with figure_style():
+        axes = _fresh_axes() if ax is None else ax
+        _draw(axes, weights[np.ix_(rows, columns)], network.signed)
+        _name_side(axes, "y", firms.take(rows), row_groups)
+        _name_side(axes, "x", peers.take(columns), column_groups)
+        axes.set_ylabel("firm that looks")
+        axes.set_xlabel("firm that is looked to")
+        title = ", ".join(part for part in (network.name or "Peer network", show_label(label)) if part)
+        axes.set_title(title)
+    return axes
+
+
+def _fresh_axes() -> Axes:
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(figsize=(6.4, 5.6))
+    return axes
+
+
+def _ordered(firms: pd.Index, order: Any, strength: pd.Series) -> tuple[Array, list[Any] | None]:
+    """Positions in drawing order and, when grouped, each one's group."""
+    if order is None:
+        return np.arange(len(firms)), None
+    if isinstance(order, str):
+        if order != "in-strength":
+            raise InputError(
+                f"order: expected 'in-strength', groups by firm, or a list of firms, got {order!r}."
+            )
+        values = strength.reindex(firms).fillna(0.0).to_numpy()
+        return np.argsort(-values, kind="stable"), None
+    if isinstance(order, pd.Series | Mapping):
+        named = pd.Series(order)
+        if named.index.has_duplicates:
+            raise InputError("order: a firm has several groups; give one for each firm (of this period).")
+        groups = ["unknown" if pd.isna(group) else str(group) for group in named.reindex(firms)]
+        last = [group == "unknown" for group in groups]
+        positions = np.lexsort(
+            (np.arange(len(firms)), np.array(groups, dtype=str), np.array(last, dtype=bool))
+        )
+        return positions, [groups[position] for position in positions]
+    wanted = pd.Index(list(order))
+    found = firms.get_indexer_for(wanted)
+    if (found < 0).any():
+        raise InputError(f"order: {wanted[found < 0][0]!r} is not a firm of this period.")
+    return found, None
+
+
+def _draw(axes: Axes, weights: Array, signed: bool) -> None:
+    from matplotlib.colors import PowerNorm, SymLogNorm
+
+    shown = _block_means(weights)
+    sizes = np.abs(shown[shown != 0])
+    top = float(np.quantile(sizes, 0.998 if sizes.size > 5_000 else 1.0)) if sizes.size else 1.0
+    norm: Any = PowerNorm(0.5, 0.0, top, clip=True)
+    if signed:
+        norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
+    image = axes.imshow(
+        shown,
+        cmap=weight_colours(signed=signed),
+        norm=norm,
+        aspect="auto" if shown.shape[0] != shown.shape[1] else "equal",
+        interpolation="nearest",
+        extent=(-0.5, weights.shape[1] - 0.5, weights.shape[0] - 0.5, -0.5),
+    )
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, extend=_extend(sizes, top, signed))
+    bar.outline.set_visible(False)
+    blocks = -(-weights.shape[0] // shown.shape[0]), -(-weights.shape[1] // shown.shape[1])
+    bar.set_label(
+        "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"
+    )
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+
+
+def _extend(sizes: Array, top: float, signed: bool) -> str:
+    if not sizes.size or float(sizes.max()) <= top:
+        return "neither"
+    return "both" if signed else "max"
+
+
+def _block_means(weights: Array) -> Array:
+    """Average over blocks so that neither side has more than 600 cells."""
+    for axis in (0, 1):
+        step = -(-weights.shape[axis] // _CELLS)
+        if step > 1:
+            starts = np.arange(0, weights.shape[axis], step)
+            counts = np.diff(np.append(starts, weights.shape[axis]))
+            sums = np.add.reduceat(weights, starts, axis=axis)
+            weights = sums / (counts[:, None] if axis == 0 else counts[None, :])
+    return weights
+
+
+def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[Any] | None) -> None:
+    axis = axes.yaxis if side == "y" else axes.xaxis
+    if len(firms) <= _LABELLED:
+        names = [_short(show_label(firm)) for firm in firms]
+        axis.set_ticks(range(len(firms)), names)
+        if side == "x" and (len(firms) > 6 or max(map(len, names), default=0) > 8):
+            axes.tick_params(axis="x", labelrotation=90)
+        axis.set_tick_params(length=0)
+    elif groups is None:
+        axis.set_ticks([])
+        (axes.set_ylabel if side == "y" else axes.set_xlabel)("")
+    if groups is not None:
+        _rule_groups(axes, side, groups, name=len(firms) > _LABELLED)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 24 else name[:23] + "…"
+
+
+def _rule_groups(axes: Axes, side: str, groups: list[Any], *, name: bool) -> None:
+    starts = [0] + [p for p in range(1, len(groups)) if groups[p] != groups[p - 1]]
+    ends = [*starts[1:], len(groups)]
+    line = axes.axhline if side == "y" else axes.axvline
+    if len(starts) <= 60:
+        for start in starts[1:]:
+            line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
+    if not name:
+        return
+    large = [(s, e) for s, e in zip(starts, ends, strict=True) if e - s >= len(groups) / 45]
+    axis = axes.yaxis if side == "y" else axes.xaxis
+    axis.set_ticks([(s + e - 1) / 2 for s, e in large], [_short(groups[s]) for s, _ in large])
+    axis.set_tick_params(length=0)
+    if side == "x":
+        axes.tick_params(axis="x", labelrotation=90)

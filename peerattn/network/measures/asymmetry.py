@@ -1,0 +1,334 @@
+"""How one-sided a network is, split into popularity and true direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, sparse
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array
+from peerattn.render import Table, show_label
+
+if TYPE_CHECKING:
+    from peerattn.network.peer_network import PeerNetwork
+
+Kind = Literal["difference", "popularity", "direction"]
+_KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
+_KEPT_PAIRS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Asymmetry:
+    """How one-sided a network is, per period.
+
+    Attributes
+    ----------
+    by_period : pandas.DataFrame
+        Index ``period``; columns ``raw`` (‖W − W'‖ / ‖W + W'‖), ``log_ratio`` (root mean square of
+        log w_ij − log w_ji), its two orthogonal parts ``popularity`` and ``direction`` (squares add up),
+        ``direction_share`` (of the square), ``one_way`` (share of weight on pairs where the way back is
+        exactly zero: no finite log ratio) and ``pairs`` (pairs with both weights positive).
+    potential : pandas.DataFrame
+        Columns ``period, firm, popularity``: the c of each firm, centred on zero. A firm one unit above another is
+        given e times the weight that it gives back.
+    pairs : pandas.DataFrame
+        The most one-sided pairs of every period and kind; see :meth:`most_one_sided`.
+    name : str
+        The network's name.
+    """
+
+    by_period: pd.DataFrame
+    potential: pd.DataFrame
+    pairs: pd.DataFrame
+    name: str = ""
+
+    def most_one_sided(self, k: int = 10, *, kind: Kind = "direction", period: Any = None) -> pd.DataFrame:
+        """Return the most one-sided pairs.
+
+        Parameters
+        ----------
+        k : int, default 10
+            How many; at most 50 are kept for each period and kind.
+        kind : {"direction", "popularity", "difference"}
+            Ranked by the difference in weights which that part of the log ratio alone would make,
+            ``2 sqrt(w_ij w_ji) sinh(|part| / 2)``, or by the difference w_ij − w_ji itself.
+        period : label, optional
+            One period of :attr:`by_period`; default all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``period, firm, peer, weight, reverse, log_ratio, popularity, direction, gap``.
+
+        Raises
+        ------
+        InputError
+            When ``kind`` or the period is unknown.
+        """
+        from peerattn.panel.labels import find_period
+
+        if kind not in _KINDS:
+            raise InputError(f"kind: expected one of {', '.join(map(repr, _KINDS))}, got {kind!r}.")
+        found = self.pairs[self.pairs["kind"] == kind]
+        if period is not None:
+            found = found[found["period"] == find_period(period, self.by_period.index)]
+        ordered = found.sort_values("gap", ascending=False, kind="stable").head(k)
+        return ordered.drop(columns="kind").reset_index(drop=True)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return :attr:`by_period`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each period.
+        """
+        return self.by_period.copy()
+
+    def table(self) -> Table:
+        """Return the measures as a table: a row for each period, or every so many with the mean last.
+
+        Returns
+        -------
+        Table
+        """
+        frame = self.by_period
+        step = max(1, -(-len(frame) // 24))
+        rows: list[list[object]] = [
+            [show_label(period) or "all", *values]
+            for period, values in zip(frame.index[::step], frame[::step].itertuples(index=False), strict=True)
+        ]
+        if len(frame) > 1:
+            means = frame.mean()
+            rows.append(["mean", *means.drop("pairs"), round(float(means["pairs"]))])
+        of = f" of {self.name}" if self.name else ""
+        return Table(
+            f"Asymmetry{of}",
+            (
+                "Period",
+                "raw",
+                "log ratio",
+                "popularity",
+                "direction",
+                "direction share",
+                "one-way weight",
+                "pairs",
+            ),
+            rows,
+            alignment="lrrrrrrr",
+            formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
+            footnotes=(
+                "raw: ‖W − W'‖ / ‖W + W'‖. log ratio: root mean square of log w_ij − log w_ji, split into popularity "
+                "(any kernel has it) and direction (no symmetric score has it).",
+                *((f"Every {step}th of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
+            ),
+            marked=(len(rows) - 1,) if len(frame) > 1 else (),
+        )
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def __repr__(self) -> str:
+        means = self.by_period[["raw", "popularity", "direction"]].mean()
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
+        return f"Asymmetry({shown}, {len(self.by_period)} period{'s' if len(self.by_period) != 1 else ''})"
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def asymmetry(network: PeerNetwork) -> Asymmetry:
+    """Measure how one-sided a network is, and split it into popularity and true direction.
+
+    On pairs with both weights positive ``log w_ij − log w_ji = (c_j − c_i) + rest_ij``, c by least squares.
+    Any symmetric kernel whose rows are normalised has the first part (c is the log of the row sum) and no
+    rest, Kolmogorov's condition for a reversible chain; only different query and key maps give a rest.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+        Firms that both look and are looked to are compared. Weights on oneself are left out.
+
+    Returns
+    -------
+    Asymmetry
+        Of a signed network only the raw measure; the parts are NaN.
+
+    Raises
+    ------
+    InputError
+        When no firm both looks and is looked to.
+
+    Notes
+    -----
+    Costs n² per period where all weights are positive, n³ / 3 where some are zero.
+
+    References
+    ----------
+    Kelly (1979), *Reversibility and Stochastic Networks*, Wiley, section 1.5 (Kolmogorov's criteria).
+    Jiang, Lim, Yao and Ye (2011), "Statistical ranking and combinatorial Hodge theory", Mathematical
+    Programming 127 (the split into a gradient and a cyclic part).
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> kernel = np.exp(-np.abs(np.subtract.outer([0.0, 1, 3], [0.0, 1, 3])))
+    >>> np.fill_diagonal(kernel, 0.0)
+    >>> W = kernel / kernel.sum(axis=1, keepdims=True)
+    >>> firms = ["A", "B", "C"]
+    >>> asymmetry(PeerNetwork.from_matrices({None: (firms, firms, W)}))
+    Asymmetry(raw 0.263, popularity 0.752, direction 0.000, 1 period)
+    """
+    measures, potentials, pairs = [], [], []
+    for period, section in network.sections():
+        positions, weights = section.square()
+        if len(positions) == 0 and len(section.rows):
+            raise InputError(
+                "asymmetry: no firm both looks and is looked to, so no pair can be compared; a cross-attention "
+                "network with a separate reference universe has no asymmetry."
+            )
+        firms = network.labels.take(positions)
+        weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
+        split = _split(weights) if not network.signed else None
+        measures.append(_measures(weights, split))
+        if split is not None:
+            potentials.append(
+                pd.DataFrame({"period": [period] * len(firms), "firm": firms, "popularity": split[0]})
+            )
+            pairs.append(_extreme_pairs(weights, split[0], firms, period))
+    columns = [
+        "period",
+        "firm",
+        "peer",
+        "weight",
+        "reverse",
+        "log_ratio",
+        "popularity",
+        "direction",
+        "gap",
+        "kind",
+    ]
+    return Asymmetry(
+        by_period=pd.DataFrame(measures, index=network.periods.rename("period")),
+        potential=pd.concat(potentials, ignore_index=True)
+        if potentials
+        else pd.DataFrame(columns=["period", "firm", "popularity"]),
+        pairs=pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=columns),
+        name=network.name,
+    )
+
+
+def _split(weights: Array) -> tuple[Array, Array, Array]:
+    """Potential c (n,), log ratios D (n, n) with zeros where undefined, and where they are defined."""
+    both = (weights > 0) & (weights.T > 0)
+    logs = np.log(weights, out=np.zeros_like(weights), where=both)
+    ratios = np.where(both, logs - logs.T, 0.0)
+    return potential(ratios, both), ratios, both
+
+
+def potential(ratios: Array, known: Array) -> Array:
+    """Return the least-squares c of ``ratios[i, j] ≈ c[j] − c[i]`` over known pairs, centred in each component.
+
+    Parameters
+    ----------
+    ratios : ndarray, shape (n, n)
+        Antisymmetric, zero where unknown.
+    known : ndarray of bool, shape (n, n)
+        Symmetric; which pairs count.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Zero for firms in no known pair.
+
+    Examples
+    --------
+    >>> c = np.array([1.0, -1.0, 0.0])
+    >>> potential(c[None, :] - c[:, None], ~np.eye(3, dtype=bool))
+    array([ 1., -1.,  0.])
+    """
+    size = len(ratios)
+    divergence = ratios.sum(axis=0)
+    degree = known.sum(axis=1)
+    if size and degree.min() == size - 1:
+        return np.asarray(divergence / size)
+    count, component = sparse.csgraph.connected_components(sparse.csr_array(known), directed=False)
+    result = np.zeros(size)
+    for label in range(count):
+        members = np.flatnonzero(component == label)
+        if len(members) < 2:
+            continue
+        laplacian = np.diag(degree[members].astype(float)) - known[np.ix_(members, members)]
+        laplacian += 1.0 / len(members)  # pins the mean of c to zero and makes the matrix positive definite
+        result[members] = linalg.solve(laplacian, divergence[members], assume_a="pos")
+    return result
+
+
+def _measures(weights: Array, split: tuple[Array, Array, Array] | None) -> dict[str, float]:
+    both_ways = np.linalg.norm(weights + weights.T)
+    raw = float(np.linalg.norm(weights - weights.T) / both_ways) if both_ways else np.nan
+    found = {"raw": raw, "log_ratio": np.nan, "popularity": np.nan, "direction": np.nan}
+    found |= {"direction_share": np.nan, "one_way": np.nan, "pairs": 0}
+    if split is None:
+        return found
+    c, ratios, both = split
+    pairs = int(both.sum()) // 2
+    total = float(weights.sum())
+    found["pairs"] = pairs
+    if total:
+        found["one_way"] = float(weights[~both].sum()) / total
+    if pairs:
+        step = np.where(both, c[None, :] - c[:, None], 0.0)
+        squares = [float((part**2).sum()) / (2 * pairs) for part in (ratios, step, ratios - step)]
+        found["log_ratio"], found["popularity"], found["direction"] = (float(np.sqrt(s)) for s in squares)
+        found["direction_share"] = squares[2] / squares[0] if squares[0] else 0.0
+    return found
+
+
+def _extreme_pairs(weights: Array, c: Array, firms: pd.Index, period: Any) -> pd.DataFrame:
+    """The pairs with the largest gaps of each kind, the stronger direction first."""
+    i, j = np.triu_indices(len(weights), 1)
+    there, back = weights[i, j], weights[j, i]
+    both = (there > 0) & (back > 0)
+    ratio = np.log(np.divide(there, back, out=np.ones_like(there), where=both))
+    popularity = np.where(both, c[j] - c[i], 0.0)
+    middle = np.sqrt(there * back)
+    parts = {
+        "difference": there - back,
+        "popularity": 2 * middle * np.sinh(popularity / 2),
+        "direction": 2 * middle * np.sinh((ratio - popularity) / 2),
+    }
+    blocks = []
+    for kind, gap in parts.items():
+        size = np.abs(gap)
+        top = (
+            np.argpartition(-size, _KEPT_PAIRS)[:_KEPT_PAIRS]
+            if len(size) > _KEPT_PAIRS
+            else np.arange(len(size))
+        )
+        top = top[size[top] > 0]
+        top = top[np.lexsort((j[top], i[top], -size[top]))]
+        turn = gap[top] < 0
+        sign = np.where(turn, -1.0, 1.0)
+        known = np.where(both[top], 1.0, np.nan)
+        blocks.append(
+            pd.DataFrame(
+                {
+                    "period": [period] * len(top),
+                    "firm": firms.take(np.where(turn, j[top], i[top])),
+                    "peer": firms.take(np.where(turn, i[top], j[top])),
+                    "weight": np.where(turn, back[top], there[top]),
+                    "reverse": np.where(turn, there[top], back[top]),
+                    "log_ratio": sign * ratio[top] * known,
+                    "popularity": sign * popularity[top] * known,
+                    "direction": sign * (ratio - popularity)[top] * known,
+                    "gap": size[top],
+                    "kind": kind,
+                }
+            )
+        )
+    return pd.concat(blocks, ignore_index=True)

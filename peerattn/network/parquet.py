@@ -1,0 +1,244 @@
+"""One Parquet file for one network: tidy edges any reader can use, and what is needed to get all of it back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array, CrossSection, Weights, frozen
+from peerattn.render import atomic_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from peerattn.network.peer_network import PeerNetwork
+
+_KEY = b"peerattn.network"
+_VERSION = 1
+
+
+def write_parquet(network: PeerNetwork, path: str | os.PathLike[str]) -> Path:
+    """Write a network to one Parquet file, whole or not at all.
+
+    Columns ``period, firm, peer, weight``, one row group for each period, one row for each weight that is not
+    zero; the file's metadata hold each period's firms and peers (isolates too), the name, and the kind.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    path : path-like
+        The file; its folder must exist.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be written, or labels are of a kind Parquet has no type for.
+    """
+    import pyarrow.parquet as pq
+
+    schema = _edge_schema(network)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for position, (_, section) in enumerate(network.sections()):
+            writer.write_table(_edge_table(network, position, section, schema))
+    return Path(path)
+
+
+def _edge_frame(network: PeerNetwork, position: int, section: CrossSection) -> pd.DataFrame:
+    i, j, w = section.entries()
+    return pd.DataFrame(
+        {
+            "period": network.periods.take(np.full(len(i), position, dtype=np.intp)),
+            "firm": network.labels.take(section.rows[i]),
+            "peer": network.labels.take(section.columns[j]),
+            "weight": w,
+        }
+    )
+
+
+def _edge_table(network: PeerNetwork, position: int, section: CrossSection, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(_edge_frame(network, position, section), schema=schema, preserve_index=False)
+
+
+def _edge_schema(network: PeerNetwork) -> pa.Schema:
+    import pyarrow as pa
+
+    example = (
+        pd.DataFrame(
+            {
+                "period": network.periods,
+                "firm": network.labels[:1].repeat(len(network.periods)),
+                "peer": network.labels[:1].repeat(len(network.periods)),
+                "weight": np.zeros(len(network.periods), dtype=_common_float(network)),
+            }
+        )
+        if len(network.labels)
+        else network.edges()
+    )
+    try:
+        schema = pa.Schema.from_pandas(example, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"to_parquet: labels of this kind have no Parquet type ({error}); make them text."
+        ) from error
+    return schema.with_metadata({**(schema.metadata or {}), _KEY: _description(network)})
+
+
+def _common_float(network: PeerNetwork) -> str:
+    kinds = {str(section.weights.dtype) for _, section in network.sections()}
+    return "float32" if kinds == {"float32"} else "float64"
+
+
+def _description(network: PeerNetwork) -> bytes:
+    sections = [section for _, section in network.sections()]
+    pairs = [(section.rows, section.columns) for section in sections]
+    members = {
+        "labels": _packed(pd.DataFrame({"label": network.labels})),
+        "periods": _packed(pd.DataFrame({"label": network.periods})),
+        "rows": _packed(_member_frame([rows for rows, _ in pairs])),
+        "columns": _packed(_member_frame([_other_columns(section) for section in sections])),
+    }
+    facts = {
+        "version": _VERSION,
+        "name": network.name,
+        "signed": network.signed,
+        "row_normalized": network.row_normalized,
+        "square": [section.is_square for section in sections],
+        "sparse": [section.is_sparse for section in sections],
+        "dtype": [str(section.weights.dtype) for section in sections],
+    }
+    return json.dumps(facts | members).encode()
+
+
+def _other_columns(section: CrossSection) -> Array:
+    return np.empty(0, dtype=np.intp) if section.is_square else section.columns
+
+
+def _member_frame(parts: Sequence[Array]) -> pd.DataFrame:
+    where = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    positions = np.concatenate([np.empty(0, dtype=np.intp), *parts])
+    return pd.DataFrame({"section": where.astype(np.int32), "position": positions.astype(np.int32)})
+
+
+def _packed(frame: pd.DataFrame) -> str:
+    """A frame, its dtypes kept, as text: Arrow's stream format, compressed."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue().to_pybytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> pd.DataFrame:
+    import pyarrow as pa
+
+    frame: pd.DataFrame = pa.ipc.open_stream(base64.b64decode(text)).read_all().to_pandas()
+    return frame
+
+
+def read_parquet(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what :func:`write_parquet` wrote, as the arguments of :class:`PeerNetwork`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    dict
+        ``labels, periods, sections, name, signed, row_normalized``.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, cut off, or not a network.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+            if _KEY not in metadata:
+                raise InputError(
+                    f"path: {str(path)!r} is a Parquet file but not a network written by to_parquet; "
+                    "for a file of edges use PeerNetwork.from_edges(pandas.read_parquet(path))."
+                )
+            facts = json.loads(metadata[_KEY])
+            return _network_parts(file, facts, str(path))
+    except FileNotFoundError as error:
+        raise InputError(f"path: there is no file {str(path)!r}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"path: {str(path)!r} cannot be read as Parquet ({error}); it may be cut off."
+        ) from error
+
+
+def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any]:
+    if facts["version"] != _VERSION:
+        raise InputError(
+            f"path: {path!r} has format {facts['version']}, this version reads format {_VERSION}."
+        )
+    labels = pd.Index(_unpacked(facts["labels"])["label"]).rename(None)
+    periods = pd.Index(_unpacked(facts["periods"])["label"]).rename(None)
+    if len(periods) == 1 and pd.isna(periods[0]):
+        periods = pd.Index([None], dtype=object)
+    rows = _by_section(_unpacked(facts["rows"]), len(periods))
+    columns = _by_section(_unpacked(facts["columns"]), len(periods))
+    sections = []
+    for position in range(len(periods)):
+        peers = rows[position] if facts["square"][position] else columns[position]
+        frame = file.read_row_group(position, columns=["firm", "peer", "weight"]).to_pandas()
+        weights = _weights(
+            frame, labels, rows[position], peers, facts["dtype"][position], facts["sparse"][position]
+        )
+        sections.append(CrossSection(rows[position], peers, weights))
+    return {
+        "labels": labels,
+        "periods": periods,
+        "sections": sections,
+        "name": facts["name"],
+        "signed": facts["signed"],
+        "row_normalized": facts["row_normalized"],
+    }
+
+
+def _by_section(frame: pd.DataFrame, count: int) -> list[Array]:
+    positions = frame["position"].to_numpy(dtype=np.intp)
+    edges = np.searchsorted(frame["section"].to_numpy(), np.arange(count + 1))
+    return [positions[edges[t] : edges[t + 1]] for t in range(count)]
+
+
+def _weights(
+    frame: pd.DataFrame, labels: pd.Index, rows: Array, columns: Array, dtype: str, is_sparse: bool
+) -> Weights:
+    row_place = np.full(len(labels), -1, dtype=np.intp)
+    column_place = row_place.copy()
+    row_place[rows], column_place[columns] = np.arange(len(rows)), np.arange(len(columns))
+    i = row_place[labels.get_indexer_for(pd.Index(frame["firm"]))]
+    j = column_place[labels.get_indexer_for(pd.Index(frame["peer"]))]
+    values = frame["weight"].to_numpy(dtype=dtype)
+    shape = (len(rows), len(columns))
+    if is_sparse:
+        return frozen(sparse.csr_array((values, (i, j)), shape=shape))
+    dense = np.zeros(shape, dtype=dtype)
+    dense[i, j] = values
+    return frozen(dense)

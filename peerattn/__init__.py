@@ -42,7 +42,17 @@ _HOMES = {
     "read_panel": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
 }
-_SUBPACKAGES = ("datasets", "evaluation", "exceptions", "models", "network", "nn", "panel", "render", "training")
+_SUBPACKAGES = (
+    "datasets",
+    "evaluation",
+    "exceptions",
+    "models",
+    "network",
+    "nn",
+    "panel",
+    "render",
+    "training",
+)
 
 __all__ = [  # noqa: F822 - loaded by __getattr__
     "Comparison",

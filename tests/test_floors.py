@@ -79,7 +79,10 @@ def _outside(part: str, top: str) -> bool:
 def modules() -> list[tuple[Path, str]]:
     """Every module of the package but its front door, whose names are lazy."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
-    return [(path, ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")) for path in paths]
+    return [
+        (path, ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+        for path in paths
+    ]
 
 
 @pytest.mark.parametrize(("path", "module"), [pytest.param(*both, id=both[1]) for both in modules()])
@@ -92,15 +95,31 @@ def test_imports_keep_to_the_floors(path, module):
     ("module", "source", "complaint"),
     [
         ("peerattn.nn.attention", "import pandas as pd", "nn must not use pandas"),
-        ("peerattn.nn.attention", "from peerattn.panel import read_panel", "nn (floor 0) imports panel (floor 0)"),
+        (
+            "peerattn.nn.attention",
+            "from peerattn.panel import read_panel",
+            "nn (floor 0) imports panel (floor 0)",
+        ),
         ("peerattn.network.measures", "def f():\n    import torch.nn", "network must not use torch"),
-        ("peerattn.network.measures", "def f():\n    from peerattn.models.base import X", "(floor 1) imports models (floor 2)"),
+        (
+            "peerattn.network.measures",
+            "def f():\n    from peerattn.models.base import X",
+            "(floor 1) imports models (floor 2)",
+        ),
         ("peerattn.network.measures", "from ..evaluation import compare", "imports evaluation (floor 3)"),
         ("peerattn.network.measures", "from .. import training", "imports training (floor 1)"),
-        ("peerattn.network.measures", "import importlib\nimportlib.import_module('peerattn.cli')", "imports cli (floor 4)"),
+        (
+            "peerattn.network.measures",
+            "import importlib\nimportlib.import_module('peerattn.cli')",
+            "imports cli (floor 4)",
+        ),
         ("peerattn.models.base", "from peerattn import PeerNetwork", "from the module where it lives"),
         ("peerattn.models.base", "import peerattn", "from the module where it lives"),
-        ("peerattn.exceptions", "from peerattn.render import Table", "exceptions imports nothing of peerattn"),
+        (
+            "peerattn.exceptions",
+            "from peerattn.render import Table",
+            "exceptions imports nothing of peerattn",
+        ),
     ],
 )
 def test_a_planted_breach_is_found(module, source, complaint):
@@ -109,7 +128,9 @@ def test_a_planted_breach_is_found(module, source, complaint):
 
 
 def test_what_is_allowed_is_allowed():
-    source = "import math\nimport torch\nfrom .masks import causal\nfrom peerattn.exceptions import InputError"
+    source = (
+        "import math\nimport torch\nfrom .masks import causal\nfrom peerattn.exceptions import InputError"
+    )
     assert breaches(source, "peerattn.nn.attention") == []
     assert breaches("from peerattn.network import PeerNetwork\nimport numpy", "peerattn.models.base") == []
     assert breaches("from .table import Table", "peerattn.render", is_package=True) == []
@@ -124,6 +145,8 @@ def test_every_outside_package_is_asked_for():
     used = {
         name.partition(".")[0]
         for path, module in modules()
-        for _, name in imported(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
+        for _, name in imported(
+            ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py"
+        )
     }
     assert used - set(sys.stdlib_module_names) - {"peerattn"} - known == set()

@@ -7,13 +7,27 @@ import pytest
 
 import peerattn
 
-HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "statsmodels", "pyarrow", "typer", "rich", "jinja2"}
+HEAVY = {
+    "torch",
+    "sklearn",
+    "pandas",
+    "numpy",
+    "scipy",
+    "matplotlib",
+    "statsmodels",
+    "pyarrow",
+    "typer",
+    "rich",
+    "jinja2",
+}
 
 
 def loaded_by(statement: str) -> set[str]:
     """Names of top-level modules that a fresh Python has loaded after ``statement``."""
     script = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     return set(done.stdout.split())
 
 

@@ -1,0 +1,344 @@
+"""Simulated panels whose directed network is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_random_state
+
+from peerattn.exceptions import InputError
+from peerattn.network import PeerNetwork
+from peerattn.panel.reading import PanelFrame, read_panel
+
+Truth = Literal["directed", "symmetric", "industry"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrueParameters:
+    """The parameters that made a simulated panel; K networks, p characteristics, d dimensions of a score.
+
+    Attributes
+    ----------
+    own : ndarray (p,)
+        Slopes of the firm's own characteristics.
+    query, key : ndarray (K, p, d)
+        ``W_Q`` and ``W_K``: the score of peer j for firm i is ``x_i W_Q W_K' x_j'``. All zero where the truth is industries.
+    information : ndarray (K, p)
+        What a peer contributes is ``x_j @ information[k]``.
+    noise_sd : float
+        Standard deviation of the noise.
+    """
+
+    own: np.ndarray
+    query: np.ndarray
+    key: np.ndarray
+    information: np.ndarray
+    noise_sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedPanel:
+    """A simulated panel with the truth behind it.
+
+    Attributes
+    ----------
+    X : pandas.DataFrame
+        Characteristics ``x1 ... xp`` and, with industries, the code ``industry``; indexed by (firm, period).
+    y : pandas.Series
+        ``own_term + peer_term + noise``.
+    own_term, peer_term : pandas.Series
+        The two parts of the outcome that can be known.
+    networks : tuple of PeerNetwork
+        The true weights of each network; empty when the signal share is 0.
+    parameters : TrueParameters
+    signal_share, own_share : float
+        As asked for.
+    """
+
+    X: pd.DataFrame
+    y: pd.Series
+    own_term: pd.Series
+    peer_term: pd.Series
+    networks: tuple[PeerNetwork, ...]
+    parameters: TrueParameters
+    signal_share: float
+    own_share: float
+
+    @property
+    def network(self) -> PeerNetwork:
+        """The mean of ``networks``, each of which moves the outcome equally; without one, all firms are isolates."""
+        if len(self.networks) == 1:
+            return self.networks[0]
+        matrices = {}
+        for period, rows in self.X.groupby(level="period"):
+            firms = rows.index.get_level_values("firm")
+            weights = [net.matrix(period).loc[firms, firms].to_numpy() for net in self.networks]
+            matrices[period] = (
+                firms,
+                firms,
+                np.mean(weights, axis=0) if weights else np.zeros((len(firms), len(firms))),
+            )
+        return PeerNetwork.from_matrices(matrices, name="true network")
+
+    @property
+    def frame(self) -> PanelFrame:
+        """The panel as ``read_panel`` gives it, without the truth."""
+        flat = self.X.assign(outcome=self.y).reset_index()
+        industry = "industry" if "industry" in self.X else None
+        return read_panel(flat, outcome="outcome", industry=industry, description=f"simulated: {self!r}")
+
+    def __repr__(self) -> str:
+        firms, periods = (self.X.index.get_level_values(k).nunique() for k in (0, 1))
+        return (
+            f"SimulatedPanel({firms} firms, {periods} periods, {len(self.parameters.own)} characteristics, "
+            f"{len(self.networks)} networks, signal_share={self.signal_share:g})"
+        )
+
+
+def simulate_panel(
+    n_firms: int = 150,
+    n_periods: int = 80,
+    n_characteristics: int = 8,
+    *,
+    signal_share: float = 0.5,
+    own_share: float = 0.3,
+    truth: Truth = "directed",
+    n_networks: int = 1,
+    sharpness: float = 5.0,
+    d_head: int = 4,
+    persistence: float = 0.9,
+    missing_share: float = 0.0,
+    n_industries: int = 0,
+    random_state: int | np.random.RandomState | None = None,
+) -> SimulatedPanel:
+    r"""Simulate a panel of firms whose directed peer network is known.
+
+    .. math::
+
+        y_{it} = x_{it} b + \sum_k \sum_{j \ne i} w^k_{ijt}\, x_{jt} g_k + e_{it}, \qquad
+        w^k_{ijt} = \operatorname{softmax}_{j \ne i}\big(x_{it} W_{Q,k} W_{K,k}' x_{jt}'\big).
+
+    The characteristics are independent autoregressions with unit variance. The scores' standard deviation over pairs
+    is ``sharpness``; ``W_K = W_Q`` where the truth is symmetric; where it is industries, the weights are equal over the
+    other firms of the same industry.
+
+    Parameters
+    ----------
+    n_firms, n_periods, n_characteristics : int
+    signal_share : float in [0, 1], default 0.5
+        ``Var(peer term net of own x and period mean) / Var(y net of the same)``, in expectation over the noise. At 0 nobody
+        looks to anybody: the true network has isolates only.
+    own_share : float in [0, 1), default 0.3
+        ``Var(own term) / (Var(own term) + Var(y net of own x))``, within periods.
+    truth : {"directed", "symmetric", "industry"}, default "directed"
+    n_networks : int, default 1
+        Networks that add up, each with its own ``W_Q``, ``W_K``, ``g`` and an equal part in the peer term.
+    sharpness : float, default 5.0
+        At 0 all peers weigh the same; at 5 a few of 150 carry most of the weight.
+    d_head : int, default 4
+        Columns of ``W_Q`` and ``W_K``.
+    persistence : float in [0, 1), default 0.9
+        Autocorrelation of the characteristics.
+    missing_share : float in [0, 1), default 0.0
+        Share of (firm, period) rows that are absent at random; an absent firm is nobody's peer.
+    n_industries : int, default 0
+        With 1 or more, X has the code column ``industry``. It plays a part only where the truth is industries.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    SimulatedPanel
+
+    Raises
+    ------
+    InputError
+        For a share outside its range, fewer than three firms, or an industry truth without industries.
+
+    Notes
+    -----
+    Time and memory: one n x n matrix for each period and network.
+
+    Examples
+    --------
+    >>> panel = simulate_panel(20, 5, 3, random_state=0)
+    >>> panel
+    SimulatedPanel(20 firms, 5 periods, 3 characteristics, 1 networks, signal_share=0.5)
+    >>> panel.network.matrix("2000-01").shape
+    (20, 20)
+    >>> panel.network.peers("F001", period="2000-01", k=2).columns.tolist()
+    ['peer', 'weight']
+    """
+    _check_arguments(n_firms, n_periods, n_characteristics, n_networks, d_head, truth, n_industries)
+    _check_shares(
+        signal_share=signal_share, own_share=own_share, persistence=persistence, missing_share=missing_share
+    )
+    rng = check_random_state(random_state)
+    x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
+    present = rng.uniform(size=x.shape[:2]) >= missing_share
+    industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
+    query, key = _score_maps(
+        rng, n_networks if truth != "industry" else 0, x.shape[2], d_head, sharpness, truth
+    )
+    if truth == "industry":
+        weights = [[_industry_weights(industry[here]) for here in present]]
+    else:
+        weights = [
+            [_softmax_weights(x[t, here] @ q, x[t, here] @ k) for t, here in enumerate(present)]
+            for q, k in zip(query, key)
+        ]
+    information = rng.normal(size=(len(weights), x.shape[2]))
+    own = rng.normal(size=x.shape[2])
+
+    rows = [x[t, here] for t, here in enumerate(present)]
+    peer, information = _peer_term(rows, weights, information, signal_share)
+    own *= np.sqrt(own_share / (1 - own_share) / _within_variance([r @ own for r in rows]))
+    noise_sd = float(np.sqrt(1 - signal_share))
+
+    index = _labels(present, n_firms)
+    own_term = pd.Series(np.concatenate([r @ own for r in rows]), index=index, name="own_term")
+    peer_term = pd.Series(np.concatenate(peer), index=index, name="peer_term")
+    noise = noise_sd * rng.normal(size=len(index))
+    X = pd.DataFrame(np.concatenate(rows), index=index, columns=[f"x{k + 1}" for k in range(x.shape[2])])
+    if n_industries:
+        codes = np.array([f"I{k + 1:02d}" for k in industry])
+        X["industry"] = pd.Series(np.concatenate([codes[here] for here in present]), index=index, dtype="str")
+    return SimulatedPanel(
+        X=X,
+        y=(own_term + peer_term + noise).rename("outcome"),
+        own_term=own_term,
+        peer_term=peer_term,
+        networks=_networks(index, weights) if signal_share > 0 else (),
+        parameters=TrueParameters(own, query, key, information, noise_sd),
+        signal_share=signal_share,
+        own_share=own_share,
+    )
+
+
+def _check_arguments(
+    n_firms: int, n_periods: int, p: int, n_networks: int, d_head: int, truth: str, n_industries: int
+) -> None:
+    counts = {"n_periods": n_periods, "n_characteristics": p, "n_networks": n_networks, "d_head": d_head}
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name}: at least 1 was expected, {count} came.")
+    if n_firms < 3:
+        raise InputError(f"n_firms: at least 3 firms make a network, {n_firms} came.")
+    if truth not in get_args(Truth):
+        raise InputError(
+            f"truth: one of {', '.join(map(repr, get_args(Truth)))} was expected, {truth!r} came."
+        )
+    if truth == "industry" and (n_industries < 1 or n_networks > 1):
+        raise InputError(
+            "truth='industry' takes n_industries of 1 or more and one network; "
+            f"n_industries={n_industries}, n_networks={n_networks} came."
+        )
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        open_above = name != "signal_share"
+        if not 0 <= share <= 1 or (open_above and share == 1):
+            raise InputError(
+                f"{name}: a number in [0, 1{')' if open_above else ']'} was expected, {share} came."
+            )
+
+
+def _characteristics(
+    rng: np.random.RandomState, n: int, periods: int, p: int, persistence: float
+) -> np.ndarray:
+    """Return stationary AR(1) characteristics with unit variance, (T, n, p)."""
+    x = rng.normal(size=(periods, n, p))
+    for t in range(1, periods):
+        x[t] = persistence * x[t - 1] + np.sqrt(1 - persistence**2) * x[t]
+    return x
+
+
+def _score_maps(
+    rng: np.random.RandomState, networks: int, p: int, d: int, sharpness: float, truth: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W_Q and W_K, (K, p, d), scaled so that scores between independent firms have sd ``sharpness``."""
+    query, key = rng.normal(size=(2, networks, p, d))
+    if truth == "symmetric":
+        key = query
+    product = np.einsum("kpd,kqd->kpq", query, key)
+    scale = np.sqrt(sharpness / np.linalg.norm(product, axis=(1, 2), keepdims=True))
+    return query * scale, key * scale
+
+
+def _softmax_weights(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return row weights over all firms but one's own, (n, n); a lone firm looks to nobody."""
+    scores = queries @ keys.T
+    np.fill_diagonal(scores, -np.inf)
+    if len(scores) < 2:
+        return np.zeros_like(scores)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _industry_weights(industry: np.ndarray) -> np.ndarray:
+    same = (industry[:, None] == industry[None, :]).astype(float)
+    np.fill_diagonal(same, 0.0)
+    return np.asarray(same / np.maximum(same.sum(axis=1, keepdims=True), 1.0))
+
+
+def _peer_term(
+    rows: list[np.ndarray], weights: list[list[np.ndarray]], information: np.ndarray, signal_share: float
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the peer term by period, its net variance equal to ``signal_share``, and the information scaled so."""
+    parts = [[w @ (r @ g) for w, r in zip(by_period, rows)] for by_period, g in zip(weights, information)]
+    scales = np.array([1 / np.sqrt(_net_variance(part, rows)) for part in parts])
+    summed = [sum(s * part[t] for s, part in zip(scales, parts)) for t in range(len(rows))]
+    scales *= np.sqrt(signal_share / _net_variance(summed, rows))
+    return (
+        [np.asarray(sum(s * part[t] for s, part in zip(scales, parts))) for t in range(len(rows))],
+        information * scales[:, None],
+    )
+
+
+def _demeaned(by_period: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([values - values.mean(axis=0) for values in by_period if len(values)])
+
+
+def _within_variance(by_period: list[np.ndarray]) -> float:
+    return float(np.mean(_demeaned(by_period) ** 2))
+
+
+def _net_variance(by_period: Sequence[np.ndarray], rows: list[np.ndarray]) -> float:
+    """Return the variance of what own characteristics and period means do not explain."""
+    x, values = _demeaned(rows), _demeaned(by_period)
+    rest = values - x @ np.linalg.lstsq(x, values, rcond=None)[0]
+    variance = float(np.mean(rest**2))
+    if variance < 1e-12:
+        raise InputError(
+            "the peer term is explained by own characteristics and period means (equal weights over all firms do that): "
+            "raise sharpness, n_firms or n_industries."
+        )
+    return variance
+
+
+def _labels(present: np.ndarray, n_firms: int) -> pd.MultiIndex:
+    width = max(3, len(str(n_firms)))
+    firms = np.array([f"F{k + 1:0{width}d}" for k in range(n_firms)])
+    months = pd.date_range("2000-01-31", periods=len(present), freq="ME")
+    period, firm = np.nonzero(present)
+    return pd.MultiIndex.from_arrays([firms[firm], months[period]], names=["firm", "period"])
+
+
+def _networks(index: pd.MultiIndex, weights: list[list[np.ndarray]]) -> tuple[PeerNetwork, ...]:
+    firms, months = index.get_level_values("firm"), index.get_level_values("period")
+    names = ["true network"] if len(weights) == 1 else [f"true network {k + 1}" for k in range(len(weights))]
+    starts = months.unique()
+    return tuple(
+        PeerNetwork.from_matrices(
+            {
+                month: (firms[months == month], firms[months == month], w)
+                for month, w in zip(starts, filter(len, by_period))
+            },
+            name=name,
+        )
+        for name, by_period in zip(names, weights)
+    )

@@ -1,0 +1,273 @@
+"""One training loop over an iterator of batches, for every model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.training.progress import progress_bar
+from peerattn.training.schedule import Schedule, find_schedule
+
+Batch = TypeVar("Batch")
+Stopped = Literal["max_steps", "flat loss", "no better validation"]
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What happened during training.
+
+    Attributes
+    ----------
+    losses : tuple of float
+        Training loss of every step, before its update.
+    validation : tuple of (int, float)
+        Steps taken, and the validation loss then.
+    best_step : int
+        After how many steps the parameters were as they are now: the best validation, or the last step.
+    stopped : {"max_steps", "flat loss", "no better validation"}
+        Why training ended.
+    """
+
+    losses: tuple[float, ...] = field(repr=False)
+    validation: tuple[tuple[int, float], ...] = field(repr=False)
+    best_step: int
+    stopped: Stopped
+
+    @property
+    def steps(self) -> int:
+        """Number of steps taken."""
+        return len(self.losses)
+
+    def __str__(self) -> str:
+        lines = (
+            f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}, stopped: {self.stopped}"
+        )
+        if self.validation:
+            lines += (
+                f"; best validation {dict(self.validation)[self.best_step]:.4g} after step {self.best_step}"
+            )
+        return lines
+
+
+def train(
+    parameters: nn.Module | Iterable[Tensor],
+    loss: Callable[[Batch], Tensor],
+    batches: Iterable[Batch],
+    *,
+    max_steps: int,
+    learning_rate: float,
+    schedule: str | Schedule = "one_cycle",
+    weight_decay: float = 0.0,
+    clip: float | None = 1.0,
+    patience: int | None = None,
+    tolerance: float = 1e-3,
+    validate: Callable[[], float] | None = None,
+    validate_every: int = 100,
+    progress: str | None = None,
+) -> TrainingRecord:
+    r"""Minimise a loss by AdamW, one batch a step, changing the parameters in place.
+
+    .. math:: \theta_{t+1} = \theta_t - \eta\, c(t) \big(\hat m_t / (\sqrt{\hat v_t} + \epsilon)
+              + \lambda \theta_t\big)
+
+    Parameters
+    ----------
+    parameters : nn.Module or iterable of Tensor
+        What to train: :math:`\theta`. Those that need no gradient are left alone.
+    loss : callable
+        ``loss(batch)``, a scalar tensor.
+    batches : iterable
+        Gives at least ``max_steps`` batches, of whatever ``loss`` takes. Any shuffling is its own.
+    max_steps : int
+        Number of steps at most.
+    learning_rate : float
+        Peak learning rate :math:`\eta`.
+    schedule : {"one_cycle", "cosine", "inverse_sqrt", "constant"} or callable, default "one_cycle"
+        :math:`c(t)`, a function of (step, max_steps).
+    weight_decay : float, default 0
+        :math:`\lambda`, on parameters with two or more dimensions. 0 is Adam.
+    clip : float, default 1
+        Largest norm of the whole gradient; None: any.
+    patience : int, default None
+        Stop early. Without ``validate``: when the mean loss of the last ``patience`` steps is not lower than that
+        of the ``patience`` before, and the learning rate no longer rises (``patience`` should cover a pass over
+        the batches, or chance decides). With it: when the best validation is ``patience`` steps old. None: never.
+    tolerance : float, default 1e-3
+        Relative fall of the mean loss that counts as lower. Not used with ``validate``.
+    validate : callable, default None
+        ``validate()``, a number to be made small, called without gradients every ``validate_every`` steps and
+        after the last. The parameters of the smallest are restored at the end.
+    validate_every : int, default 100
+        Steps between validations.
+    progress : str, default None
+        Label of a progress bar with the time left, on standard error. None: no bar.
+
+    Returns
+    -------
+    TrainingRecord
+
+    Raises
+    ------
+    InputError
+        When loss, gradient or validation is not finite; when batches run out; when an argument is out of range.
+
+    Notes
+    -----
+    Uses no random numbers and leaves torch's global generators alone.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), Decoupled weight decay regularization, ICLR.
+
+    Examples
+    --------
+    >>> from itertools import repeat
+    >>> slope = torch.zeros(1, requires_grad=True)
+    >>> x = torch.tensor([1.0, 2.0, 3.0])
+    >>> record = train([slope], lambda y: (y - slope * x).square().mean(), repeat(2 * x),
+    ...                max_steps=200, learning_rate=0.1)
+    >>> round(slope.item(), 3)
+    2.0
+    >>> record
+    TrainingRecord(best_step=200, stopped='max_steps')
+    """
+    _check(max_steps, learning_rate, patience, validate_every)
+    trained = _trainable(parameters)
+    optimizer = _adamw(trained, weight_decay)
+    share = find_schedule(schedule)
+    stream = iter(batches)
+    losses: list[float] = []
+    best = _Best(trained)
+    stopped: Stopped = "max_steps"
+    with progress_bar(progress, max_steps) as advance:
+        for step in range(max_steps):
+            rate = learning_rate * share(step, max_steps)
+            losses.append(_step(optimizer, trained, loss, _next(stream, step, max_steps), rate, clip, step))
+            advance(losses[-1])
+            done = step + 1
+            if validate is None:
+                rises = patience is not None and share(step, max_steps) > share(
+                    max(done - patience, 0), max_steps
+                )
+                if patience is not None and not rises and _is_flat(losses, patience, tolerance):
+                    stopped = "flat loss"
+                    break
+            elif done % validate_every == 0 or done == max_steps:
+                best.consider(validate, done, rate)
+                if patience is not None and done - best.step >= patience:
+                    stopped = "no better validation"
+                    break
+    if validate is not None:
+        best.restore()
+    return TrainingRecord(
+        losses=tuple(losses),
+        validation=tuple(best.history),
+        best_step=len(losses) if validate is None else best.step,
+        stopped=stopped,
+    )
+
+
+def _step(
+    optimizer: torch.optim.Optimizer,
+    trained: list[Tensor],
+    loss: Callable[[Batch], Tensor],
+    batch: Batch,
+    rate: float,
+    clip: float | None,
+    step: int,
+) -> float:
+    """Take one step and return the loss before it; leave the parameters alone when something is not finite."""
+    optimizer.zero_grad()
+    value = loss(batch)
+    number = value.item()
+    if not math.isfinite(number):
+        raise _diverged("loss", number, step, rate)
+    value.backward()
+    norm = nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip).item()
+    if not math.isfinite(norm):
+        raise _diverged("gradient's norm", norm, step, rate)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return number
+
+
+class _Best:
+    """Keeps the parameters of the smallest validation loss."""
+
+    def __init__(self, trained: list[Tensor]):
+        self.trained = trained
+        self.history: list[tuple[int, float]] = []
+        self.loss, self.step = math.inf, 0
+        self.values: list[Tensor] = []
+
+    def consider(self, validate: Callable[[], float], step: int, rate: float) -> None:
+        with torch.no_grad():
+            loss = float(validate())
+        if not math.isfinite(loss):
+            raise _diverged("validation loss", loss, step - 1, rate)
+        self.history.append((step, loss))
+        if loss < self.loss:
+            self.loss, self.step = loss, step
+            self.values = [tensor.detach().clone() for tensor in self.trained]
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for tensor, value in zip(self.trained, self.values):
+                tensor.copy_(value)
+
+
+def _is_flat(losses: list[float], window: int, tolerance: float) -> bool:
+    """Compare the mean loss of the last window with that of the one before, once per window."""
+    if len(losses) < 2 * window or len(losses) % window:
+        return False
+    before, now = sum(losses[-2 * window : -window]) / window, sum(losses[-window:]) / window
+    return before - now <= tolerance * abs(before)
+
+
+def _adamw(trained: list[Tensor], weight_decay: float) -> torch.optim.AdamW:
+    matrices = [tensor for tensor in trained if tensor.ndim >= 2]
+    others = [tensor for tensor in trained if tensor.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], fused=True
+    )  # 3 times faster on a CPU
+
+
+def _trainable(parameters: nn.Module | Iterable[Tensor]) -> list[Tensor]:
+    tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
+    trained = [tensor for tensor in tensors if tensor.requires_grad]
+    if not trained:
+        raise InputError("parameters: expected at least one tensor with requires_grad=True, got none.")
+    return trained
+
+
+def _next(stream: Iterator[Batch], step: int, max_steps: int) -> Batch:
+    try:
+        return next(stream)
+    except StopIteration:
+        raise InputError(
+            f"batches: expected at least max_steps={max_steps}, got {step}. "
+            "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
+        ) from None
+
+
+def _diverged(what: str, value: float, step: int, rate: float) -> InputError:
+    return InputError(
+        f"Training diverged at step {step + 1}: the {what} is {value} (learning rate then {rate:.3g}). "
+        "Lower learning_rate, or look for missing or extreme values in the input."
+    )
+
+
+def _check(max_steps: int, learning_rate: float, patience: int | None, validate_every: int) -> None:
+    for name, value in (("max_steps", max_steps), ("patience", patience), ("validate_every", validate_every)):
+        if value is not None and value < 1:
+            raise InputError(f"{name}: expected an integer of at least 1, got {value}.")
+    if not 0 < learning_rate < math.inf:
+        raise InputError(f"learning_rate: expected a positive number, got {learning_rate}.")

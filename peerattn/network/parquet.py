@@ -29,7 +29,7 @@ _VERSION = 1
 def write_parquet(network: PeerNetwork, path: str | os.PathLike[str]) -> Path:
     """Write a network to one Parquet file, whole or not at all.
 
-    Columns ``period, firm, peer, weight``, one row group for each period, one row for each weight that is not
+    Columns ``period, firm, peer, weight``, row groups of one period each, one row for each weight that is not
     zero; the file's metadata hold each period's firms and peers (isolates too), the name, and the kind.
 
     Parameters
@@ -118,6 +118,7 @@ def _description(network: PeerNetwork) -> bytes:
         "name": network.name,
         "signed": network.signed,
         "row_normalized": network.row_normalized,
+        "edges": [int(section.csr().nnz) for section in sections],
         "square": [section.is_square for section in sections],
         "sparse": [section.is_sparse for section in sections],
         "dtype": [str(section.weights.dtype) for section in sections],
@@ -204,9 +205,10 @@ def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any
     rows = _by_section(_unpacked(facts["rows"]), len(periods))
     columns = _by_section(_unpacked(facts["columns"]), len(periods))
     sections = []
+    groups = _row_groups(file, facts["edges"])
     for position in range(len(periods)):
         peers = rows[position] if facts["square"][position] else columns[position]
-        frame = file.read_row_group(position, columns=["firm", "peer", "weight"]).to_pandas()
+        frame = file.read_row_groups(groups[position], columns=["firm", "peer", "weight"]).to_pandas()
         weights = _weights(
             frame, labels, rows[position], peers, facts["dtype"][position], facts["sparse"][position]
         )
@@ -219,6 +221,17 @@ def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any
         "signed": facts["signed"],
         "row_normalized": facts["row_normalized"],
     }
+
+
+def _row_groups(file: Any, edges: list[int]) -> list[list[int]]:
+    """Row groups of each section: they follow one another and none holds two sections."""
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    ends = np.cumsum(sizes, dtype=np.int64)
+    last = np.cumsum(edges, dtype=np.int64)
+    if len(edges) and (not len(sizes) or ends[-1] != last[-1]) and last[-1]:
+        raise InputError(f"path: the file holds {sum(sizes)} edges where {int(last[-1])} were written.")
+    owner = np.searchsorted(last, ends)
+    return [[g for g in np.flatnonzero(owner == t).tolist() if sizes[g]] for t in range(len(edges))]
 
 
 def _by_section(frame: pd.DataFrame, count: int) -> list[Array]:

@@ -51,26 +51,26 @@ def figure_style() -> Iterator[None]:
     settings: dict[Any, Any] = {
         "axes.edgecolor": _MUTED,
         "axes.labelcolor": INK,
-        "axes.labelsize": 9,
+        "axes.labelsize": 9.5,
         "axes.linewidth": 0.7,
         "axes.prop_cycle": cycler(color=PALETTE),
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",
         "axes.titlesize": 10.5,
-        "axes.titleweight": "semibold",
+        "axes.titleweight": "bold",
         "axes.titlepad": 10,
         "figure.dpi": 110,
-        "figure.figsize": (6.4, 4.0),
+        "figure.figsize": (5.6, 3.6),
         "figure.facecolor": "white",
         "figure.constrained_layout.use": True,
-        "font.size": 9,
+        "font.size": 9.5,
         "font.family": ["sans-serif"],
         "grid.color": _MUTED,
         "grid.linewidth": 0.5,
         "grid.alpha": 0.35,
         "legend.frameon": False,
-        "legend.fontsize": 8.5,
+        "legend.fontsize": 9,
         "lines.linewidth": 1.6,
         "lines.markersize": 4,
         "patch.edgecolor": "none",
@@ -82,8 +82,8 @@ def figure_style() -> Iterator[None]:
         "ytick.color": _MUTED,
         "xtick.labelcolor": INK,
         "ytick.labelcolor": INK,
-        "xtick.labelsize": 8.5,
-        "ytick.labelsize": 8.5,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
         "xtick.major.width": 0.7,
         "ytick.major.width": 0.7,
         "xtick.major.size": 3,
@@ -113,7 +113,7 @@ def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
     """
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    blue, orange = to_rgb("#1f6fb8"), to_rgb("#d2691e")
+    blue, orange = to_rgb("#2177c9"), to_rgb("#d2691e")
     if signed:
         stops = [(*orange, 1.0), (*orange, 0.0), (*blue, 0.0), (*blue, 1.0)]
         return LinearSegmentedColormap.from_list(

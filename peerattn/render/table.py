@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -178,7 +179,9 @@ class Table:
         ]
         blocks = [self._block(block, heads, cells, widths) for block in _column_blocks(widths, width)]
         top = [printable(self.title)] if self.title else []
-        notes = ["\n".join(printable(note) for note in self.footnotes)] if self.footnotes else []
+        room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
+        notes = ["\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)]
+        notes = notes if self.footnotes else []
         return "\n\n".join(top + blocks + notes)
 
     def _block(self, block: list[int], heads: list[str], cells: list[list[str]], widths: list[int]) -> str:

@@ -74,7 +74,7 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
 def _fresh_axes() -> Axes:
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(figsize=(6.4, 5.6))
+    _, axes = plt.subplots(figsize=(5.8, 5.0))
     return axes
 
 

@@ -55,7 +55,7 @@ class Asymmetry:
             How many; at most 50 are kept for each period and kind.
         kind : {"direction", "popularity", "difference"}
             Ranked by the difference in weights which that part of the log ratio alone would make,
-            ``2 sqrt(w_ij w_ji) sinh(|part| / 2)``, or by the difference w_ij − w_ji itself.
+            ``(w_ij + w_ji) tanh(|part| / 2)``, or by the difference w_ij − w_ji itself.
         period : label, optional
             One period of :attr:`by_period`; default all.
 
@@ -110,19 +110,19 @@ class Asymmetry:
             f"Asymmetry{of}",
             (
                 "Period",
-                "raw",
-                "log ratio",
-                "popularity",
-                "direction",
-                "direction share",
-                "one-way weight",
-                "pairs",
+                "Raw",
+                "Log ratio",
+                "Popularity",
+                "Direction",
+                "Direction share",
+                "One-way weight",
+                "Pairs",
             ),
             rows,
             alignment="lrrrrrrr",
             formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
             footnotes=(
-                "raw: ‖W − W'‖ / ‖W + W'‖. log ratio: root mean square of log w_ij − log w_ji, split into popularity "
+                "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, split into popularity "
                 "(any kernel has it) and direction (no symmetric score has it).",
                 *((f"Every {step}th of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
             ),
@@ -296,11 +296,11 @@ def _extreme_pairs(weights: Array, c: Array, firms: pd.Index, period: Any) -> pd
     both = (there > 0) & (back > 0)
     ratio = np.log(np.divide(there, back, out=np.ones_like(there), where=both))
     popularity = np.where(both, c[j] - c[i], 0.0)
-    middle = np.sqrt(there * back)
+    mutual = there + back
     parts = {
         "difference": there - back,
-        "popularity": 2 * middle * np.sinh(popularity / 2),
-        "direction": 2 * middle * np.sinh((ratio - popularity) / 2),
+        "popularity": mutual * np.tanh(popularity / 2),
+        "direction": mutual * np.tanh((ratio - popularity) / 2),
     }
     blocks = []
     for kind, gap in parts.items():

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from peerattn.exceptions import InputError
+from peerattn.network import PeerNetwork
+
+LABELS: dict[str, Callable[[], Any]] = {
+    "str": lambda: ["B", "A", "C", "D"],
+    "int": lambda: [10107, 3, 20, 7],
+    "object int": lambda: pd.Index([4, 3, 2, 1], dtype=object),
+    "timestamp": lambda: pd.date_range("2001-01-31", periods=4, freq="ME"),
+    "timezone": lambda: pd.date_range("2001-01-31", periods=4, freq="ME", tz="Europe/Paris"),
+    "period": lambda: pd.period_range("2001-01", periods=4, freq="M"),
+    "categorical": lambda: pd.CategoricalIndex(["d", "c", "b", "a"], categories=list("dcbaz"), ordered=True),
+}
+
+
+def random_weights(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    weights = rng.random((rows, columns)) * (rng.random((rows, columns)) < 0.7)
+    if rows == columns:
+        np.fill_diagonal(weights, 0.0)
+    sums = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0)
+
+
+def panel_network(seed: int = 0, *, as_sparse: bool = False, **options: Any) -> PeerNetwork:
+    """Three years; firms enter and leave; one isolate."""
+    rng = np.random.default_rng(seed)
+    matrices = {}
+    for period, firms in {2003: "ABCD", 2001: "CABE", 2002: "EDCBAF"}.items():
+        weights = random_weights(rng, len(firms), len(firms))
+        if period == 2001:
+            weights[0] = 0.0
+        matrices[period] = (list(firms), list(firms), sparse.coo_array(weights) if as_sparse else weights)
+    return PeerNetwork.from_matrices(matrices, name="trial", **options)
+
+
+def test_periods_are_sorted_and_rows_keep_their_order() -> None:
+    network = panel_network()
+    assert network.periods.tolist() == [2001, 2002, 2003]
+    assert network.matrix(2002).index.tolist() == list("EDCBAF")
+    assert network.firms.tolist() == list("ABCDEF")
+    assert network.isolates.to_dict("records") == [{"period": 2001, "firm": "C"}]
+    assert repr(network).startswith("PeerNetwork('trial', 6 firms, 3 periods, ")
+    assert len(repr(network).splitlines()) == 1
+
+
+def test_edges_are_the_matrix() -> None:
+    network = panel_network()
+    edges = network.edges()
+    assert edges.columns.tolist() == ["period", "firm", "peer", "weight"]
+    for period in network.periods:
+        matrix = network.matrix(period)
+        block = edges[edges.period == period]
+        back = block.pivot(index="firm", columns="peer", values="weight")
+        back = back.reindex(index=matrix.index, columns=matrix.columns).fillna(0.0)
+        np.testing.assert_array_equal(back, matrix)
+        assert (block.weight != 0).all()
+    pd.testing.assert_frame_equal(network.edges(2002), edges[edges.period == 2002].reset_index(drop=True))
+    pd.testing.assert_frame_equal(network.to_frame(), edges)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("top_k", [1, 2, 3, 99])
+def test_top_k_is_exact_with_ties(top_k: int, as_sparse: bool) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.integers(-3, 4, size=(40, 12)).astype(float)
+    given = sparse.csr_array(weights) if as_sparse else weights
+    network = PeerNetwork.from_matrices({None: (range(40), range(100, 112), given)}, signed=True)
+    found = network.edges(top_k=top_k)
+    expected = []
+    for i, row in enumerate(weights):
+        order = sorted((j for j in range(12) if row[j]), key=lambda j: (-abs(row[j]), j))
+        expected += [(i, 100 + j, row[j]) for j in order[:top_k]]
+    assert list(found[["firm", "peer", "weight"]].itertuples(index=False, name=None)) == expected
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, True, "3"])
+def test_top_k_must_be_a_positive_integer(bad: object) -> None:
+    with pytest.raises(InputError, match="top_k"):
+        panel_network().edges(top_k=bad)  # type: ignore[arg-type]
+
+
+def test_peers_followers_and_mean_tell_the_same_story() -> None:
+    network = panel_network()
+    mean = network.mean().matrix()
+    looked = {f: [t for t in network.periods if f in network.matrix(t).index] for f in network.firms}
+    looked["C"].remove(2001)
+    for firm in network.firms:
+        rows = [network.matrix(t).loc[firm].reindex(network.firms, fill_value=0.0) for t in looked[firm]]
+        np.testing.assert_allclose(mean.loc[firm], np.mean(rows, axis=0), atol=1e-15)
+        peers = network.peers(firm, k=None).set_index("peer").weight
+        np.testing.assert_allclose(peers.reindex(network.firms).fillna(0.0), mean.loc[firm], atol=1e-15)
+        followers = network.followers(firm, k=None).set_index("firm").weight
+        np.testing.assert_allclose(followers.reindex(network.firms).fillna(0.0), mean[firm], atol=1e-15)
+        assert peers.is_monotonic_decreasing
+    np.testing.assert_allclose(mean.sum(axis=1), 1.0)
+    np.testing.assert_allclose(panel_network(as_sparse=True).mean().matrix(), mean, atol=1e-15)
+
+
+def test_peers_of_one_period() -> None:
+    network = panel_network()
+    row = network.matrix(2003).loc["B"].sort_values(ascending=False)
+    assert network.peers("B", 2003, k=2).weight.tolist() == row.iloc[:2].tolist()
+    assert network.peers("C", "2001").empty
+    with pytest.raises(InputError, match="'D' does not look in period 2001"):
+        network.peers("D", 2001)
+
+
+def test_unknown_labels_show_near_ones() -> None:
+    firms = ["XOM", "IBM", "MSFT"]
+    dates = pd.to_datetime(["2012-05-31", "2012-06-29"])
+    network = PeerNetwork.from_matrices({date: (firms, firms, np.full((3, 3), 1 / 3)) for date in dates})
+    assert network.edges("2012-06").period.unique().tolist() == [dates[1]]
+    with pytest.raises(InputError, match="XOM"):
+        network.peers("XON")
+    with pytest.raises(InputError, match="2013-06"):
+        network.matrix("2013-06")
+    with pytest.raises(InputError, match="2 periods; name one"):
+        network.matrix()
+    with pytest.raises(InputError, match="undated"):
+        network.mean().matrix("2012-06")
+
+
+@pytest.mark.parametrize("periods", LABELS)
+@pytest.mark.parametrize("firms", LABELS)
+def test_labels_of_every_dtype_survive_parquet(firms: str, periods: str, tmp_path: Path) -> None:
+    labels, dates = pd.Index(LABELS[firms]()), pd.Index(LABELS[periods]())
+    weights = random_weights(np.random.default_rng(2), 4, 4)
+    weights[1] = 0.0
+    edges = pd.concat(
+        PeerNetwork.from_matrices({date: (labels, None, weights)})
+        .edges()
+        .assign(period=dates[[t] * int((weights > 0).sum())])
+        for t, date in enumerate(dates)
+    )
+    if periods == "categorical":
+        edges["period"] = pd.Categorical(edges["period"], dtype=dates.dtype)
+    network = PeerNetwork.from_edges(edges, firms=labels, name="t")
+    assert network.periods.dtype == dates.infer_objects().dtype
+    assert network.labels.dtype == labels.infer_objects().dtype
+    network.to_parquet(tmp_path / "n.parquet")
+    back = PeerNetwork.from_parquet(tmp_path / "n.parquet")
+    assert back.equals(network)
+    pd.testing.assert_frame_equal(back.edges(), network.edges())
+    pd.testing.assert_frame_equal(back.isolates, network.isolates)
+    firm, date = network.firms[2], network.periods[1]
+    pd.testing.assert_frame_equal(back.peers(firm, date), network.peers(firm, date))
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parquet_keeps_kind_dtype_and_rectangles(tmp_path: Path, dtype: str, as_sparse: bool) -> None:
+    rng = np.random.default_rng(3)
+    first = rng.normal(size=(3, 5)).astype(dtype)
+    second = np.zeros((2, 4), dtype=dtype)
+    third = rng.normal(size=(2, 2)).astype(dtype)
+    wrap: Callable[[Any], Any] = sparse.csr_array if as_sparse else np.asarray
+    network = PeerNetwork.from_matrices(
+        {
+            pd.Period("2001Q1"): (["a", "b", "c"], list("vwxyz"), wrap(first)),
+            pd.Period("2001Q2"): (["a", "d"], list("vwxy"), wrap(second)),
+            pd.Period("2001Q3"): (["a", "d"], ["d", "a"], wrap(third)),
+        },
+        name="ridge",
+        signed=True,
+    )
+    network.to_parquet(tmp_path / "n.parquet")
+    back = PeerNetwork.from_parquet(tmp_path / "n.parquet")
+    assert back.equals(network) and back.signed and back.name == "ridge"
+    assert back.matrix("2001Q1").to_numpy().dtype == dtype
+    np.testing.assert_array_equal(back.matrix("2001Q1"), first)
+    assert pd.read_parquet(tmp_path / "n.parquet").columns.tolist() == ["period", "firm", "peer", "weight"]
+
+
+def test_parquet_of_an_undated_network_and_of_many_row_groups(tmp_path: Path) -> None:
+    size = 1100  # more edges than one row group takes
+    weights = np.full((size, size), 1 / size)
+    network = PeerNetwork.from_matrices(
+        {1: (range(2), None, np.zeros((2, 2))), 2: (range(size), None, weights)}
+    )
+    network.to_parquet(tmp_path / "n.parquet")
+    assert PeerNetwork.from_parquet(tmp_path / "n.parquet").equals(network)
+    network.mean().to_parquet(tmp_path / "m.parquet")
+    back = PeerNetwork.from_parquet(tmp_path / "m.parquet")
+    assert back.equals(network.mean()) and not back.is_dated
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "n.parquet"
+    panel_network().to_parquet(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="cut off"):
+        PeerNetwork.from_parquet(path)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="cut off"):
+        PeerNetwork.from_parquet(path)
+    with pytest.raises(InputError, match="no file"):
+        PeerNetwork.from_parquet(tmp_path / "absent.parquet")
+    panel_network().edges().to_parquet(path)
+    with pytest.raises(InputError, match="from_edges"):
+        PeerNetwork.from_parquet(path)
+    with pytest.raises(InputError, match="cannot write"):
+        panel_network().to_parquet(tmp_path / "absent" / "n.parquet")
+
+
+FIRMS = ["A", "B", "C"]
+RING = np.eye(3)[[1, 2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ((["A", "A", "C"], None, RING), "'A'.*once a period"),
+        ((["A", None, "C"], None, RING), "missing"),
+        ((["A", 1, "C"], None, RING), "mix int and str"),
+        ((FIRMS, [1, 2, 3], RING), "mix int and str"),
+        (([("A", 1), ("B", 1), ("C", 1)], None, RING), "tuples"),
+        ((FIRMS, None, RING[:2]), "shape"),
+        ((FIRMS, None, RING * np.nan), "NaN or infinite"),
+        ((FIRMS, None, np.full((3, 3), np.inf)), "NaN or infinite"),
+        ((FIRMS, None, [["x"] * 3] * 3), "numbers"),
+        ((FIRMS, None, RING * 0.5), "sum neither to 1 nor to 0.*'A'"),
+        ((FIRMS, None, RING + [[2e-6, 0, 0], [0] * 3, [0] * 3]), "sum neither"),
+        ((FIRMS, None, RING + [[0.5, -0.5, 0], [0] * 3, [0.5, 0, -0.5]]), "negative.*signed=True"),
+        ((FIRMS, None, sparse.csr_array(RING * 0.5)), "sum neither"),
+        ((FIRMS, RING), "expected"),
+    ],
+)
+def test_bad_matrices_are_refused(entry: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PeerNetwork.from_matrices({2001: entry})
+
+
+def test_rounding_is_not_refused() -> None:
+    weights = np.random.default_rng(4).random((500, 500)).astype(np.float32)
+    weights /= weights.sum(axis=1, keepdims=True)
+    PeerNetwork.from_matrices({1: (range(500), None, weights)})
+    PeerNetwork.from_matrices({1: (FIRMS, None, RING * (1 - 5e-7))})
+
+
+def test_bad_periods_are_refused() -> None:
+    entry = (FIRMS, None, RING)
+    for bad in ({None: entry, 1: entry}, {"a": entry, 1: entry}, [entry]):
+        with pytest.raises(InputError, match="period|mapping"):
+            PeerNetwork.from_matrices(bad)  # type: ignore[arg-type]
+
+
+def test_the_callers_array_stays_the_callers() -> None:
+    weights = RING.copy()
+    network = PeerNetwork.from_matrices({1: (FIRMS, None, weights)})
+    weights[:] = 0.0
+    np.testing.assert_array_equal(network.matrix(), RING)
+    shown = network.matrix()
+    shown.iloc[:] = 0.0
+    np.testing.assert_array_equal(network.matrix(), RING)
+
+
+def test_edges_and_back() -> None:
+    network = panel_network(as_sparse=True)
+    members = [{"period": t, "firm": f} for t in network.periods for f in network.matrix(t).index]
+    back = PeerNetwork.from_edges(
+        network.edges().sample(frac=1.0, random_state=0), pd.DataFrame(members), name="trial"
+    )
+    assert back.equals(network)
+    plain = PeerNetwork.from_edges(network.edges())
+    np.testing.assert_array_equal(
+        plain.matrix(2002), network.matrix(2002).loc[list("ABCDEF"), list("ABCDEF")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda e: e.drop(columns="peer"), "'peer' is missing"),
+        (lambda e: pd.concat([e, e.head(1)]), "given twice"),
+        (lambda e: e.assign(weight=-1.0), "negative"),
+        (lambda e: e.assign(weight=np.nan), "NaN"),
+        (lambda e: e.assign(peer="Z"), "not among firms="),
+    ],
+)
+def test_bad_edges_are_refused(change: Any, message: str) -> None:
+    edges = pd.DataFrame({"period": 1, "firm": ["A", "B"], "peer": ["B", "A"], "weight": 1.0})
+    with pytest.raises(InputError, match=message):
+        PeerNetwork.from_edges(change(edges), firms=["A", "B"])
+
+
+def test_weighted_averages_go_by_label() -> None:
+    network = panel_network()
+    size = pd.Series(np.arange(1.0, 7.0), index=list("ABCDEF"), name="size").sample(frac=1, random_state=1)
+    found = network @ size
+    assert found.name == "size"
+    for period in network.periods:
+        matrix = network.matrix(period)
+        expected = matrix @ size[matrix.columns]
+        np.testing.assert_allclose(found.xs(period, level="period")[matrix.index], expected)
+    rows = [(t, f) for t in network.periods for f in network.matrix(t).index]
+    index = pd.MultiIndex.from_tuples(rows, names=["year", "gvkey"])
+    panel = pd.DataFrame({"x": np.arange(len(rows)), "one": 1.0}, index=index)
+    averages = network @ panel.sample(frac=1, random_state=2)
+    assert list(averages.index.names) == ["year", "gvkey"] and averages.columns.tolist() == ["x", "one"]
+    matrix = network.matrix(2003)
+    np.testing.assert_allclose(averages.x.xs(2003)[matrix.index], matrix @ panel.x.xs(2003)[matrix.columns])
+    assert averages.one[2001, "C"] == 0.0 and averages.one.drop((2001, "C")).round(12).eq(1.0).all()
+
+
+def test_unknown_values_reach_only_those_who_look() -> None:
+    network = PeerNetwork.from_matrices({None: (FIRMS, None, RING)})
+    found = network @ pd.Series([np.nan, 2.0, 3.0], index=FIRMS)
+    assert found.isna().tolist() == [False, False, True]
+    with pytest.raises(InputError, match="no value for 1 peers .*'C'"):
+        network @ pd.Series([1.0, 2.0], index=["A", "B"])
+    with pytest.raises(InputError, match="labelled"):
+        network @ np.ones(3)  # type: ignore[type-var]
+    with pytest.raises(InputError, match="twice"):
+        network @ pd.Series(1.0, index=["A", "A", "B", "C"])
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_subset_symmetrized_normalized(as_sparse: bool) -> None:
+    network = panel_network(as_sparse=as_sparse)
+    small = network.subset(firms=["A", "B", "E"], periods=[2001, 2002])
+    assert small.periods.tolist() == [2001, 2002] and not small.row_normalized
+    matrix = small.matrix(2002)
+    assert matrix.index.tolist() == ["E", "B", "A"]
+    np.testing.assert_array_equal(matrix, network.matrix(2002).loc[matrix.index, matrix.columns])
+    again = small.normalized()
+    sums = again.matrix(2002).sum(axis=1)
+    np.testing.assert_allclose(sums[sums != 0], 1.0)
+    half = network.symmetrized().matrix(2003)
+    full = network.matrix(2003)
+    np.testing.assert_allclose(half, (full + full.T) / 2)
+    assert network.subset(periods=2001).row_normalized
+    with pytest.raises(InputError, match="signed"):
+        PeerNetwork.from_matrices({1: (FIRMS, None, -RING)}, signed=True).normalized()
+    with pytest.raises(InputError, match="cross-attention"):
+        PeerNetwork.from_matrices({1: (["x"], FIRMS, RING[:1])}).symmetrized()
+
+
+def test_no_heavy_import() -> None:
+    heavy = "{'torch', 'matplotlib', 'networkx', 'pyarrow.parquet'}"
+    code = f"import sys, peerattn.network, peerattn.render; print({heavy} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"

@@ -8,6 +8,8 @@ from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import Encoder, FeedForward, TransformerBlock
 from peerattn.nn.linear import linear
 from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.pruning import head_contribution, head_gates, head_importance, prune_heads
+from peerattn.nn.topk import top_k_weights
 
 __all__ = [
     "Encoder",
@@ -16,5 +18,10 @@ __all__ = [
     "TransformerBlock",
     "attention",
     "attention_weights",
+    "head_contribution",
+    "head_gates",
+    "head_importance",
     "linear",
+    "prune_heads",
+    "top_k_weights",
 ]

@@ -41,8 +41,7 @@ def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = Tr
     """
     layer = skip_init(nn.Linear, d_in, d_out, bias=bias, device=torch.get_default_device())
     drawn = torch.empty(d_out, d_in, device="cpu", dtype=layer.weight.dtype)
-    if drawn.numel():
-        nn.init.xavier_uniform_(drawn, generator=generator)
+    nn.init.xavier_uniform_(drawn, generator=generator)
     with torch.no_grad():
         layer.weight.copy_(drawn)
         if bias:

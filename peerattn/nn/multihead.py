@@ -41,7 +41,7 @@ class MultiheadAttention(nn.Module):
     Raises
     ------
     InputError
-        When ``n_heads`` does not divide ``d_model`` and no ``d_head`` is given.
+        When ``n_heads`` is less than one, or does not divide ``d_model`` and no ``d_head`` is given.
 
     References
     ----------
@@ -71,7 +71,9 @@ class MultiheadAttention(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if d_head is None and (n_heads < 1 or d_model % n_heads):
+        if n_heads < 1:
+            raise InputError(f"n_heads: expected an integer of at least 1, got {n_heads}.")
+        if d_head is None and d_model % n_heads:
             raise InputError(
                 f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "
                 "Change one of them, or give d_head."
@@ -116,17 +118,16 @@ class MultiheadAttention(nn.Module):
             Only with ``return_weights=True``.
         """
         memory = x if memory is None else memory
-        query, key, value = (
-            self._split(project(rows))  # (..., H, N, d)
-            for project, rows in ((self.query, x), (self.key, memory), (self.value, memory))
-        )
+        query = self._split(self.query(x), self.d_head)  # (..., H, Nq, d_head)
+        key = self._split(self.key(memory), self.d_head)  # (..., H, Nk, d_head)
+        value = self._split(self.value(memory), self.d_value)  # (..., H, Nk, d_value)
         if return_weights:
             heads, weights = attention(query, key, value, mask=mask, bias=bias, return_weights=True)
             return self.output(self._join(heads)), weights
         return self.output(self._join(attention(query, key, value, mask=mask, bias=bias)))
 
-    def _split(self, x: Tensor) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
-        return x.unflatten(-1, (self.n_heads, x.shape[-1] // self.n_heads)).transpose(-2, -3)
+    def _split(self, x: Tensor, width: int) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
+        return x.unflatten(-1, (self.n_heads, width)).transpose(-2, -3)
 
     def _join(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, H d)
         return heads.transpose(-2, -3).flatten(-2)

@@ -124,3 +124,5 @@ def test_built_without_memory_on_the_meta_device():
 def test_heads_must_divide_the_width():
     with pytest.raises(InputError, match="n_heads: expected a divisor of d_model=6, got 4"):
         MultiheadAttention(6, 4)
+    with pytest.raises(InputError, match="n_heads: expected an integer of at least 1, got 0"):
+        MultiheadAttention(6, 0, d_head=2)

@@ -1,0 +1,228 @@
+"""Which heads matter, and a layer without those that do not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn.multihead import MultiheadAttention
+
+Batch = TypeVar("Batch")
+
+
+@contextmanager
+def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
+    r"""Multiply every head of the given layers by its gate for as long as the context lasts.
+
+    .. math:: \operatorname{out}_i = \sum_h \xi_h\, W_O^h \sum_j \alpha^h_{ij} W_V^h z_j
+
+    Parameters
+    ----------
+    gates : mapping of MultiheadAttention to Tensor, shape (n_heads,)
+        :math:`\xi`; 1 leaves a head as it is, 0 silences it.
+
+    Raises
+    ------
+    InputError
+        When a layer has another number of heads than gates.
+
+    Examples
+    --------
+    >>> layer, x = MultiheadAttention(4, 2), torch.ones(3, 4)
+    >>> with head_gates({layer: torch.zeros(2)}):
+    ...     silent = layer(x)
+    >>> bool((silent == layer.output.bias).all())
+    True
+    """
+    for layer, gate in gates.items():
+        if gate.shape != (layer.n_heads,):
+            raise InputError(
+                f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
+            )
+    hooks = [
+        layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)) for layer, gate in gates.items()
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def head_importance(
+    module: nn.Module, loss: Callable[[Batch], Tensor], batches: Iterable[Batch]
+) -> dict[str, Tensor]:
+    r"""Return how much the loss would change, to first order, were each head silenced.
+
+    .. math:: I_h = \frac1B \sum_b \left| \xi_h \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
+
+    Parameters
+    ----------
+    module : nn.Module
+        Holds one `MultiheadAttention` or more, anywhere.
+    loss : callable
+        ``loss(batch)``, a scalar tensor computed through ``module``.
+    batches : iterable
+        The batches b = 1, ..., B.
+
+    Returns
+    -------
+    dict of str to Tensor, shape (n_heads,)
+        By the layer's name in ``module.named_modules()`` ("" for the module itself).
+
+    Raises
+    ------
+    InputError
+        When there is no such layer, or no batch.
+
+    Notes
+    -----
+    Costs one backward pass a batch. Parameters and their gradients stay as they are. Michel et al. compare layers
+    after dividing each layer's importances by their norm; these are not divided.
+
+    References
+    ----------
+    Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, NeurIPS.
+
+    Examples
+    --------
+    >>> layer, x = MultiheadAttention(4, 2), torch.eye(4)
+    >>> importance = head_importance(layer, lambda batch: layer(batch).square().mean(), [x])
+    >>> importance[""].shape
+    torch.Size([2])
+    """
+    layers = {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
+    if not layers:
+        raise InputError(
+            f"module: expected at least one MultiheadAttention in it, got {type(module).__name__}."
+        )
+    gates = {
+        name: layer.output.weight.new_ones(layer.n_heads).requires_grad_() for name, layer in layers.items()
+    }
+    total = {name: torch.zeros_like(gate, requires_grad=False) for name, gate in gates.items()}
+    n_batches = 0
+    with head_gates({layers[name]: gate for name, gate in gates.items()}):
+        for batch in batches:
+            gradients = torch.autograd.grad(loss(batch), list(gates.values()))
+            for name, gradient in zip(gates, gradients):
+                total[name] += gradient.abs()
+            n_batches += 1
+    if n_batches == 0:
+        raise InputError("batches: expected at least one batch, got none.")
+    return {name: value / n_batches for name, value in total.items()}
+
+
+@torch.no_grad()
+def head_contribution(
+    layer: MultiheadAttention, x: Tensor, memory: Tensor | None = None, **options: Any
+) -> Tensor:
+    r"""Return how much each head's part of the output varies over the rows.
+
+    .. math:: c_h = \sqrt{\operatorname{tr}\operatorname{Var}_i (W_O^h \textstyle\sum_j \alpha^h_{ij} W_V^h z_j)}
+
+    Parameters
+    ----------
+    layer : MultiheadAttention
+        The heads.
+    x, memory, **options
+        As in `MultiheadAttention.forward`.
+
+    Returns
+    -------
+    Tensor, shape (n_heads,)
+        Standard deviations, in units of the output. A head that adds the same to every row has 0.
+
+    Examples
+    --------
+    >>> layer = MultiheadAttention(4, 2)
+    >>> bool((head_contribution(layer, torch.eye(4)) > 0).all())
+    True
+    >>> bool((head_contribution(layer, torch.ones(4, 4)) < 1e-6).all())  # all rows see the same
+    True
+    """
+    seen: list[Tensor] = []
+    hook = layer.output.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        layer(x, memory, **options)
+    finally:
+        hook.remove()
+    heads = seen[0].unflatten(-1, (layer.n_heads, layer.d_value))  # (..., N, H, d_value)
+    maps = layer.output.weight.unflatten(1, (layer.n_heads, layer.d_value))  # (d_output, H, d_value)
+    parts = torch.einsum("...hv,ohv->...ho", heads, maps).flatten(0, -3)  # (rows, H, d_output)
+    return parts.var(0, correction=0).sum(-1).sqrt()
+
+
+def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
+    """Return a layer with some of the heads: the same as gates of zero on the others.
+
+    Parameters
+    ----------
+    layer : MultiheadAttention
+        Stays as it is; the new layer's weights are copies.
+    keep : Tensor of int, shape (n_kept,), or of bool, shape (n_heads,)
+        Which heads to keep: their numbers, or True. From importances: ``importance.topk(n).indices``, or
+        ``importance > threshold``.
+
+    Returns
+    -------
+    MultiheadAttention
+        Heads stand in the order of their old numbers. Without any head it gives its output bias.
+
+    Raises
+    ------
+    InputError
+        When ``keep`` names a head that is not there, or one twice.
+
+    Examples
+    --------
+    >>> layer = MultiheadAttention(8, 4)
+    >>> importance = torch.tensor([0.1, 0.7, 0.0, 0.2])
+    >>> prune_heads(layer, importance.topk(2).indices).n_heads
+    2
+    """
+    numbers = _head_numbers(keep, layer.n_heads)
+    pruned = copy.deepcopy(layer)
+    pruned.n_heads = len(numbers)
+    for projection in (pruned.query, pruned.key, pruned.value):
+        projection.weight = _some_heads(projection.weight, 0, layer.n_heads, numbers)
+        projection.out_features = projection.weight.shape[0]
+        if projection.bias is not None:
+            projection.bias = _some_heads(projection.bias, 0, layer.n_heads, numbers)
+    pruned.output.weight = _some_heads(pruned.output.weight, 1, layer.n_heads, numbers)
+    pruned.output.in_features = pruned.output.weight.shape[1]
+    return pruned
+
+
+def _gate(gate: Tensor, d_value: int) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:
+    return lambda _, inputs: (inputs[0] * gate.repeat_interleave(d_value),)
+
+
+def _some_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:
+    """Keep the rows (or columns) that belong to the heads: (H d, ...) -> (n_kept d, ...)."""
+    width = parameter.shape[dim] // n_heads
+    kept = (numbers[:, None] * width + torch.arange(width, device=numbers.device)).flatten()
+    return nn.Parameter(
+        parameter.detach().index_select(dim, kept.to(parameter.device)), parameter.requires_grad
+    )
+
+
+def _head_numbers(keep: Tensor, n_heads: int) -> Tensor:
+    if keep.dtype == torch.bool:
+        if keep.shape != (n_heads,):
+            raise InputError(
+                f"keep: expected one bool per head, shape ({n_heads},), got {tuple(keep.shape)}."
+            )
+        return keep.nonzero().flatten()
+    numbers = keep.sort().values
+    inside = ((numbers >= 0) & (numbers < n_heads)).all()
+    if keep.ndim != 1 or not inside or len(numbers.unique()) < len(numbers):
+        raise InputError(
+            f"keep: expected different head numbers from 0 to {n_heads - 1}, got {keep.tolist()}."
+        )
+    return numbers

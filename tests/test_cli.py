@@ -1,0 +1,244 @@
+"""The command line as a user meets it: what it prints, what it writes, and how it says no."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import cli
+from peerattn.datasets import load_grunfeld
+
+FAST = ["--models", "industry,kernel", "--test-periods", "4"]
+
+
+@pytest.fixture
+def grunfeld(tmp_path):
+    panel = load_grunfeld()
+    path = tmp_path / "grunfeld.parquet"
+    panel.X.assign(invest_next=panel.y, invest_lead2=1.0, note="text").reset_index().to_parquet(path)
+    return path
+
+
+def said(capsys, *arguments):
+    """Run the command; return its exit code, what it printed, and its words on stderr."""
+    code = cli.run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys, *arguments):
+    """Run the command, which must refuse in one line and leave nothing behind; return the line."""
+    code, out, err = said(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1 and err.startswith("peerattn: "), err
+    return err
+
+
+def test_file_in_report_out(capsys, grunfeld, tmp_path):
+    out = tmp_path / "out" / "deep"
+    code, text, _ = said(
+        capsys,
+        "compare",
+        grunfeld,
+        "--period",
+        "year",
+        "--outcome",
+        "invest_next",
+        "--industry",
+        "sic",
+        *FAST,
+        "--out",
+        out,
+    )
+    assert code == 0
+    assert "characteristics (3): invest, value, capital" in text
+    assert "invest_lead2 (looks like another outcome)" in text
+    assert "note (not a number" in text
+    for name in ("SIC peers", "Kernel regression", "OLS", "revailing mean"):
+        assert name in text
+    assert text.rstrip().endswith(f"report: {out / 'report.html'}")
+    assert {path.name for path in out.iterdir()} == {"report.html", "predictions.parquet", "table.txt"}
+    assert (out / "table.txt").read_text(encoding="utf-8").strip() in text
+    predictions = pd.read_parquet(out / "predictions.parquet")
+    assert {"SIC peers", "Kernel regression"} <= set(predictions.columns)
+    assert np.isfinite(predictions["SIC peers"]).all()
+
+
+def test_dataset_and_quiet(capsys, tmp_path):
+    code, text, err = said(capsys, "compare", "--dataset", "grunfeld", *FAST, "--quiet", "--out", tmp_path)
+    assert code == 0
+    assert "characteristics (" not in text
+    assert "SIC peers" in text
+    assert err == ""
+
+
+def test_explain(capsys, tmp_path):
+    code, text, _ = said(
+        capsys, "compare", "--dataset", "grunfeld", *FAST, "--task", "explain", "--out", tmp_path
+    )
+    assert code == 0
+    assert "a control" in text
+
+
+def test_every_model_by_name(capsys, tmp_path):
+    from peerattn.cli import MODELS, _models
+
+    for task in ("forecast", "explain"):
+        chosen = _models(list(MODELS), load_grunfeld(), task, 7)
+        assert list(chosen) == ["SIC peers", "Kernel regression", "Peer attention", "Gradient boosting"]
+    assert chosen["Peer attention"].values == "outcomes"
+    assert chosen["Peer attention"].random_state == 7
+    assert list(_models(None, load_grunfeld(), "forecast", 0)) == [
+        "SIC peers",
+        "Kernel regression",
+        "Peer attention",
+    ]
+
+
+def test_simulated_dataset_is_a_panel_with_industries():
+    panel = cli._take_panel(None, cli.Dataset.simulated, {}, 3)
+    assert panel.industry == "industry"
+    assert panel.y.notna().all()
+
+
+@pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
+def test_refits_by_default(tested, expected):
+    """At most six fits; without --test-periods, or with too many, a third of Grunfeld's 19 known years is tested."""
+    assert cli._walk_forward(load_grunfeld(), tested, None, "expanding", None, 1).refit_every == expected
+
+
+def test_rolling_window():
+    cv = cli._walk_forward(load_grunfeld(), 4, 2, "rolling", 5, 1)
+    assert (cv.window, cv.train_periods, cv.refit_every, cv.period) == ("rolling", 5, 2, "year")
+
+
+def test_names_with_commas_and_repeats():
+    assert cli._names(["a, b", "c", ""]) == ["a", "b", "c"]
+    assert cli._names(None) is None
+
+
+# ---------------------------------------------------------------------- refusals
+
+
+def test_missing_file(capsys, tmp_path):
+    line = refused(capsys, "compare", tmp_path / "absent.parquet", "--outcome", "y")
+    assert "no such file" in line
+
+
+def test_file_cut_in_half(capsys, grunfeld):
+    whole = grunfeld.read_bytes()
+    grunfeld.write_bytes(whole[: len(whole) // 2])
+    line = refused(capsys, "compare", grunfeld, "--outcome", "invest_next")
+    assert "not a readable Parquet file" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--outcome", "invest_nxt"], "'invest_next'"),
+        (["--outcome", "invest_next", "--industry", "sick"], "'sic'"),
+        (["--outcome", "invest_next", "--characteristics", "value,capitol"], "'capital'"),
+        (["--outcome", "invest_next", "--characteristics", "invest_next"], "leak"),
+        (["--outcome", "invest_next", "--models", "atention"], "'attention'"),
+        (["--outcome", "invest_next", "--models", "industry"], "needs --industry"),
+        (["--outcome", "invest_next", "--models", ","], "at least one of"),
+        (["--outcome", "invest_next", "--window", "rolling"], "go together"),
+        (["--outcome", "invest_next", "--test-periods", "0"], "--test-periods"),
+        (["--outcome", "invest_next", "--task", "explan"], "'explain'"),
+        (["--outcome", "invest_next", "--baseline", "SIC pers"], "baseline"),
+        ([], "--outcome: name the column to predict; "),
+        (["--outcom", "invest_next"], "--outcome"),
+    ],
+)
+def test_refusals_name_what_was_wrong(capsys, grunfeld, options, words, monkeypatch):
+    monkeypatch.chdir(grunfeld.parent)
+    if "--models" not in options:
+        options = [*options, "--models", "kernel"]
+    code, _, err = said(capsys, "compare", grunfeld, "--period", "year", *options, "--quiet")
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1 and err.startswith("peerattn: ")
+
+
+def test_neither_and_both(capsys, grunfeld):
+    assert "neither came" in refused(capsys, "compare")
+    assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
+    assert "--outcome: of no use" in refused(
+        capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest"
+    )
+
+
+def test_unwritable_folder_is_found_before_the_work(capsys, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(cli, "_compare", lambda *_, **__: pytest.fail("the work began"))
+    line = refused(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path / "file" / "out")
+    assert "--out" in line
+
+
+def test_bad_input_leaves_no_folder(capsys, grunfeld, tmp_path):
+    refused(capsys, "compare", grunfeld, "--outcome", "nothing", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bug_is_not_bad_input(capsys, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a wire came loose")
+
+    monkeypatch.setattr(cli, "_compare", broken)
+    code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
+    assert code == 1
+    assert "a wire came loose" in err and "this is a bug" in err
+
+
+def test_stopping_is_no_traceback(capsys, tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_compare", stopped)
+    code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
+    assert code == 130
+    assert err == "peerattn: stopped.\n"
+
+
+def test_own_warnings_are_one_line(capsys):
+    import warnings
+
+    from peerattn.exceptions import CodeWarning
+
+    with cli._plain_warnings():
+        for _ in range(2):
+            warnings.warn("'sic' looks like a code", CodeWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: 'sic' looks like a code\n"
+
+
+# ---------------------------------------------------------------------- as a process
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "peerattn", *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_bare_command_shows_help():
+    done = command()
+    assert done.returncode == 0
+    assert "compare" in done.stdout and done.stderr == ""
+
+
+def test_version_and_help():
+    import peerattn
+
+    assert command("--version").stdout == f"peerattn {peerattn.__version__}\n"
+    shown = command("compare", "--help")
+    assert shown.returncode == 0
+    assert "Example:" in shown.stdout and "--refit-every" in shown.stdout
+
+
+def test_unknown_command():
+    done = command("comp")
+    assert done.returncode == 2
+    assert done.stderr.startswith("peerattn: No such command 'comp'")

@@ -1,1 +1,26 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
+
+from peerattn.evaluation.compare import compare
+from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.contestants import supports
+from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.metrics import RankIC, mae, r2_out_of_sample, r2_within_period, rank_ic, rmse
+from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
+
+__all__ = [
+    "Comparison",
+    "DieboldMariano",
+    "Fold",
+    "ModelNote",
+    "RankIC",
+    "ShortPanelWarning",
+    "WalkForward",
+    "compare",
+    "diebold_mariano",
+    "mae",
+    "r2_out_of_sample",
+    "r2_within_period",
+    "rank_ic",
+    "rmse",
+    "supports",
+]

@@ -168,7 +168,7 @@ def diebold_mariano(
     >>> diebold_mariano(baseline_loss[:50], baseline_loss[50:100], period[:50])
     DieboldMariano('model' against 'baseline': n/a (T=2))
     """
-    gains = _mean_gain_by_period(loss, baseline_loss, period)
+    gains, size = _mean_gain_by_period(loss, baseline_loss, period)
     n = len(gains)
     lags = newey_west_lags(n, horizon) if lags is None else lags
     mean = float(gains.mean())
@@ -178,7 +178,7 @@ def diebold_mariano(
 
     if n < MIN_PERIODS or n <= horizon:
         return result(None, None, f"n/a (T={n})")
-    if not gains.any():
+    if np.max(np.abs(gains)) <= 1e-12 * size:  # no more than rounding
         return result(None, None, "same losses")
     _, t = hac_mean(gains, lags)
     if t is None:
@@ -189,7 +189,8 @@ def diebold_mariano(
     return result(statistic, float(2 * student.sf(abs(statistic), n - 1)))
 
 
-def _mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> np.ndarray:
+def _mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.ndarray, float]:
+    """Return the mean gain of each period in time order, and the size of the baseline's losses."""
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
@@ -203,4 +204,4 @@ def _mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> np.ndarr
     if not known.any():
         raise InputError("loss holds no known value: there is nothing to test.")
     gain = pd.Series(theirs[known] - ours[known])
-    return gain.groupby(codes[known]).mean().to_numpy()
+    return gain.groupby(codes[known]).mean().to_numpy(), float(np.mean(np.abs(theirs[known])))

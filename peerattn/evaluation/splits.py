@@ -13,6 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from peerattn.evaluation.periods import sorted_periods
 from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.panel.alignment import align_outcome
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
 
@@ -119,8 +120,9 @@ class WalkForward(BaseCrossValidator):
         ----------
         X : DataFrame of n rows
             Carries firm and period as index levels or as columns.
-        y : array-like of length n or None
-            Outcomes, NaN = unknown; periods without any are not tested.
+        y : Series or array-like of length n, or None
+            Outcomes, NaN = unknown; periods without any are not tested. Aligned by label where y carries X's
+            labels, by position otherwise.
         groups : ignored
             There for scikit-learn's calls.
 
@@ -159,14 +161,18 @@ class WalkForward(BaseCrossValidator):
             from.
         """
         self._check_parameters()
-        labels = panel_labels(as_pandas(X), firm=self.firm, period=self.period)
+        frame = as_pandas(X)
+        labels = panel_labels(frame, firm=self.firm, period=self.period)
         if labels is None:
             raise InputError(
-                f"WalkForward: X has neither index levels nor columns named {self.firm!r} and {self.period!r}; "
-                "set a (firm, period) index, or name the levels with firm= and period=."
+                f"WalkForward: X has neither index levels nor columns named {self.firm!r} and "
+                f"{self.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
             )
         period_of_row, periods = sorted_periods(labels.period)
-        known = _periods_with_outcome(period_of_row, len(periods), y)
+        known = np.arange(len(periods))
+        if y is not None:
+            outcome = align_outcome(as_pandas(y), frame, labels, firm=self.firm, period=self.period)
+            known = np.unique(period_of_row[~np.isnan(outcome)])
         tested = self._tested(known, periods)
         return [
             self._fold(period_of_row, periods, tested[start : start + self.refit_every])
@@ -209,8 +215,8 @@ class WalkForward(BaseCrossValidator):
             return possible[-third:]
         if self.test_periods > len(possible):
             warnings.warn(
-                f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have a "
-                f"known outcome, {len(possible)} can be tested; testing the last third instead, {third}.",
+                f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
+                f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}.",
                 ShortPanelWarning,
                 stacklevel=4,
             )
@@ -223,14 +229,3 @@ class WalkForward(BaseCrossValidator):
         train = np.flatnonzero((period_of_row >= first) & (period_of_row <= last))
         test = np.flatnonzero(np.isin(period_of_row, tested))
         return Fold(train, test, periods[first : last + 1], periods[tested])
-
-
-def _periods_with_outcome(period_of_row: np.ndarray, n_periods: int, y: Any) -> np.ndarray:
-    """Return the positions of the periods in which at least one outcome is known."""
-    if y is None:
-        return np.arange(n_periods)
-    outcome = np.asarray(y, dtype=float).reshape(-1)
-    if len(outcome) != len(period_of_row):
-        raise InputError(f"WalkForward: y has {len(outcome)} values for {len(period_of_row)} rows of X.")
-    known = np.bincount(period_of_row[~np.isnan(outcome)], minlength=n_periods) > 0
-    return np.flatnonzero(known)

@@ -1,0 +1,105 @@
+"""The numbers of a comparison: every metric of every model on one common sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.metrics import RankIC, mae, r2_out_of_sample, r2_within_period, rank_ic, rmse
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of the table: its key in ``scores``, its head, its format, and what it is."""
+
+    key: str
+    head: str
+    format: str
+    meaning: str
+
+
+METRICS = (
+    Metric("r2_zero", "R² zero", ".4f", "R² out of sample against a forecast of zero"),
+    Metric(
+        "r2_mean", "R² mean", ".4f", "R² out of sample against the prevailing mean (of the training outcomes)"
+    ),
+    Metric("r2_within", "R² within", ".4f", "R² of differences between firms of one period"),
+    Metric("rmse", "RMSE", ".4g", "root mean squared error"),
+    Metric("mae", "MAE", ".4g", "mean absolute error"),
+    Metric("rank_ic", "Rank IC", ".4f", "mean over periods of the Spearman correlation"),
+    Metric("rank_ic_t", "IC t", ".2f", "Newey–West t of the rank IC"),
+    Metric("dm_t", "DM t", ".2f", "panel Diebold–Mariano t against the baseline, positive = better"),
+    Metric("dm_p", "p", ".3f", "its two-sided p-value"),
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All numbers of a comparison.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row for each model, one column for each key of ``METRICS``; NaN where a number does not exist.
+    rank_ics : dict of str to RankIC
+    tests : dict of str to DieboldMariano
+        Each model but the baseline against it.
+    losses : DataFrame
+        Mean squared error of each period (rows) and model (columns).
+    """
+
+    frame: pd.DataFrame
+    rank_ics: dict[str, RankIC]
+    tests: dict[str, DieboldMariano]
+    losses: pd.DataFrame
+
+
+def score(
+    predictions: pd.DataFrame, models: Sequence[str], training_mean: np.ndarray, baseline: str, horizon: int
+) -> Scores:
+    """Score every model on the rows whose outcome is known.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Columns period, outcome and one for each model.
+    models : sequence of str
+    training_mean : ndarray of length n
+        The prevailing mean of each row: the mean of the training outcomes of its fold.
+    baseline : str
+    horizon : int
+
+    Returns
+    -------
+    Scores
+    """
+    known = predictions["outcome"].notna().to_numpy()
+    y, period, mean = predictions["outcome"][known], predictions["period"][known], training_mean[known]
+    errors = {name: ((y - predictions[name][known]) ** 2).to_numpy() for name in models}
+    rank_ics, tests, rows = {}, {}, {}
+    for name in models:
+        forecast = predictions[name][known]
+        rank_ics[name] = ic = rank_ic(y, forecast, period, horizon=horizon)
+        test = None
+        if name != baseline:
+            test = tests[name] = diebold_mariano(
+                errors[name], errors[baseline], period, horizon=horizon, model=name, baseline=baseline
+            )
+        rows[name] = {
+            "r2_zero": r2_out_of_sample(y, forecast),
+            "r2_mean": r2_out_of_sample(y, forecast, mean),
+            "r2_within": r2_within_period(y, forecast, period),
+            "rmse": rmse(y, forecast),
+            "mae": mae(y, forecast),
+            "rank_ic": ic.mean,
+            "rank_ic_t": ic.t,
+            "dm_t": test.statistic if test else None,
+            "dm_p": test.p_value if test else None,
+        }
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[m.key for m in METRICS], dtype=float)
+    losses = pd.DataFrame(errors).groupby(period.to_numpy()).mean().rename_axis("period")
+    return Scores(frame.rename_axis("model"), rank_ics, tests, losses)

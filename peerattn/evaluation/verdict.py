@@ -1,0 +1,121 @@
+"""The finding of a comparison in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano, format_p
+
+if TYPE_CHECKING:
+    from peerattn.evaluation.comparison import Comparison
+
+
+def verdict(comparison: Comparison) -> list[str]:
+    """Return the finding, a sentence or two each: who wins, by how much, and whether it may be chance.
+
+    Models are ranked by squared error on the common sample. A control that wins is said to win, and no gain
+    is said to be none.
+    """
+    best = str(comparison.scores["rmse"].idxmin())
+    sentences = [_winner(comparison, best), _against_baseline(comparison, best)]
+    sentences += _peers_against_controls(comparison, best)
+    sentences += _ordering(comparison, best)
+    if len(comparison.models) > 3 and len(comparison.periods) >= 10:
+        sentences.append(
+            f"The winner was picked from {len(comparison.models)} models after seeing the results; the tests do not "
+            "account for that."
+        )
+    return [sentence for sentence in sentences if sentence]
+
+
+def _winner(comparison: Comparison, best: str) -> str:
+    gain = float(comparison.scores.loc[best, "r2_mean"])
+    if not gain > 1e-9:
+        return (
+            "No gain: no model has a smaller squared error than the prevailing mean "
+            f"(best: {best}, R² {_r2(gain)} against it)."
+        )
+    kind = "a peer model" if _looks_to_peers(comparison, best) else "a control that looks to no peers"
+    return f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean."
+
+
+def _r2(value: float) -> str:
+    return "n/a" if np.isnan(value) else f"{value:.4f}"
+
+
+def _looks_to_peers(comparison: Comparison, name: str) -> bool:
+    return next(model.looks_to_peers for model in comparison.models if model.name == name)
+
+
+def _against_baseline(comparison: Comparison, best: str) -> str:
+    if best == comparison.baseline:
+        return f"No model beats the baseline, {best}."
+    test = comparison.tests[best]
+    return f"{_difference(comparison, best, comparison.baseline, 'the baseline ')}; {_chance(test)}."
+
+
+def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
+    """Say how the best peer model stands against the best model that looks to no peers."""
+    rmse = comparison.scores["rmse"]
+    peers = [model.name for model in comparison.models if model.looks_to_peers]
+    controls = [model.name for model in comparison.models if not model.looks_to_peers]
+    if not peers or not controls:
+        return []
+    peer, control = str(rmse[peers].idxmin()), str(rmse[controls].idxmin())
+    if peer == best and control == comparison.baseline:
+        return []  # said already
+    if control == best and peer == comparison.baseline:
+        return []
+    test = test_between(comparison, peer, control)
+    who = peer if peer == best else f"the best peer model, {peer}"
+    return [
+        f"Do peers help? {_difference(comparison, peer, control, 'the best control, ', who)}; {_chance(test)}."
+    ]
+
+
+def test_between(comparison: Comparison, model: str, baseline: str) -> DieboldMariano:
+    """Return the Diebold–Mariano test of any two models of a comparison, on squared errors."""
+    frame = comparison.predictions
+    ours, theirs = ((frame["outcome"] - frame[name]) ** 2 for name in (model, baseline))
+    return diebold_mariano(
+        ours, theirs, frame["period"], horizon=comparison.horizon, model=model, baseline=baseline
+    )
+
+
+def _difference(comparison: Comparison, model: str, other: str, whose: str, who: str = "") -> str:
+    subject = f"the mean squared error of {who or model}"
+    subject = subject[0].upper() + subject[1:]
+    ours, theirs = (float(comparison.scores.loc[name, "rmse"]) ** 2 for name in (model, other))
+    if theirs == 0:
+        return f"{subject} is {ours:.3g}, that of {whose}{other} zero"
+    share = 1 - ours / theirs
+    if share <= -1:
+        return f"{subject} is {ours / theirs:.1f} times that of {whose}{other}"
+    side = "below" if share >= 0 else "above"
+    size = f"{abs(share):.1%}" if abs(share) >= 0.001 else "less than 0.1%"
+    return f"{subject} is {size} {side} that of {whose}{other}"
+
+
+def _chance(test: DieboldMariano) -> str:
+    if test.statistic is None or test.p_value is None:
+        if test.reason.startswith("n/a (T="):
+            return f"{test.n_periods} period{'s are' if test.n_periods > 1 else ' is'} too few to tell it from chance"
+        return "the two never differ" if test.reason == "same losses" else "no test can be made"
+    found = f"Diebold–Mariano t = {test.statistic:.2f}, p = {format_p(test.p_value)}"
+    if test.p_value < 0.05:
+        return f"significant at the 5% level ({found})"
+    return f"not significant, it may be chance ({found})"
+
+
+def _ordering(comparison: Comparison, best: str) -> list[str]:
+    ics = {name: ic for name, ic in comparison.rank_ics.items() if ic.n_periods}
+    if not ics:
+        return []
+    top = max(ics, key=lambda name: ics[name].mean)
+    if best in ics and ics[best].mean > ics[top].mean - 0.0005:
+        top = best
+    t = f"t = {ics[top].t:.2f}" if ics[top].t is not None else f"no test with T={ics[top].n_periods}"
+    who = f"{top} also orders" if top == best else f"{top} orders"
+    return [f"{who} the firms of a period best: mean rank correlation {ics[top].mean:.4f} ({t})."]

@@ -1,0 +1,377 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
+from peerattn.exceptions import InputError, PossibleLeakWarning
+from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.panel import PanelEncoder, read_panel
+
+CV = WalkForward(test_periods=4, refit_every=2)
+
+
+@pytest.fixture
+def flat():
+    """A ragged annual panel of 12 firms in three industries, with gaps and unknown outcomes."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        [(f"F{i:02d}", year, [3711, 2911, 3570][i % 3]) for i in range(12) for year in range(2001, 2013)],
+        columns=["gvkey_name", "fyear", "sic"],
+    )
+    frame = frame[rng.random(len(frame)) < 0.9].reset_index(drop=True)
+    frame["size"], frame["lev"] = rng.normal(size=(2, len(frame)))
+    industry = frame["sic"].map({3711: 1.0, 2911: 0.0, 3570: -1.0})
+    frame["roa_next"] = frame["size"] + industry + 0.3 * rng.normal(size=len(frame))
+    frame["ret_next"] = rng.normal(size=len(frame))
+    frame.loc[frame.index % 11 == 3, "lev"] = np.nan
+    frame.loc[frame.index % 13 == 5, "roa_next"] = np.nan
+    frame.loc[frame["fyear"] == 2012, "roa_next"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def panel(flat):
+    return read_panel(flat, outcome="roa_next", firm="gvkey_name", period="fyear", industry="sic")
+
+
+def run(models, panel, **options):
+    return compare(models, panel, **{"cv": CV, "verbose": False} | options)
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """Predicts zero and keeps what it was given."""
+
+    seen: list = []
+
+    def fit(self, X, y):
+        Recorder.seen.append((X, np.asarray(y)))
+        return self
+
+    def predict(self, X):
+        Recorder.seen.append((X, None))
+        return np.zeros(len(X))
+
+
+class PeerRecorder(IndustryPeerRegressor):
+    seen: list = []
+
+    def fit(self, X, y, sample_weight=None):
+        PeerRecorder.seen.append((X, y))
+        return super().fit(X, y)
+
+    def predict(self, X, *, outcomes=None):
+        PeerRecorder.seen.append((X, outcomes))
+        return super().predict(X, outcomes=outcomes)
+
+
+class Broken(Ridge):
+    def __init__(self, how="nan", alpha=1.0):
+        super().__init__(alpha=alpha)
+        self.how = how
+
+    def predict(self, X):
+        predicted = super().predict(X)
+        if self.how == "nan":
+            predicted[1] = np.nan
+        elif self.how == "short":
+            return predicted[:-1]
+        elif self.how == "labels":
+            return pd.Series(predicted, index=X.index[::-1])
+        return predicted
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    Recorder.seen.clear()
+    PeerRecorder.seen.clear()
+
+
+def test_predictions_equal_a_literal_loop(panel):
+    result = run({"Ridge": Ridge(alpha=2.0)}, panel)
+    year = panel.X.index.get_level_values("fyear")
+    for tested, last_learned in (((2008, 2009), 2007), ((2010, 2011), 2009)):
+        learn, ask = year <= last_learned, year.isin(tested)
+        encoder = PanelEncoder(firm="gvkey_name", period="fyear").fit(panel.X[learn])
+        known = panel.y[learn].notna().to_numpy()
+        model = Ridge(alpha=2.0).fit(encoder.transform(panel.X[learn])[known], panel.y[learn][known])
+        expected = pd.Series(model.predict(encoder.transform(panel.X[ask])), index=panel.X.index[ask])
+        own = [name for name in encoder.get_feature_names_out() if not name.startswith("sic=")]
+        ols = LinearRegression().fit(
+            encoder.transform(panel.X[learn])[known][own], panel.y[learn][known]
+        )
+        expected_ols = pd.Series(ols.predict(encoder.transform(panel.X[ask])[own]), index=panel.X.index[ask])
+        got = result.predictions[result.predictions["period"].isin(tested)].set_index(["firm", "period"])
+        for name, want in (("Ridge", expected), ("Own characteristics (OLS)", expected_ols)):
+            want = want.rename_axis(["firm", "period"])
+            pd.testing.assert_series_equal(got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9)
+        assert np.allclose(got["Prevailing mean"], panel.y[learn].mean(), rtol=1e-12)
+
+
+def test_all_models_predict_the_same_rows(panel):
+    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}, panel)
+    year = panel.X.index.get_level_values("fyear")
+    assert len(result.predictions) == year.isin(range(2008, 2012)).sum()
+    assert list(result.predictions) == [
+        "firm", "period", "outcome", "Peers", "Ridge", "Own characteristics (OLS)", "Prevailing mean"
+    ]
+    assert result.predictions.drop(columns="outcome").notna().all().all()
+    assert result.n_outcomes == panel.y[year.isin(range(2008, 2012))].notna().sum()
+    assert list(result.periods) == [2008, 2009, 2010, 2011]
+
+
+def test_plain_models_get_numbers_fitted_on_training_rows_and_known_outcomes(panel):
+    run({"Recorder": Recorder()}, panel)
+    (X_fit, y_fit), (X_ask, _) = Recorder.seen[:2]
+    assert all(dtype == np.float64 for dtype in X_fit.dtypes)
+    assert {"sic=2911", "sic=3570", "sic=3711", "lev_missing"} <= set(X_fit.columns)
+    assert list(X_fit.columns) == list(X_ask.columns)
+    assert np.isfinite(y_fit).all() and X_fit.notna().all().all() and X_ask.notna().all().all()
+    assert X_fit.index.get_level_values("fyear").max() == 2007
+    assert set(X_ask.index.get_level_values("fyear")) == {2008, 2009}
+
+
+def test_peer_models_get_codes_and_unknown_rows_under_their_own_label_names(panel):
+    run({"Peers": PeerRecorder(industry="sic")}, panel)
+    (X_fit, y_fit), (X_ask, outcomes) = PeerRecorder.seen[:2]
+    assert isinstance(X_fit["sic"].dtype, pd.StringDtype)
+    assert list(X_fit.index.names) == ["firm", "period"] and y_fit.isna().any()
+    assert outcomes is None
+    learn = panel.X.index.get_level_values("fyear") <= 2007
+    assert len(X_fit) == learn.sum()
+
+
+def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_none(panel):
+    result = run({"Peers": PeerRecorder(industry="sic"), "Ridge": Ridge()}, panel, task="explain")
+    X_ask, outcomes = PeerRecorder.seen[1]
+    assert outcomes.index.equals(X_ask.index) and outcomes.isna().any()
+    forecast = run({"Peers": PeerRecorder(industry="sic"), "Ridge": Ridge()}, panel)
+    assert (result.predictions["Ridge"] == forecast.predictions["Ridge"]).all()
+    assert not np.allclose(result.predictions["Peers"], forecast.predictions["Peers"])
+    names = list(result.table().index)
+    assert names == ["Peers", "Ridge †", "Own characteristics (OLS) †", "Prevailing mean †"]
+    assert "† a control: sees no peers' outcomes." in str(result)
+    row = result.predictions.iloc[0]
+    industry = [f"F{i:02d}" for i in range(12) if i % 3 == int(row["firm"][1:]) % 3 and row["firm"] != f"F{i:02d}"]
+    same = result.predictions.query("period == @row.period and firm in @industry")
+    assert row["Peers"] == pytest.approx(same["outcome"].mean())
+
+
+def test_the_future_changes_no_prediction(panel):
+    models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}
+    before = run(models, panel, cv=WalkForward(4, 1)).predictions
+    X, y = panel.X.copy(), panel.y.copy()
+    later = X.index.get_level_values("fyear") > 2009
+    X.loc[later, ["size", "lev"]] = 77.0
+    y = y.where(X.index.get_level_values("fyear") < 2009, 5 * y + 3)  # known only after 2009
+    after = compare(
+        models, X, y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", industry="sic", verbose=False
+    ).predictions
+    past = before["period"] <= 2009
+    pd.testing.assert_frame_equal(before[past].drop(columns="outcome"), after[past].drop(columns="outcome"))
+    assert not np.allclose(before[~past]["Ridge"], after[~past]["Ridge"])
+
+
+def test_the_models_passed_are_not_changed(panel):
+    ridge, peers = Ridge(), IndustryPeerRegressor(industry="sic")
+    run({"Ridge": ridge, "Peers": peers}, panel)
+    assert not hasattr(ridge, "coef_") and not hasattr(peers, "training_rows_")
+    assert peers.firm == "firm"
+
+
+def test_forms_of_input_agree(flat, panel):
+    models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}
+    expected = run(models, panel).predictions
+    names = {"firm": "gvkey_name", "period": "fyear", "industry": "sic"}
+    from_frame = run(models, flat, outcome="roa_next", **names)
+    shuffled = panel.X.sample(frac=1, random_state=0).swaplevel()
+    pair = run(models, shuffled, y=panel.y, **names)
+    plain = flat.drop(columns=["roa_next", "ret_next"])
+    columns = run(models, plain, y=flat["roa_next"].to_numpy(), **names)
+    for other in (from_frame, pair, columns):
+        pd.testing.assert_frame_equal(other.predictions, expected)
+    assert from_frame.choice.left == {"ret_next": "looks like another outcome"}
+    polars = pytest.importorskip("polars")
+    same = run(models, polars.from_pandas(flat), outcome="roa_next", **names).predictions
+    pd.testing.assert_frame_equal(same, expected, check_dtype=False, check_index_type=False)
+
+
+def test_characteristics_may_be_chosen(flat):
+    names = {"firm": "gvkey_name", "period": "fyear"}
+    result = run({"Ridge": Ridge()}, flat, outcome="roa_next", characteristics=["size"], **names)
+    assert result.choice.characteristics == ("size",)
+    X = flat.drop(columns=["roa_next", "ret_next"])
+    beside = run({"Ridge": Ridge()}, X, y=flat["roa_next"], characteristics=["size"], **names)
+    pd.testing.assert_frame_equal(beside.predictions, result.predictions)
+
+
+def test_the_networks_are_those_of_the_last_scored_period(panel):
+    pipeline = make_pipeline("passthrough", IndustryPeerRegressor(industry="sic"))
+    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="explain")
+    assert list(result.networks) == ["Peers", "Piped"]
+    assert list(result.networks["Peers"].periods) == [2011]
+    matrix = result.networks["Peers"].matrix()
+    assert np.allclose(matrix, result.networks["Piped"].matrix())
+    assert matrix.loc["F00", "F00"] == 0 and matrix.loc["F00"].sum() == pytest.approx(1)
+
+
+def test_searches_and_pipelines(panel):
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e5]}, cv=WalkForward(2, firm="gvkey_name", period="fyear"))
+    piped = make_pipeline(StandardScaler(), Ridge())
+    result = run({"Tuned": search, "Piped": piped}, panel)
+    assert result.scores.loc["Tuned", "r2_mean"] > 0.5
+
+
+def test_controls_are_not_added_twice(panel):
+    result = run({"Prevailing mean": DummyRegressor(), "Own characteristics (OLS)": Ridge()}, panel)
+    assert result.names == ["Prevailing mean", "Own characteristics (OLS)"]
+
+
+def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
+    X = flat[["gvkey_name", "fyear", "sic"]]
+    result = run(
+        {"Peers": IndustryPeerRegressor(industry="sic")},
+        X,
+        y=flat["roa_next"],
+        firm="gvkey_name",
+        period="fyear",
+        industry="sic",
+    )
+    assert result.names == ["Peers", "Prevailing mean"]
+
+
+def test_supports():
+    from peerattn.models import PeerAttentionRegressor
+
+    by_outcomes = PeerAttentionRegressor(values="outcomes")
+    by_characteristics = PeerAttentionRegressor()
+    assert supports(by_outcomes, "explain") and not supports(by_outcomes, "forecast")
+    assert supports(by_characteristics, "forecast") and not supports(by_characteristics, "explain")
+    piped = make_pipeline(StandardScaler(), by_outcomes)
+    assert supports(piped, "explain") and not supports(piped, "forecast")
+    assert supports(Ridge(), "explain") and supports(IndustryPeerRegressor(), "forecast")
+    assert not supports(GridSearchCV(IndustryPeerRegressor(), {}), "explain")
+    with pytest.raises(InputError, match="task must be 'forecast' or 'explain', got 'predict'"):
+        supports(Ridge(), "predict")
+
+
+def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
+    from peerattn.models import PeerAttentionRegressor
+
+    with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*values='characteristics'"):
+        run({"By outcomes": PeerAttentionRegressor(values="outcomes")}, panel)
+    with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*values='outcomes'"):
+        run({"Attention": PeerAttentionRegressor()}, panel, task="explain")
+    with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*best_estimator_"):
+        run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="explain")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nan", r"model 'Bad': 1 of \d+ predictions are NaN or infinite \(first: F\d\d in 2008\)"),
+        ("short", r"model 'Bad': predictions of shape \(\d+,\) for \d+ test rows"),
+        ("labels", "model 'Bad': its predictions carry other labels"),
+    ],
+)
+def test_predictions_that_cannot_be_used_name_the_model(panel, how, message):
+    with pytest.raises(InputError, match=message):
+        run({"Bad": Broken(how)}, panel)
+
+
+def test_an_error_inside_a_model_names_it(panel):
+    with pytest.raises(InputError, match="model 'Peers': .*'sector'"):
+        run({"Peers": IndustryPeerRegressor(industry="sector")}, panel)
+    with pytest.raises(ValueError) as caught:
+        run({"Bad ridge": Ridge(alpha=-1.0)}, panel)
+    assert "model 'Bad ridge'" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({}, "at least one name and model"),
+        ([Ridge()], "models must be a dictionary .* got list"),
+        ({"": Ridge()}, "a name must be text"),
+        ({"outcome": Ridge()}, "a name must be text other than"),
+        ({"Ridge": Ridge}, "is the class Ridge; pass an instance"),
+        ({"Scaler": StandardScaler()}, "'Scaler': expected a regressor"),
+    ],
+)
+def test_models_that_are_none(panel, models, message):
+    with pytest.raises(InputError, match=message):
+        run(models, panel)
+
+
+def test_bad_arguments(flat, panel):
+    ridge = {"Ridge": Ridge()}
+    names = {"firm": "gvkey_name", "period": "fyear"}
+    cases = [
+        (lambda: run(ridge, panel, baseline="ridge"), "no model 'ridge' among .* Near matches: 'Ridge'"),
+        (lambda: run(ridge, panel, task="guess"), "task must be"),
+        (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
+        (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
+        (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),
+        (lambda: run(ridge, panel, y=panel.y), "X is a PanelFrame"),
+        (lambda: run(ridge, flat, **names), "y is missing"),
+        (lambda: run(ridge, flat, y="roa_next", **names), "outcome='roa_next'"),
+        (lambda: run(ridge, flat, y=flat["roa_next"], outcome="roa_next", **names), "not both"),
+        (lambda: run(ridge, flat, y=flat["roa_next"]), "'firm' and 'period'"),
+        (lambda: run(ridge, flat, outcome="roa_nxt", **names), "roa_next"),
+        (lambda: run(ridge, flat, outcome="roa_next", industry="sicc", **names), "industry.*'sic'"),
+        (lambda: run(ridge, panel.X, y=panel.y, industry="sicc", **names), "industry.*'sic'"),
+        (lambda: run(ridge, panel.X, y=panel.y, characteristics=["sise"], **names), "'sise'.*'size'"),
+        (lambda: run(ridge, panel.X.iloc[:0], y=[], **names), "no rows"),
+        (lambda: run(ridge, panel.X, y=panel.y.iloc[:5], **names), "labels of y are not those of X"),
+        (lambda: run(ridge, flat.drop(columns="roa_next"), y=flat["roa_next"], **names), "'ret_next'"),
+    ]
+    for call, message in cases:
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_bad_panels(flat):
+    names = {"outcome": "roa_next", "firm": "gvkey_name", "period": "fyear"}
+    ridge = {"Ridge": Ridge()}
+    infinite = flat.assign(size=flat["size"].where(flat.index != 7, np.inf))
+    with pytest.raises(InputError, match="infinity in column 'size'"):
+        run(ridge, infinite, **names)
+    with pytest.raises(InputError, match="duplicated"):
+        run(ridge, pd.concat([flat, flat.iloc[:3]]), **names)
+    with pytest.raises(InputError, match="one period only"):
+        run(ridge, flat[flat["fyear"] == 2005], **names)
+    with pytest.raises(InputError, match="no known value"):
+        run(ridge, flat.assign(roa_next=np.nan), **names)
+
+
+def test_a_leaking_characteristic_is_pointed_at_once(panel):
+    X = panel.X.assign(leak=panel.y.fillna(0) * 2)
+    with pytest.warns(PossibleLeakWarning, match="'leak'") as caught:
+        run(
+            {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()},
+            X,
+            y=panel.y,
+            firm="gvkey_name",
+            period="fyear",
+        )
+    assert sum(issubclass(entry.category, PossibleLeakWarning) for entry in caught) == 1
+
+
+def test_a_short_panel_says_so(panel):
+    with pytest.warns(ShortPanelWarning, match="testing the last third instead, 3"):
+        result = run({"Ridge": Ridge()}, panel, cv=WalkForward(24, 24))
+    assert len(result.periods) == 3
+    assert any("last third" in note for note in result.notes)
+
+
+def test_progress_goes_to_stderr(panel, capsys):
+    compare({"Ridge [bold]": Ridge()}, panel, cv=CV)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    compare({"Ridge": Ridge()}, panel, cv=CV, verbose=False)
+    assert capsys.readouterr().err == ""

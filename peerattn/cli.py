@@ -79,10 +79,8 @@ def run(arguments: Sequence[str]) -> int:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
         print(f"peerattn: {' '.join(message.split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("peerattn: stopped.", file=sys.stderr)
-        return 130
-    except typer.Abort:
         return 130
     except BrokenPipeError:  # the reader of our output has left; nothing is lost that anybody reads
         sys.stderr.close()
@@ -198,7 +196,7 @@ def compare(
     cv = _walk_forward(taken, test_periods, refit_every, window.value, train_periods, horizon)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     if not quiet:
-        print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\nsplit: {cv}\n", flush=True)
+        print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\n{_in_words(cv)}\n", flush=True)
     result = _compare(chosen, taken, cv, baseline, task.value, verbose=not quiet)
     _write(result, folder)
     print(f"{result}\n\nreport: {(folder / 'report.html').resolve()}")
@@ -330,6 +328,15 @@ def _walk_forward(
         firm=panel.firm,
         period=panel.period,
     )
+
+
+def _in_words(cv: WalkForward) -> str:
+    tested = (
+        "the last third of the periods" if cv.test_periods is None else f"the last {cv.test_periods} periods"
+    )
+    learned = "all before" if cv.train_periods is None else f"the {cv.train_periods} periods before"
+    every = "each period" if cv.refit_every == 1 else f"every {cv.refit_every} periods"
+    return f"tested: {tested}, fitted on {learned}, again {every}"
 
 
 def _compare(

@@ -281,7 +281,7 @@ def _progress(total: int, verbose: bool) -> Iterator[Any]:
         task = bar.add_task("", total=total)
 
         def advance(description: str, steps: int) -> None:
-            bar.update(task, advance=steps, **({"description": description} if description else {}))
+            bar.update(task, advance=steps, description=description or None)
 
         yield advance
 

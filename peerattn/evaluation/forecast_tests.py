@@ -78,7 +78,7 @@ class DieboldMariano:
         """The result in a few characters, such as ``t = 2.31, p = 0.023`` or ``n/a (T=2)``."""
         if self.statistic is None or self.p_value is None:
             return self.reason
-        return f"t = {self.statistic:.2f}, p = {format_p(self.p_value)}"
+        return f"t = {self.statistic:.2f}, {p_words(self.p_value)}"
 
     def __str__(self) -> str:
         if self.statistic is None:
@@ -96,6 +96,16 @@ def format_p(p_value: float) -> str:
     ('0.042', '<0.001')
     """
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def p_words(p_value: float) -> str:
+    """Return a p-value for a sentence.
+
+    >>> p_words(0.0421), p_words(1e-9)
+    ('p = 0.042', 'p < 0.001')
+    """
+    shown = format_p(p_value)
+    return f"p < {shown[1:]}" if shown.startswith("<") else f"p = {shown}"
 
 
 def diebold_mariano(

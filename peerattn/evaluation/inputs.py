@@ -100,6 +100,8 @@ def comparison_panel(
     checked = check_panel(
         PanelEncoder(), frame, y, fitting=True, firm=firm, period=period, codes=tuple(declared)
     )
+    if checked.firm is None:
+        raise InputError("X carries no firm and period.")
     index = pd.MultiIndex.from_arrays([checked.firm, checked.period], names=[firm, period])
     both = pd.concat([checked.characteristics, checked.codes], axis=1).set_axis(index)
     if choice is None:

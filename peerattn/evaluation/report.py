@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerattn.evaluation.comparison import PACKAGES
+from peerattn.evaluation.forecast_tests import format_p
 from peerattn.evaluation.report_figures import cumulative_gain, rank_ic_over_time, weights_picture
 from peerattn.evaluation.scores import METRICS
 from peerattn.render import Picture, Section, Table, page, show_label
@@ -78,7 +79,7 @@ def _tests(comparison: Comparison) -> Section:
                 test.model,
                 test.gain,
                 test.statistic if tested else test.reason,
-                test.outcome.split("p = ")[-1] if tested else "",
+                format_p(test.p_value) if test.p_value is not None else "",
                 test.n_periods,
                 test.lags,
             )
@@ -138,17 +139,11 @@ def _is_learned(comparison: Comparison, name: str) -> bool:
 def _top_peers(network: PeerNetwork) -> Table:
     """Return the peers with the most weight: of every firm, or of all firms together in a large network."""
     if len(network.firms) > _FIRMS_LISTED:
-        edges = network.edges()
-        given = (
-            edges.groupby("peer", sort=False)["weight"]
-            .sum()
-            .sort_values(ascending=False, kind="stable")
-            .head(10)
-        )
+        given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(10)
         return Table(
             "The firms most looked to",
             ("Firm", "Sum of weights given to it"),
-            [(show_label(firm), float(weight)) for firm, weight in given.items()],
+            list(zip(map(show_label, given.index), given.tolist())),
             alignment="lr",
         )
     edges = network.edges(top_k=_SHOWN_PEERS)
@@ -168,10 +163,8 @@ def _one_sided(network: PeerNetwork) -> list[str | Table | Picture]:
         return []
     if pairs.empty:
         return ["No pair of firms is one-sided: each gives the other the weight it gets."]
-    rows = [
-        (show_label(row.firm), show_label(row.peer), float(row.weight), float(row.reverse))
-        for row in pairs.itertuples(index=False)
-    ]
+    firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
+    rows = list(zip(firms, peers, pairs["weight"].tolist(), pairs["reverse"].tolist()))
     return [
         Table(
             "The most one-sided pairs",

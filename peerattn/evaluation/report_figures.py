@@ -85,8 +85,9 @@ def _legible(lines: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Split the lines into those to draw and those so far below that they would flatten the rest."""
     reach = lines.abs().max()
     limit = 8 * float(reach.median())
-    dropped = [str(name) for name in lines if reach[name] > limit > 0 and lines[name].iloc[-1] < 0]
-    return [str(name) for name in lines if name not in dropped], dropped
+    names = [str(name) for name in lines]
+    dropped = [name for name in names if reach[name] > limit > 0 and lines[name].iloc[-1] < 0]
+    return [name for name in names if name not in dropped], dropped
 
 
 def _time_picture(
@@ -143,7 +144,7 @@ def _short(name: Any) -> str:
 def _name_periods(axes: Axes, periods: pd.Index) -> None:
     step = -(-len(periods) // 8)
     at = np.arange(0, len(periods), step)
-    axes.set_xticks(at, [_axis_label(periods[k]) for k in at])
+    axes.set_xticks(at, [_axis_label(period) for period in periods[::step]])
     axes.set_xlim(-0.4, len(periods) - 0.6)
 
 

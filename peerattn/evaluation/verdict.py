@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano, format_p
+from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano, p_words
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -31,7 +31,7 @@ def verdict(comparison: Comparison) -> list[str]:
 
 
 def _winner(comparison: Comparison, best: str) -> str:
-    gain = float(comparison.scores.loc[best, "r2_mean"])
+    gain = float(comparison.scores["r2_mean"][best])
     if not gain > 1e-9:
         return (
             "No gain: no model has a smaller squared error than the prevailing mean "
@@ -69,7 +69,7 @@ def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
     if control == best and peer == comparison.baseline:
         return []
     test = test_between(comparison, peer, control)
-    who = peer if peer == best else f"the best peer model, {peer}"
+    who = peer if peer == best else f"the best peer model, {peer},"
     return [
         f"Do peers help? {_difference(comparison, peer, control, 'the best control, ', who)}; {_chance(test)}."
     ]
@@ -87,7 +87,7 @@ def test_between(comparison: Comparison, model: str, baseline: str) -> DieboldMa
 def _difference(comparison: Comparison, model: str, other: str, whose: str, who: str = "") -> str:
     subject = f"the mean squared error of {who or model}"
     subject = subject[0].upper() + subject[1:]
-    ours, theirs = (float(comparison.scores.loc[name, "rmse"]) ** 2 for name in (model, other))
+    ours, theirs = (float(comparison.scores["rmse"][name]) ** 2 for name in (model, other))
     if theirs == 0:
         return f"{subject} is {ours:.3g}, that of {whose}{other} zero"
     share = 1 - ours / theirs
@@ -103,7 +103,7 @@ def _chance(test: DieboldMariano) -> str:
         if test.reason.startswith("n/a (T="):
             return f"{test.n_periods} period{'s are' if test.n_periods > 1 else ' is'} too few to tell it from chance"
         return "the two never differ" if test.reason == "same losses" else "no test can be made"
-    found = f"Diebold–Mariano t = {test.statistic:.2f}, p = {format_p(test.p_value)}"
+    found = f"Diebold–Mariano t = {test.statistic:.2f}, {p_words(test.p_value)}"
     if test.p_value < 0.05:
         return f"significant at the 5% level ({found})"
     return f"not significant, it may be chance ({found})"

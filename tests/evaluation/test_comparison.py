@@ -1,0 +1,206 @@
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+
+from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
+from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.exceptions import InputError
+from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.panel.columns import ColumnChoice
+
+NASTY = "<script>alert(1)</script> & $x$ {{ 7*7 }} αβ'\""
+
+
+def made(n_periods=12, n_firms=20, noise=(0.5, 1.0), seed=0, peers=(), task="forecast", names=None):
+    """A comparison of forecasts with given noise; the first is the baseline."""
+    rng = np.random.default_rng(seed)
+    period = np.repeat(np.arange(2001, 2001 + n_periods), n_firms)
+    y = rng.normal(size=len(period))
+    names = names or [f"Model {k}" for k in range(len(noise))]
+    forecasts = {name: y + size * rng.normal(size=len(y)) for name, size in zip(names, noise, strict=True)}
+    frame = pd.DataFrame({"firm": np.tile(np.arange(n_firms), n_periods), "period": period, "outcome": y})
+    frame = frame.assign(**forecasts, **{"Prevailing mean": 0.01})
+    frame.loc[3, "outcome"] = np.nan
+    notes = tuple(
+        ModelNote(name, "peer model" if name in peers else "plain regressor", False, f"{name}()")
+        for name in (*names, "Prevailing mean")
+    )
+    return Comparison(
+        frame,
+        np.full(len(frame), 0.01),
+        notes,
+        names[0],
+        task,
+        "roa_next",
+        choice=ColumnChoice(("size", "lev"), ("sic",), {"ret_next": "looks like another outcome"}),
+        settings={"split": "WalkForward()", "pandas": "3.0"},
+    )
+
+
+@pytest.fixture(scope="module")
+def real():
+    rng = np.random.default_rng(3)
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(12)], range(2001, 2015)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index)
+    X["sic"] = [["3711", "2911", "3570", "3571"][int(firm[1:]) % 4] for firm, _ in index]
+    y = (X["size"] + rng.normal(size=len(index))).rename("roa_next")
+    models = {NASTY: IndustryPeerRegressor(industry="sic"), "OLS": LinearRegression()}
+    return compare(models, X, y, cv=WalkForward(10, 5), verbose=False)
+
+
+def test_scores_use_the_common_sample_and_the_prevailing_mean():
+    result = made()
+    frame = result.predictions.dropna()
+    assert result.n_outcomes == len(frame) == 239
+    expected = 1 - ((frame["outcome"] - frame["Model 1"]) ** 2).sum() / ((frame["outcome"] - 0.01) ** 2).sum()
+    assert result.scores.loc["Model 1", "r2_mean"] == pytest.approx(expected)
+    assert result.scores.loc["Model 1", "r2_zero"] == pytest.approx(r2_out_of_sample(frame["outcome"], frame["Model 1"]))
+    assert result.scores.loc["Prevailing mean", "r2_mean"] == pytest.approx(0)
+    assert np.isnan(result.scores.loc["Model 0", "dm_t"])
+    assert set(result.tests) == {"Model 1", "Prevailing mean"}
+    assert result.tests["Model 1"].statistic < 0
+    assert result.losses.shape == (12, 3)
+
+
+def test_the_table_has_words_where_there_is_no_number():
+    long, short = made().table(), made(n_periods=2).table()
+    assert long.loc["Model 0", "DM t"] == "baseline" and isinstance(long.loc["Model 1", "DM t"], float)
+    assert short.loc["Model 1", "DM t"] == "n/a (T=2)" and short.loc["Model 1", "IC t"] == "n/a (T=2)"
+    for result in (made(), made(n_periods=2), made(n_periods=1)):
+        shown = str(result) + result._repr_html_()
+        assert "nan" not in shown.lower() and "*" not in shown
+    assert made().table(["mae"]).columns.tolist() == ["MAE"]
+    with pytest.raises(InputError, match="there is no 'maee'.*'mae'"):
+        made().table(["maee"])
+
+
+@pytest.mark.parametrize("n_periods", [1, 2, 12])
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_the_text_fits_the_terminal(n_periods, task):
+    result = made(n_periods, task=task, names=["Own characteristics (OLS)", "Kernel"])
+    for width in (80, 100):
+        assert max(map(len, result.text(width).splitlines())) <= width
+    assert result.text(100).count("Kernel") >= 1
+    heads = [line for line in result.text(100).splitlines() if line.startswith("Model ")]
+    assert len(heads) == 1  # one block
+
+
+def test_the_table_is_as_wide_as_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, str(made()).splitlines())) <= 60
+
+
+def test_repr_is_one_line():
+    assert repr(made()) == (
+        "Comparison(forecast of roa_next: 3 models, baseline 'Model 0', 20 firms, 12 periods, 239 outcomes)"
+    )
+
+
+def test_a_control_that_wins_is_said_to_win():
+    words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
+    assert words[0].startswith("Model 1, a control that looks to no peers, has the smallest squared error: R² ")
+    assert "below that of the baseline Model 0; significant at the 5% level (Diebold–Mariano t = " in words[1]
+
+
+def test_peers_that_win_are_set_against_the_best_control():
+    words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
+    assert words[0].startswith("Model 1, a peer model, ")
+    assert words[2].startswith("Do peers help? The mean squared error of Model 1 is 7")
+    assert "below that of the best control, Model 2; significant" in words[2]
+    assert words[-1].startswith("The winner was picked from 4 models")
+
+
+def test_peers_that_lose_are_said_to_lose():
+    words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
+    assert "times that of the best control, Model 1; significant" in words[2]
+    assert words[2].startswith("Do peers help? The mean squared error of the best peer model, Model 2, is ")
+
+
+def test_no_gain_is_said_plainly():
+    words = made(noise=(3.0, 4.0)).summary()
+    assert words[0].startswith("No gain: no model has a smaller squared error than the prevailing mean (best: Prevailing")
+
+
+def test_a_baseline_that_wins():
+    assert "No model beats the baseline, Model 0." in made().summary()
+
+
+def test_few_periods_have_no_verdict_on_chance():
+    words = " ".join(made(2, noise=(1.5, 0.5)).summary())
+    assert "2 periods are too few to tell it from chance" in words
+    assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
+    assert "significant" not in words and "p =" not in words and "p <" not in words
+
+
+def test_parquet_holds_all_predictions(real, tmp_path):
+    path = real.to_parquet(tmp_path / "predictions.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(path), real.predictions)
+    with pytest.raises(InputError, match="cannot write"):
+        real.to_parquet(tmp_path / "missing" / "predictions.parquet")
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.sections, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "section":
+            self.sections.append(dict(attrs)["id"])
+        for name, value in attrs:
+            assert not name.startswith("on"), name
+            if name in ("src", "href", "xlink:href"):
+                assert value.startswith(("#", "data:")), value
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_the_page_is_whole_safe_and_offline(real, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # matplotlib's complaints about names
+        text = real.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert "script" not in page.tags
+    assert page.sections == [
+        "in-plain-words", "the-comparison", "is-it-chance", "over-time", "whom-firms-look-to", "what-went-in",
+        "how-it-was-made",
+    ]
+    words = " ".join(page.words)
+    assert NASTY in words and "{{ 7*7 }}" in words
+    for needed in ("not causal peer effects", "reflection problem", "Prevailing mean", "MAE", "Goyal and Welch", "scikit-learn"):
+        assert needed in words
+    assert page.tags.count("svg") == 3
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower()
+
+
+def test_the_page_of_a_short_panel(tmp_path):
+    for n_periods, pictures in ((1, 0), (2, 2)):
+        text = made(n_periods).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+        page = Page(text)
+        words = " ".join(page.words)
+        assert page.tags.count("svg") == pictures
+        assert f"n/a (T={n_periods})" in words and "at least 10 are needed" in words
+    assert "nothing to show over time" in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_two_reports_of_one_comparison_are_equal(real, tmp_path):
+    first, second = (real.to_html(tmp_path / name).read_bytes() for name in ("a.html", "b.html"))
+    assert first == second
+
+
+def test_dates_read_as_dates(tmp_path):
+    months = pd.date_range("2010-01-31", periods=30, freq="ME")
+    index = pd.MultiIndex.from_product([range(8), months], names=["firm", "period"])
+    X = pd.DataFrame({"size": np.random.default_rng(0).normal(size=len(index))}, index=index)
+    result = compare({"Ridge": Ridge()}, X, X["size"].rename("y") ** 2, cv=WalkForward(28, 28), verbose=False)
+    assert "(2010-03-31 to 2012-06-30)" in result.sample
+    text = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "00:00" not in text

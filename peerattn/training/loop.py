@@ -143,23 +143,22 @@ def train(
     share = find_schedule(schedule)
     stream = iter(batches)
     losses: list[float] = []
+    rates: list[float] = []
     best = _Best(trained)
     stopped: Stopped = "max_steps"
     with progress_bar(progress, max_steps) as advance:
         for step in range(max_steps):
-            rate = learning_rate * share(step, max_steps)
-            losses.append(_step(optimizer, trained, loss, _next(stream, step, max_steps), rate, clip, step))
+            rates.append(learning_rate * share(step, max_steps))
+            batch = _next(stream, step, max_steps)
+            losses.append(_step(optimizer, trained, loss, batch, rates[-1], clip, step))
             advance(losses[-1])
             done = step + 1
             if validate is None:
-                rises = patience is not None and share(step, max_steps) > share(
-                    max(done - patience, 0), max_steps
-                )
-                if patience is not None and not rises and _is_flat(losses, patience, tolerance):
+                if patience is not None and _is_flat(losses, rates, patience, tolerance):
                     stopped = "flat loss"
                     break
             elif done % validate_every == 0 or done == max_steps:
-                best.consider(validate, done, rate)
+                best.consider(validate, done, rates[-1])
                 if patience is not None and done - best.step >= patience:
                     stopped = "no better validation"
                     break
@@ -223,9 +222,9 @@ class _Best:
                 tensor.copy_(value)
 
 
-def _is_flat(losses: list[float], window: int, tolerance: float) -> bool:
+def _is_flat(losses: list[float], rates: list[float], window: int, tolerance: float) -> bool:
     """Compare the mean loss of the last window with that of the one before, once per window."""
-    if len(losses) < 2 * window or len(losses) % window:
+    if len(losses) < 2 * window or len(losses) % window or rates[-1] > rates[-window]:
         return False
     before, now = sum(losses[-2 * window : -window]) / window, sum(losses[-window:]) / window
     return before - now <= tolerance * abs(before)

@@ -1,0 +1,62 @@
+"""Time side by side, and show the rows: a table in the terminal, JSON and Markdown in benchmarks/results/."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+Row = Mapping[str, str | float]
+
+
+def side_by_side(runs: Mapping[str, Callable[[], object]], repeats: int = 9) -> dict[str, list[float]]:
+    """Return seconds per run and repeat; the runs take turns, so that all meet the same machine."""
+    for run in runs.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median of the paired ratios ours / theirs."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
+    """Print the rows and write results/<name>.json and results/<name>.md."""
+    columns = list(rows[0])
+    cells = [[_text(row[column]) for column in columns] for row in rows]
+    table = Table(
+        *columns, title=title, caption="\n".join(notes), title_justify="left", caption_justify="left"
+    )
+    for row in cells:
+        table.add_row(*row)
+    Console().print(table)
+    RESULTS.mkdir(exist_ok=True)
+    content = {"title": title, "rows": [dict(row) for row in rows], "notes": list(notes)}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    lines = [f"# {title}", "", _line(columns), _line(["---"] * len(columns)), *map(_line, cells)]
+    lines += ["", *[f"- {note}" for note in notes]]
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _text(value: str | float) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
 DEFAULT_MODELS = ("industry", "kernel", "attention")
 MOST_FITS = 6
+STOPPED = 130
 
 _CHARACTERISTICS_HELP = (
     "Columns to predict from. [default: every number that is no label, code or other outcome]"
@@ -74,6 +75,8 @@ def run(arguments: Sequence[str]) -> int:
         with _plain_warnings():
             code = app(args=list(arguments) or ["--help"], prog_name="peerattn", standalone_mode=False)
             sys.stdout.flush()
+        if code == STOPPED:  # typer turns Ctrl-C into this code
+            raise KeyboardInterrupt
         return int(code or 0)
     except (_UsageError, InputError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
@@ -81,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print("peerattn: stopped.", file=sys.stderr)
-        return 130
+        return STOPPED
     except BrokenPipeError:  # the reader of our output has left; nothing is lost that anybody reads
         sys.stderr.close()
         return 0

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.comparison import PACKAGES, Comparison, ModelNote
-from peerattn.evaluation.contestants import Contestant, FoldRows, Task, check_task, contestants
+from peerattn.evaluation.contestants import Contestant, Task, check_task, contestants
 from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
 from peerattn.evaluation.periods import sorted_periods
+from peerattn.evaluation.running import Folds, run
 from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
-from peerattn.exceptions import InputError, PossibleLeakWarning, did_you_mean
-
-if TYPE_CHECKING:
-    from peerattn.network import PeerNetwork
+from peerattn.exceptions import InputError, did_you_mean
 
 
 def compare(
@@ -133,23 +128,23 @@ def compare(
         )
     cv = WalkForward() if cv is None else cv
     folds, short = _folds(cv, panel)
-    run = _run(chosen, panel, folds, verbose)
+    done = run(chosen, panel, folds, verbose=verbose)
     return Comparison(
-        predictions=run.predictions,
-        training_mean=run.training_mean,
+        predictions=done.predictions,
+        training_mean=done.training_mean,
         models=tuple(_note(contestant) for contestant in chosen),
         baseline=baseline,
         task=task,
         outcome=panel.outcome,
         horizon=int(getattr(cv, "horizon", 1)),
-        networks=run.networks,
+        networks=done.networks,
         choice=panel.choice,
         settings=_settings(cv, panel, folds),
-        notes=(*short, *run.notes),
+        notes=(*short, *done.notes),
     )
 
 
-def _folds(cv: Any, panel: ComparisonPanel) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[str]]:
+def _folds(cv: Any, panel: ComparisonPanel) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what it warned of a short panel."""
     if isinstance(cv, WalkForward):
         cv = copy.copy(cv)
@@ -167,7 +162,7 @@ def _folds(cv: Any, panel: ComparisonPanel) -> tuple[list[tuple[np.ndarray, np.n
     return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
 
 
-def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: list[tuple[np.ndarray, np.ndarray]]) -> None:
+def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     when, periods = sorted_periods(panel.X.index.get_level_values(1))
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
@@ -186,106 +181,6 @@ def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: list[tuple[np.ndarray,
             )
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What the loop over folds and models leaves behind."""
-
-    predictions: pd.DataFrame
-    training_mean: np.ndarray
-    networks: dict[str, PeerNetwork]
-    notes: list[str]
-
-
-def _run(
-    chosen: list[Contestant],
-    panel: ComparisonPanel,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    verbose: bool,
-) -> _Run:
-    """Fit every model on every fold and keep predictions, and the networks of the last tested period."""
-    tested = np.concatenate([test for _, test in folds])
-    predicted = {contestant.name: np.empty(len(tested)) for contestant in chosen}
-    means = np.empty(len(tested))
-    networks: dict[str, PeerNetwork] = {}
-    notes: list[str] = []
-    start = 0
-    with _progress(len(folds) * len(chosen), verbose) as advance, warnings.catch_warnings():
-        warnings.simplefilter("ignore", PossibleLeakWarning)  # given once already, for the whole panel
-        for number, (train, test) in enumerate(folds, 1):
-            rows = FoldRows(panel, train, test)
-            at = slice(start, start + len(test))
-            start += len(test)
-            means[at] = rows.y_train.mean()
-            for contestant in chosen:
-                advance(f"{contestant.name}, fit {number} of {len(folds)}", 0)
-                with _named(contestant.name):
-                    model = contestant.fit(rows)
-                    predicted[contestant.name][at] = contestant.predict(model, rows)
-                if number == len(folds) and contestant.native:
-                    _keep_network(networks, notes, contestant, model, rows)
-                advance("", 1)
-    labels = panel.X.index[tested]
-    frame = pd.DataFrame(
-        {
-            "firm": labels.get_level_values(0),
-            "period": labels.get_level_values(1),
-            "outcome": panel.y.to_numpy()[tested],
-            **predicted,
-        }
-    )
-    return _Run(frame, means, networks, notes)
-
-
-def _keep_network(
-    networks: dict[str, PeerNetwork], notes: list[str], contestant: Contestant, model: Any, rows: FoldRows
-) -> None:
-    """Keep the network of the last tested period; a model without one is noted, the predictions stand."""
-    when = rows.X_test.index.get_level_values(1)
-    last = when == when[rows.y_test.notna().to_numpy()].max()
-    try:
-        networks[contestant.name] = contestant.network(model, rows.X_test[last], rows.y_test[last])
-    except InputError as error:
-        notes.append(f"No network of {contestant.name}: {error}")
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Say in an error which model it came from."""
-    try:
-        yield
-    except InputError as error:
-        if f"model {name!r}" in str(error):
-            raise
-        raise InputError(f"model {name!r}: {error}") from error
-    except Exception as error:
-        error.add_note(f"This came from model {name!r} of the comparison.")
-        raise
-
-
-@contextmanager
-def _progress(total: int, verbose: bool) -> Iterator[Any]:
-    """Give a function ``advance(description, steps)`` that moves a bar on stderr, or does nothing."""
-    if not verbose:
-        yield lambda description, steps: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-
-        def advance(description: str, steps: int) -> None:
-            bar.update(task, advance=steps, description=description or None)
-
-        yield advance
-
-
 def _note(contestant: Contestant) -> ModelNote:
     kind = "peer model" if contestant.native else "plain regressor"
     return ModelNote(
@@ -293,7 +188,7 @@ def _note(contestant: Contestant) -> ModelNote:
     )
 
 
-def _settings(cv: Any, panel: ComparisonPanel, folds: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, str]:
+def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from importlib.metadata import PackageNotFoundError, version
 

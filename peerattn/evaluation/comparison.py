@@ -217,7 +217,7 @@ class Comparison:
             notes.append(f"T={len(self.periods)} periods are too few for a test over time (10 are needed).")
         if any(not model.shown_outcomes for model in self.models) and self.task == "explain":
             notes.append("† a control: sees no peers' outcomes.")
-        return [*notes, *self.notes]
+        return [*notes, *(f"Note: {note}" for note in self.notes)]
 
     @property
     def sample(self) -> str:

@@ -192,7 +192,7 @@ def _inputs(comparison: Comparison) -> list[str | Table | Picture]:
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
         "rows only. The control with own characteristics uses no codes."
     )
-    return [words, *_columns(comparison), plain, *comparison.notes]
+    return [words, *_columns(comparison), plain]
 
 
 def _columns(comparison: Comparison) -> list[str]:

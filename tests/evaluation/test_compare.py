@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
-from peerattn.exceptions import InputError, PossibleLeakWarning
+from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel
 
@@ -367,6 +369,29 @@ def test_a_short_panel_says_so(panel):
         result = run({"Ridge": Ridge()}, panel, cv=WalkForward(24, 24))
     assert len(result.periods) == 3
     assert any("last third" in note for note in result.notes)
+
+
+def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
+    X = panel.X.copy()
+    X.loc[X.index[::3], "sic"] = None
+    models = {"Peers": IndustryPeerRegressor(industry="sic"), "Again": IndustryPeerRegressor(industry="sic")}
+    with pytest.warns(IsolateWarning) as caught:
+        result = run(models, X, y=panel.y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", task="explain")
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert message.startswith("Peers, Again: ") and message.endswith("(the first of 4 fits that say so)")
+    assert list(result.notes) == [message] and f"Note: {message[:40]}" in str(result)
+
+
+def test_warnings_that_are_not_ours_pass(panel):
+    class Noisy(Ridge):
+        def predict(self, X):
+            warnings.warn("not so sure", RuntimeWarning, stacklevel=2)
+            return super().predict(X)
+
+    with pytest.warns(RuntimeWarning, match="not so sure"):
+        result = run({"Noisy": Noisy()}, panel)
+    assert result.notes == ()
 
 
 def test_progress_goes_to_stderr(panel, capsys):

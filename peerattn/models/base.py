@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -147,10 +147,9 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         return panel, self._rows(panel, x, codes, weight)
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-        label = panel.firm if panel.firm is not None else pd.RangeIndex(len(panel))
-        if panel.firm is None and panel.index is not None and panel.index.nlevels == 1:
-            label = panel.index
-        return Rows(x, codes, panel.y, weight, identities(label)[0] if panel.firm is not None else np.arange(len(panel)), label)
+        if panel.firm is not None:
+            return Rows(x, codes, panel.y, weight, identities(panel.firm)[0], panel.firm)
+        return Rows(x, codes, panel.y, weight, np.arange(len(panel)), pd.RangeIndex(len(panel)))
 
     def _gate_rows(self, X: Any, outcomes: Any = None, *, undated: bool = False) -> tuple[Panel, Rows]:
         check_is_fitted(self)
@@ -192,7 +191,7 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
-            yield Section(period if panel.dated else None, at, focal, focal.known() if known else focal)
+            yield Section(period if panel.dated else None, at, focal, focal.known() if known else focal, within=True)
 
     def _warn_of_small_sections(self, panel: Panel) -> None:
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
@@ -238,11 +237,12 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
 
     _isolates_get = "zero"
 
-    def _network(self, sections: Iterator[Section], **options: Any) -> PeerNetwork:
+    def _network(self, sections: Iterator[Section], weights: Callable[..., Any] | None = None) -> PeerNetwork:
+        weights = self._weights if weights is None else weights
         matrices = {}
         for section in sections:
             labels, group = self._peer_columns(section)
-            blocks = [self._weights(section, rows, **options) @ group for rows in section.chunks()]
+            blocks = [weights(section, rows) @ group for rows in section.chunks()]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
         return PeerNetwork.from_matrices(matrices, name=self._network_name())

@@ -113,6 +113,11 @@ class IndustryPeerRegressor(PeerRegressor):
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self.industry is None  # the mean of all firms reads no characteristic
+        return tags
+
     # ------------------------------------------------------------------ group sums
 
     def _keys(self, codes: np.ndarray) -> list[np.ndarray]:

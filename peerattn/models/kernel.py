@@ -104,8 +104,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _scores(self, section: Section) -> tuple[torch.Tensor, torch.Tensor]:
         """Return queries (n_focal, p + 1) and keys (n_peers, p + 1) whose inner product is the log kernel, up to a row constant."""
-        within = section.peers is not self.training_rows_ and section.peers.label is not self.training_rows_.label
-        h = self.within_bandwidth_ if within else self.bandwidth_
+        h = self.within_bandwidth_ if section.within else self.bandwidth_
         q, k = ((rows.x - self.center_) / h for rows in (section.focal, section.peers))
         height = -0.5 * (k**2).sum(axis=1, keepdims=True)
         if section.peers.weight is not None:

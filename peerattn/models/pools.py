@@ -80,6 +80,8 @@ class Section:
     at : ndarray or slice
         Positions of the focal rows in the call's panel.
     focal, peers : Rows
+    within : bool
+        The peers are the call's own cross-section (not stored training rows).
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     """
@@ -88,6 +90,7 @@ class Section:
     at: np.ndarray | slice
     focal: Rows
     peers: Rows
+    within: bool = False
     own_copies: bool = False
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:

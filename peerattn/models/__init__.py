@@ -1,0 +1,17 @@
+"""Every panel estimator, learned or fixed, behind the same calls."""
+
+from peerattn.models.attention import PeerAttentionRegressor
+from peerattn.models.base import PeerRegressor
+from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.reference import Reference
+from peerattn.models.search_profile import SearchProfile
+
+__all__ = [
+    "IndustryPeerRegressor",
+    "NadarayaWatsonRegressor",
+    "PeerAttentionRegressor",
+    "PeerRegressor",
+    "Reference",
+    "SearchProfile",
+]

@@ -1,0 +1,41 @@
+"""Checks of the attention estimators' options: each alone, then the pairs that exclude each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from peerattn.exceptions import InputError, did_you_mean
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "attention": ("self", "cross"),
+    "values": ("characteristics", "outcomes"),
+    "own": ("linear", "none"),
+    "scale": ("standard", None),
+    "dtype": ("auto", "float32", "float64"),
+}
+WHOLE_NUMBERS = ("n_layers", "n_heads", "d_head", "max_steps", "queries_per_step")
+
+
+def check_options(estimator: Any) -> None:
+    """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
+    for name, allowed in CHOICES.items():
+        value = getattr(estimator, name)
+        if value not in allowed:
+            raise InputError(f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}")
+    for name in WHOLE_NUMBERS:
+        value = getattr(estimator, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    if not estimator.alpha >= 0:
+        raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
+    if not 0 < estimator.learning_rate < math.inf:
+        raise InputError(f"learning_rate must be positive, got {estimator.learning_rate!r}.")
+    periods = estimator.validation_periods
+    if periods is not None and (not isinstance(periods, int) or periods < 0):
+        raise InputError(f"validation_periods must be None or a whole number of at least 0, got {periods!r}.")
+    if estimator.values == "outcomes" and not estimator.exclude_self:
+        raise InputError(
+            'exclude_self=False and values="outcomes" do not go together: a firm would be predicted from its own outcome. '
+            "Use exclude_self=True."
+        )

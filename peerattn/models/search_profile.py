@@ -1,0 +1,62 @@
+"""The search profile: which characteristic of a firm looks for which characteristic of a peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class SearchProfile:
+    """``M = W_Q W_K' / √d`` of every kept head, in units of standardised characteristics.
+
+    ``M.loc["size", "leverage"] > 0``: large firms look to levered ones. Identified are M and what it implies; W_Q and W_K
+    apart are not, nor a constant that shifts all scores of one focal firm, nor the order of heads.
+
+    Attributes
+    ----------
+    matrices : tuple of DataFrame (p, p), one a head
+        Rows: characteristics of the focal firm; columns: characteristics of the peer.
+    values : ndarray (n_heads, p) or (n_heads,)
+        The value vector of each head (``values="characteristics"``), or its slope on the peers' outcomes.
+    heads : tuple of int
+        Which heads these are, as in ``heads_``.
+    shares : ndarray (n_heads,)
+        Each head's share in the network.
+    """
+
+    matrices: tuple[pd.DataFrame, ...] = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    heads: tuple[int, ...]
+    shares: np.ndarray
+
+    def symmetric(self, at: int = 0) -> pd.DataFrame:
+        """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
+        M = self.matrices[at]
+        return (M + M.T) / 2
+
+    def antisymmetric(self, at: int = 0) -> pd.DataFrame:
+        """Return ``(M − M') / 2``: the direction of the search."""
+        M = self.matrices[at]
+        return (M - M.T) / 2
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per head and pair of characteristics, strongest first."""
+        frames = []
+        for head, M in zip(self.heads, self.matrices, strict=True):
+            long = M.rename_axis("focal").rename_axis("peer", axis=1).stack().rename("score").reset_index()
+            frames.append(long.assign(head=head)[["head", "focal", "peer", "score"]])
+        if not frames:
+            return pd.DataFrame(columns=["head", "focal", "peer", "score"])
+        table = pd.concat(frames)
+        return table.iloc[table["score"].abs().argsort()[::-1]].reset_index(drop=True)
+
+    def __str__(self) -> str:
+        if not self.heads:
+            return "search profile: no head was kept"
+        return f"search profile of {len(self.heads)} heads (strongest pairs)\n{self.to_frame().head(10).to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().head(20).to_html(index=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from peerattn.evaluation.comparison import PACKAGES
@@ -33,10 +34,10 @@ _FIRMS_LISTED = 25
 
 def report_page(comparison: Comparison) -> str:
     """Return the report as one self-contained HTML page."""
-    summary = comparison.summary()
+    summary = [_together(sentence) for sentence in comparison.summary()]
     sections = [
         Section("In plain words", [*summary[1:], _TASKS[comparison.task]]),
-        Section("The comparison", [comparison.as_table([metric.key for metric in METRICS]), _legend()]),
+        Section("The comparison", [comparison.as_table([metric.key for metric in METRICS])]),
         _tests(comparison),
         _over_time(comparison),
         *_networks(comparison),
@@ -61,13 +62,16 @@ def report_page(comparison: Comparison) -> str:
     )
 
 
+def _together(sentence: str) -> str:
+    """Keep a statistic on one line with its value."""
+    return re.sub(
+        r"\b([tpT]|R²) ([=<] )?(?=[-\d])", lambda found: found.group().replace(" ", "\u00a0"), sentence
+    )
+
+
 def _span(comparison: Comparison) -> str:
     first, last = (show_label(comparison.periods[k]) for k in (0, -1))
     return first if first == last else f"{first} to {last}"
-
-
-def _legend() -> str:
-    return "The columns: " + "; ".join(f"{metric.head}, {metric.meaning}" for metric in METRICS) + "."
 
 
 def _tests(comparison: Comparison) -> Section:
@@ -119,16 +123,26 @@ def _networks(comparison: Comparison) -> list[Section]:
         comparison.networks
     )
     name = str(rmse[learned].idxmin())
+    blocks: list[str | Table | Picture] = [RELEVANCE]
+    if _is_empty(comparison.networks[name]):
+        blocks.append(f"{name} found no peers that help to predict: its network is empty.")
+        others = [other for other in comparison.networks if not _is_empty(comparison.networks[other])]
+        if not others:
+            return [Section("Whom firms look to", blocks)]
+        name = str(rmse[others].idxmin())
     network = comparison.networks[name]
-    blocks: list[str | Table | Picture] = [
+    blocks += [
         f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period.",
-        RELEVANCE,
         weights_picture(network, name),
         _top_peers(network),
         *_one_sided(network),
         _isolates(network),
     ]
     return [Section("Whom firms look to", blocks)]
+
+
+def _is_empty(network: PeerNetwork) -> bool:
+    return len(network.isolates) == len(network.matrix())
 
 
 def _is_learned(comparison: Comparison, name: str) -> bool:

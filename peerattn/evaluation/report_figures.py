@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +39,7 @@ def cumulative_gain(comparison: Comparison) -> Picture | None:
     description = f"Cumulative squared-error difference against {comparison.baseline}: " + "; ".join(
         f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in others
     )
-    return _time_picture(
-        lines[shown], comparison.names, "cumulative squared-error gain", caption, description
-    )
+    return _time_picture(lines[shown], comparison, "cumulative squared-error gain", caption, description)
 
 
 def rank_ic_over_time(comparison: Comparison) -> Picture | None:
@@ -58,7 +55,7 @@ def rank_ic_over_time(comparison: Comparison) -> Picture | None:
     description = "Rank correlation over time: " + "; ".join(
         f"{name} mean {ic.mean:.3f}" for name, ic in comparison.rank_ics.items() if ic.n_periods
     )
-    return _time_picture(lines, comparison.names, "rank IC", caption, description)
+    return _time_picture(lines, comparison, "rank IC", caption, description)
 
 
 def weights_picture(network: PeerNetwork, name: str) -> Picture:
@@ -91,17 +88,21 @@ def _legible(lines: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def _time_picture(
-    lines: pd.DataFrame, names: Sequence[str], label: str, caption: str, description: str
+    lines: pd.DataFrame, comparison: Comparison, label: str, caption: str, description: str
 ) -> Picture:
+    """Draw one line a model, in its own colour in all pictures; models that look to no peers are dashed."""
     from matplotlib.figure import Figure
 
+    names = comparison.names
+    controls = {model.name for model in comparison.models if not model.looks_to_peers}
     with figure_style():
         figure = Figure(figsize=(5.8, 3.4))
         axes = figure.subplots()
         at = np.arange(len(lines))
         lines, label = _scaled(lines, label)
         for name in lines:
-            colour, dashes = _style(list(names).index(str(name)))
+            colour = PALETTE[names.index(str(name)) % len(PALETTE)]
+            dashes = (0, (3, 2)) if str(name) in controls else "-"
             marker = "o" if len(lines) <= 20 else None
             axes.plot(
                 at,
@@ -118,7 +119,9 @@ def _time_picture(
         axes.legend(
             loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8.5, borderaxespad=0.2
         )
-        return Picture(svg(figure, description=description), caption)
+        return Picture(
+            svg(figure, description=description), caption + " Dashed: models that look to no peers."
+        )
 
 
 def _scaled(lines: pd.DataFrame, label: str) -> tuple[pd.DataFrame, str]:
@@ -129,11 +132,6 @@ def _scaled(lines: pd.DataFrame, label: str) -> tuple[pd.DataFrame, str]:
         return lines, label
     raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return lines / 10.0**power, f"{label} (× 10{raised})"
-
-
-def _style(position: int) -> tuple[str, str]:
-    """Each model keeps its colour in all figures; after eight the dashes change."""
-    return PALETTE[position % len(PALETTE)], ("-", "--", ":")[position // len(PALETTE) % 3]
 
 
 def _short(name: Any) -> str:

@@ -108,7 +108,9 @@ class _Warnings:
                 warnings.warn_explicit(
                     entry.message, entry.category, entry.filename, entry.lineno, registry=self.shown
                 )
-            elif not issubclass(entry.category, PossibleLeakWarning):  # given once already, for the whole panel
+            elif not issubclass(
+                entry.category, PossibleLeakWarning
+            ):  # given once already, for the whole panel
                 kinds.add(entry.category)
                 self.first.setdefault((name, entry.category), str(entry.message))
         for kind in kinds:
@@ -118,7 +120,11 @@ class _Warnings:
         """Give each kind of warning once, and return what was said."""
         together: dict[tuple[type[Warning], str], list[str]] = {}
         for (name, kind), message in self.first.items():
-            often = f" (the first of {self.fits[name, kind]} fits that say so)" if self.fits[name, kind] > 1 else ""
+            often = (
+                f" (the first of {self.fits[name, kind]} fits that say so)"
+                if self.fits[name, kind] > 1
+                else ""
+            )
             together.setdefault((kind, message + often), []).append(name)
         said = []
         for (kind, message), names in together.items():
@@ -163,5 +169,3 @@ def _progress(total: int, verbose: bool) -> Iterator[Any]:
             bar.update(task, advance=steps, description=description or None)
 
         yield advance
-
-

@@ -14,26 +14,25 @@ from peerattn.evaluation.metrics import RankIC, mae, r2_out_of_sample, r2_within
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of the table: its key in ``scores``, its head, its format, and what it is."""
+    """A column of the table: its key in ``scores``, its head, and how its numbers are written."""
 
     key: str
     head: str
     format: str
-    meaning: str
 
 
+#: R² against zero, against the prevailing mean and between the firms of a period; errors; rank correlation with its
+#: Newey–West t; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
 METRICS = (
-    Metric("r2_zero", "R² zero", ".4f", "R² out of sample against a forecast of zero"),
-    Metric(
-        "r2_mean", "R² mean", ".4f", "R² out of sample against the prevailing mean (of the training outcomes)"
-    ),
-    Metric("r2_within", "R² within", ".4f", "R² of differences between firms of one period"),
-    Metric("rmse", "RMSE", ".4g", "root mean squared error"),
-    Metric("mae", "MAE", ".4g", "mean absolute error"),
-    Metric("rank_ic", "Rank IC", ".4f", "mean over periods of the Spearman correlation"),
-    Metric("rank_ic_t", "IC t", ".2f", "Newey–West t of the rank IC"),
-    Metric("dm_t", "DM t", ".2f", "panel Diebold–Mariano t against the baseline, positive = better"),
-    Metric("dm_p", "p", ".3f", "its two-sided p-value"),
+    Metric("r2_zero", "R² zero", ".4f"),
+    Metric("r2_mean", "R² mean", ".4f"),
+    Metric("r2_within", "R² within", ".4f"),
+    Metric("rmse", "RMSE", ".4g"),
+    Metric("mae", "MAE", ".4g"),
+    Metric("rank_ic", "Rank IC", ".4f"),
+    Metric("rank_ic_t", "IC t", ".2f"),
+    Metric("dm_t", "DM t", ".2f"),
+    Metric("dm_p", "p", ".3f"),
 )
 
 

@@ -111,9 +111,7 @@ class WalkForward(BaseCrossValidator):
         self.firm = firm
         self.period = period
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (training positions, test positions), one pair for each fit, in time order.
 
         Parameters

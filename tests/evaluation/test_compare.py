@@ -104,14 +104,14 @@ def test_predictions_equal_a_literal_loop(panel):
         model = Ridge(alpha=2.0).fit(encoder.transform(panel.X[learn])[known], panel.y[learn][known])
         expected = pd.Series(model.predict(encoder.transform(panel.X[ask])), index=panel.X.index[ask])
         own = [name for name in encoder.get_feature_names_out() if not name.startswith("sic=")]
-        ols = LinearRegression().fit(
-            encoder.transform(panel.X[learn])[known][own], panel.y[learn][known]
-        )
+        ols = LinearRegression().fit(encoder.transform(panel.X[learn])[known][own], panel.y[learn][known])
         expected_ols = pd.Series(ols.predict(encoder.transform(panel.X[ask])[own]), index=panel.X.index[ask])
         got = result.predictions[result.predictions["period"].isin(tested)].set_index(["firm", "period"])
         for name, want in (("Ridge", expected), ("Own characteristics (OLS)", expected_ols)):
             want = want.rename_axis(["firm", "period"])
-            pd.testing.assert_series_equal(got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9)
+            pd.testing.assert_series_equal(
+                got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9
+            )
         assert np.allclose(got["Prevailing mean"], panel.y[learn].mean(), rtol=1e-12)
 
 
@@ -120,7 +120,13 @@ def test_all_models_predict_the_same_rows(panel):
     year = panel.X.index.get_level_values("fyear")
     assert len(result.predictions) == year.isin(range(2008, 2012)).sum()
     assert list(result.predictions) == [
-        "firm", "period", "outcome", "Peers", "Ridge", "Own characteristics (OLS)", "Prevailing mean"
+        "firm",
+        "period",
+        "outcome",
+        "Peers",
+        "Ridge",
+        "Own characteristics (OLS)",
+        "Prevailing mean",
     ]
     assert result.predictions.drop(columns="outcome").notna().all().all()
     assert result.n_outcomes == panel.y[year.isin(range(2008, 2012))].notna().sum()
@@ -223,7 +229,9 @@ def test_the_networks_are_those_of_the_last_scored_period(panel):
 
 
 def test_searches_and_pipelines(panel):
-    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e5]}, cv=WalkForward(2, firm="gvkey_name", period="fyear"))
+    search = GridSearchCV(
+        Ridge(), {"alpha": [0.1, 1e5]}, cv=WalkForward(2, firm="gvkey_name", period="fyear")
+    )
     piped = make_pipeline(StandardScaler(), Ridge())
     result = run({"Tuned": search, "Piped": piped}, panel)
     assert result.scores.loc["Tuned", "r2_mean"] > 0.5
@@ -376,7 +384,9 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
     X.loc[X.index[::3], "sic"] = None
     models = {"Peers": IndustryPeerRegressor(industry="sic"), "Again": IndustryPeerRegressor(industry="sic")}
     with pytest.warns(IsolateWarning) as caught:
-        result = run(models, X, y=panel.y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", task="explain")
+        result = run(
+            models, X, y=panel.y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", task="explain"
+        )
     assert len(caught) == 1
     message = str(caught[0].message)
     assert message.startswith("Peers, Again: ") and message.endswith("(the first of 4 fits that say so)")

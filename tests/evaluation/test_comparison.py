@@ -1,5 +1,6 @@
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,6 +12,7 @@ from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.network import PeerNetwork
 from peerattn.panel.columns import ColumnChoice
 
 NASTY = "<script>alert(1)</script> & $x$ {{ 7*7 }} αβ'\""
@@ -45,7 +47,9 @@ def made(n_periods=12, n_firms=20, noise=(0.5, 1.0), seed=0, peers=(), task="for
 @pytest.fixture(scope="module")
 def real():
     rng = np.random.default_rng(3)
-    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(12)], range(2001, 2015)], names=["firm", "period"])
+    index = pd.MultiIndex.from_product(
+        [[f"F{i:02d}" for i in range(12)], range(2001, 2015)], names=["firm", "period"]
+    )
     X = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index)
     X["sic"] = [["3711", "2911", "3570", "3571"][int(firm[1:]) % 4] for firm, _ in index]
     y = (X["size"] + rng.normal(size=len(index))).rename("roa_next")
@@ -59,7 +63,9 @@ def test_scores_use_the_common_sample_and_the_prevailing_mean():
     assert result.n_outcomes == len(frame) == 239
     expected = 1 - ((frame["outcome"] - frame["Model 1"]) ** 2).sum() / ((frame["outcome"] - 0.01) ** 2).sum()
     assert result.scores.loc["Model 1", "r2_mean"] == pytest.approx(expected)
-    assert result.scores.loc["Model 1", "r2_zero"] == pytest.approx(r2_out_of_sample(frame["outcome"], frame["Model 1"]))
+    assert result.scores.loc["Model 1", "r2_zero"] == pytest.approx(
+        r2_out_of_sample(frame["outcome"], frame["Model 1"])
+    )
     assert result.scores.loc["Prevailing mean", "r2_mean"] == pytest.approx(0)
     assert np.isnan(result.scores.loc["Model 0", "dm_t"])
     assert set(result.tests) == {"Model 1", "Prevailing mean"}
@@ -103,7 +109,9 @@ def test_repr_is_one_line():
 
 def test_a_control_that_wins_is_said_to_win():
     words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
-    assert words[0].startswith("Model 1, a control that looks to no peers, has the smallest squared error: R² ")
+    assert words[0].startswith(
+        "Model 1, a control that looks to no peers, has the smallest squared error: R² "
+    )
     assert "below that of the baseline Model 0; significant at the 5% level (Diebold–Mariano t = " in words[1]
 
 
@@ -123,7 +131,9 @@ def test_peers_that_lose_are_said_to_lose():
 
 def test_no_gain_is_said_plainly():
     words = made(noise=(3.0, 4.0)).summary()
-    assert words[0].startswith("No gain: no model has a smaller squared error than the prevailing mean (best: Prevailing")
+    assert words[0].startswith(
+        "No gain: no model has a smaller squared error than the prevailing mean (best: Prevailing"
+    )
 
 
 def test_a_baseline_that_wins():
@@ -170,12 +180,24 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
     page = Page(text)
     assert "script" not in page.tags
     assert page.sections == [
-        "in-plain-words", "the-comparison", "is-it-chance", "over-time", "whom-firms-look-to", "what-went-in",
+        "in-plain-words",
+        "the-comparison",
+        "is-it-chance",
+        "over-time",
+        "whom-firms-look-to",
+        "what-went-in",
         "how-it-was-made",
     ]
     words = " ".join(page.words)
     assert NASTY in words and "{{ 7*7 }}" in words
-    for needed in ("not causal peer effects", "reflection problem", "Prevailing mean", "MAE", "Goyal and Welch", "scikit-learn"):
+    for needed in (
+        "not causal peer effects",
+        "reflection problem",
+        "Prevailing mean",
+        "MAE",
+        "Goyal and Welch",
+        "scikit-learn",
+    ):
         assert needed in words
     assert page.tags.count("svg") == 3
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower()
@@ -189,6 +211,30 @@ def test_the_page_of_a_short_panel(tmp_path):
         assert page.tags.count("svg") == pictures
         assert f"n/a (T={n_periods})" in words and "at least 10 are needed" in words
     assert "nothing to show over time" in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_an_empty_network_is_said_to_be_empty(real, tmp_path):
+    firms = [f"F{i:02d}" for i in range(12)]
+    empty = PeerNetwork.from_matrices({2014: (firms, firms, np.zeros((12, 12)))})
+    [(name, network)] = real.networks.items()
+    alone = replace(real, networks={name: empty})
+    text = alone.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "found no peers that help to predict: its network is empty." in text and text.count("<svg") == 2
+    models = (*real.models, ModelNote("Learned", "peer model", False, "PeerAttentionRegressor()"))
+    frame = real.predictions.assign(Learned=0.5)
+    both = replace(real, predictions=frame, models=models, networks={name: network, "Learned": empty})
+    text = both.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Learned found no peers" in text and text.count("<svg") == 3
+
+
+def test_periods_survive_parquet(tmp_path):
+    result = made()
+    months = pd.PeriodIndex([pd.Period(year=y, month=6, freq="M") for y in result.predictions["period"]])
+    monthly = replace(result, predictions=result.predictions.assign(period=months))
+    back = pd.read_parquet(monthly.to_parquet(tmp_path / "p.parquet"))
+    pd.testing.assert_frame_equal(back, monthly.predictions)
+    assert "(2001-06 to 2012-06)" in monthly.sample
+    monthly.to_html(tmp_path / "p.html")
 
 
 def test_two_reports_of_one_comparison_are_equal(real, tmp_path):

@@ -10,8 +10,8 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.network.attributes import firm_level, places_of
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen
-from peerattn.network.labels import as_labels
 from peerattn.network.store import where_in
 
 if TYPE_CHECKING:
@@ -176,53 +176,29 @@ def peer_average(network: PeerNetwork, values: Values) -> Values:
             f"W @ x: expected a Series or DataFrame labelled by firm, got {type(values).__name__}; "
             "labels decide which value belongs to which firm."
         )
-    if values.index.has_duplicates:
-        raise InputError(f"W @ x: x has {values.index[values.index.duplicated()][0]!r} twice.")
     frame = values.to_frame() if isinstance(values, pd.Series) else values
-    firm_level = _firm_level(network, frame.index)
+    level = firm_level(network, frame.index, "W @ x")
     parts, keys = [], []
     for period, section in network.sections():
-        block = _values_of(network, frame, section, period, firm_level)
+        block = _values_of(network, frame, section, period, level)
         parts.append(_product(section, block))
         keys.append(network.labels.take(section.rows))
-    index = _result_index(network, keys, frame.index, firm_level)
+    index = _result_index(network, keys, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
     if isinstance(values, pd.Series):
         return pd.Series(result.iloc[:, 0], name=values.name)
     return result
 
 
-def _firm_level(network: PeerNetwork, index: pd.Index) -> int | None:
-    """Position of the firm level in a two-level index; None for an index of firms."""
-    if index.nlevels == 1:
-        return None
-    if index.nlevels != 2 or not network.is_dated:
-        raise InputError(
-            f"W @ x: expected an index of firms, or of firms and periods, got levels {list(index.names)}."
-        )
-    if "period" in index.names:
-        return 1 - list(index.names).index("period")
-    if "firm" in index.names:
-        return list(index.names).index("firm")
-    matches = [int(index.get_level_values(level).isin(network.periods).sum()) for level in (0, 1)]
-    return 1 if matches[0] > matches[1] else 0
-
-
 def _values_of(
-    network: PeerNetwork, frame: pd.DataFrame, section: CrossSection, period: Any, firm_level: int | None
+    network: PeerNetwork, frame: pd.DataFrame, section: CrossSection, period: Any, level: int | None
 ) -> Array:
-    peers = network.labels.take(section.columns)
-    if firm_level is None:
-        place = as_labels(frame.index, "x").get_indexer_for(peers)
-        block = frame
-    else:
-        block = frame[frame.index.get_level_values(1 - firm_level) == period]
-        place = block.index.get_level_values(firm_level).get_indexer_for(peers)
+    place = places_of(network, frame.index, level, section.columns, period)
     if (place < 0).any():
-        missing = peers[place < 0]
+        missing = network.labels.take(section.columns[place < 0])
         shown = ", ".join(repr(label) for label in missing[:3])
         raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({shown}).")
-    return np.asarray(block.to_numpy(dtype=np.float64))[place]
+    return np.asarray(frame.to_numpy(dtype=np.float64))[place]
 
 
 def _product(section: CrossSection, values: Array) -> Array:
@@ -236,9 +212,7 @@ def _product(section: CrossSection, values: Array) -> Array:
     return result
 
 
-def _result_index(
-    network: PeerNetwork, keys: list[pd.Index], given: pd.Index, firm_level: int | None
-) -> pd.Index:
+def _result_index(network: PeerNetwork, keys: list[pd.Index], given: pd.Index, level: int | None) -> pd.Index:
     if not network.is_dated:
         return keys[0].rename(given.name or "firm")
     firms = network.labels.take(
@@ -247,8 +221,8 @@ def _result_index(
     periods = network.periods.repeat([len(key) for key in keys])
     levels = [firms, periods]
     names: list[Any] = ["firm", "period"]
-    if firm_level is not None:
-        names = [given.names[firm_level] or "firm", given.names[1 - firm_level] or "period"]
-    if firm_level == 1:
+    if level is not None:
+        names = [given.names[level] or "firm", given.names[1 - level] or "period"]
+    if level == 1:
         levels, names = levels[::-1], names[::-1]
     return pd.MultiIndex.from_arrays(levels, names=names)

@@ -20,13 +20,13 @@ from peerattn.render import atomic_path
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from peerattn.network.peer_network import PeerNetwork
+    from peerattn.network.store import NetworkStore
 
 _KEY = b"peerattn.network"
 _VERSION = 1
 
 
-def write_parquet(network: PeerNetwork, path: str | os.PathLike[str]) -> Path:
+def write_parquet(network: NetworkStore, path: str | os.PathLike[str]) -> Path:
     """Write a network to one Parquet file, whole or not at all.
 
     Columns ``period, firm, peer, weight``, row groups of one period each, one row for each weight that is not
@@ -34,7 +34,7 @@ def write_parquet(network: PeerNetwork, path: str | os.PathLike[str]) -> Path:
 
     Parameters
     ----------
-    network : PeerNetwork
+    network : NetworkStore
     path : path-like
         The file; its folder must exist.
 
@@ -57,7 +57,7 @@ def write_parquet(network: PeerNetwork, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _edge_frame(network: PeerNetwork, position: int, section: CrossSection) -> pd.DataFrame:
+def _edge_frame(network: NetworkStore, position: int, section: CrossSection) -> pd.DataFrame:
     i, j, w = section.entries()
     return pd.DataFrame(
         {
@@ -69,26 +69,23 @@ def _edge_frame(network: PeerNetwork, position: int, section: CrossSection) -> p
     )
 
 
-def _edge_table(network: PeerNetwork, position: int, section: CrossSection, schema: pa.Schema) -> pa.Table:
+def _edge_table(network: NetworkStore, position: int, section: CrossSection, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_pandas(_edge_frame(network, position, section), schema=schema, preserve_index=False)
 
 
-def _edge_schema(network: PeerNetwork) -> pa.Schema:
+def _edge_schema(network: NetworkStore) -> pa.Schema:
     import pyarrow as pa
 
-    example = (
-        pd.DataFrame(
-            {
-                "period": network.periods,
-                "firm": network.labels[:1].repeat(len(network.periods)),
-                "peer": network.labels[:1].repeat(len(network.periods)),
-                "weight": np.zeros(len(network.periods), dtype=_common_float(network)),
-            }
-        )
-        if len(network.labels)
-        else network.edges()
+    count = len(network.periods) if len(network.labels) else 0
+    example = pd.DataFrame(
+        {
+            "period": network.periods[:count],
+            "firm": network.labels[:1].repeat(count),
+            "peer": network.labels[:1].repeat(count),
+            "weight": np.zeros(count, dtype=_common_float(network)),
+        }
     )
     try:
         schema = pa.Schema.from_pandas(example, preserve_index=False)
@@ -99,19 +96,19 @@ def _edge_schema(network: PeerNetwork) -> pa.Schema:
     return schema.with_metadata({**(schema.metadata or {}), _KEY: _description(network)})
 
 
-def _common_float(network: PeerNetwork) -> str:
+def _common_float(network: NetworkStore) -> str:
     kinds = {str(section.weights.dtype) for _, section in network.sections()}
     return "float32" if kinds == {"float32"} else "float64"
 
 
-def _description(network: PeerNetwork) -> bytes:
+def _description(network: NetworkStore) -> bytes:
     sections = [section for _, section in network.sections()]
     pairs = [(section.rows, section.columns) for section in sections]
     members = {
-        "labels": _packed(pd.DataFrame({"label": network.labels})),
-        "periods": _packed(pd.DataFrame({"label": network.periods})),
-        "rows": _packed(_member_frame([rows for rows, _ in pairs])),
-        "columns": _packed(_member_frame([_other_columns(section) for section in sections])),
+        "labels": packed(pd.DataFrame({"label": network.labels})),
+        "periods": packed(pd.DataFrame({"label": network.periods})),
+        "rows": packed(_member_frame([rows for rows, _ in pairs])),
+        "columns": packed(_member_frame([_other_columns(section) for section in sections])),
     }
     facts = {
         "version": _VERSION,
@@ -136,7 +133,7 @@ def _member_frame(parts: Sequence[Array]) -> pd.DataFrame:
     return pd.DataFrame({"section": where.astype(np.int32), "position": positions.astype(np.int32)})
 
 
-def _packed(frame: pd.DataFrame) -> str:
+def packed(frame: pd.DataFrame) -> str:
     """A frame, its dtypes kept, as text: Arrow's stream format, compressed."""
     import pyarrow as pa
 
@@ -147,7 +144,8 @@ def _packed(frame: pd.DataFrame) -> str:
     return base64.b64encode(sink.getvalue().to_pybytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> pd.DataFrame:
+def unpacked(text: str) -> pd.DataFrame:
+    """Return the frame that :func:`packed` made into text."""
     import pyarrow as pa
 
     frame: pd.DataFrame = pa.ipc.open_stream(base64.b64decode(text)).read_all().to_pandas()
@@ -198,12 +196,12 @@ def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any
         raise InputError(
             f"path: {path!r} has format {facts['version']}, this version reads format {_VERSION}."
         )
-    labels = pd.Index(_unpacked(facts["labels"])["label"]).rename(None)
-    periods = pd.Index(_unpacked(facts["periods"])["label"]).rename(None)
+    labels = pd.Index(unpacked(facts["labels"])["label"]).rename(None)
+    periods = pd.Index(unpacked(facts["periods"])["label"]).rename(None)
     if len(periods) == 1 and pd.isna(periods[0]):
         periods = pd.Index([None], dtype=object)
-    rows = _by_section(_unpacked(facts["rows"]), len(periods))
-    columns = _by_section(_unpacked(facts["columns"]), len(periods))
+    rows = _by_section(unpacked(facts["rows"]), len(periods))
+    columns = _by_section(unpacked(facts["columns"]), len(periods))
     sections = []
     groups = _row_groups(file, facts["edges"])
     for position in range(len(periods)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network import algebra, parquet
+from peerattn.network import algebra
 from peerattn.network.building import network_from_edges, sections_from_matrices
-from peerattn.network.store import NetworkStore, joined, position_of
+from peerattn.network.exchange import NetworkExchange
+from peerattn.network.store import joined, position_of
 from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from peerattn.network.measures.asymmetry import Asymmetry
 
 
-class PeerNetwork(NetworkStore):
+class PeerNetwork(NetworkExchange):
     """Directed, weighted network of firms over periods.
 
     ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows look, columns are
@@ -381,42 +381,6 @@ class PeerNetwork(NetworkStore):
         from peerattn.network.figures.heat_map import heat_map
 
         return heat_map(self, period, ax=ax, order=order)
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to one Parquet file of tidy edges; :meth:`from_parquet` gives all of it back.
-
-        Parameters
-        ----------
-        path : path-like
-            The file. It is replaced whole or not at all.
-
-        Raises
-        ------
-        InputError
-            When it cannot be written.
-        """
-        parquet.write_parquet(self, path)
-
-    @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str]) -> PeerNetwork:
-        """Read a network that :meth:`to_parquet` wrote.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        PeerNetwork
-            Equal to the one written: weights, isolates, label dtypes, name and kind.
-
-        Raises
-        ------
-        InputError
-            When the file is missing, cut off, or not a network.
-        """
-        return cls(**parquet.read_parquet(path))
 
     def equals(self, other: object) -> bool:
         """Return whether another network has the same labels (with dtypes), weights, name and kind.

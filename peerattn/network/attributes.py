@@ -1,0 +1,146 @@
+"""What is known of firms (codes, size), brought into a network's order by label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array
+
+if TYPE_CHECKING:
+    from peerattn.network.store import NetworkStore
+
+
+def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | None:
+    """Return the position of the firm level in an index of firms and periods; None for an index of firms.
+
+    Raises
+    ------
+    InputError
+        When the index is neither, or repeats a label.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> firm_level(network, pd.MultiIndex.from_tuples([(2001, "A")], names=["year", "gvkey"]), "x")
+    1
+    """
+    if index.has_duplicates:
+        raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
+    if index.nlevels == 1:
+        return None
+    if index.nlevels != 2 or not network.is_dated:
+        raise InputError(
+            f"{argument}: expected an index of firms, or of firms and periods, got levels {list(index.names)}."
+        )
+    if "period" in index.names:
+        return 1 - list(index.names).index("period")
+    if "firm" in index.names:
+        return list(index.names).index("firm")
+    matches = [int(np.sum(index.get_level_values(level).isin(network.periods))) for level in (0, 1)]
+    return 1 if matches[0] > matches[1] else 0
+
+
+def places_of(
+    network: NetworkStore, index: pd.Index, level: int | None, positions: Array, period: Any
+) -> Array:
+    """Return the row of ``index`` that belongs to each firm in a period, -1 where there is none.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> places_of(network, pd.Index(["B"]), None, np.array([0, 1]), 2001)
+    array([-1,  0])
+    """
+    firms = network.labels.take(positions)
+    if level is None:
+        return np.asarray(index.get_indexer_for(firms))
+    here = np.flatnonzero(index.get_level_values(1 - level) == period)
+    found = index[here].get_level_values(level).get_indexer_for(firms)
+    return np.where(found >= 0, here[found] if len(here) else -1, -1)
+
+
+def characteristic(
+    network: NetworkStore, values: pd.Series, positions: Array, period: Any, argument: str
+) -> Array:
+    """Return a characteristic of firms in one period, NaN where it is unknown.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    values : pandas.Series
+        By firm, or by firm and period.
+    positions : ndarray of int
+        Positions in ``network.labels``.
+    period : label
+    argument : str
+        What an error calls it.
+
+    Returns
+    -------
+    ndarray of float, shape (n_firms,)
+
+    Raises
+    ------
+    InputError
+        When ``values`` is not a Series labelled so, or holds no numbers.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> characteristic(network, pd.Series({"B": 2.0}), np.array([0, 1]), 2001, "size")
+    array([nan,  2.])
+    """
+    _require_series(values, argument)
+    if not pd.api.types.is_numeric_dtype(values.dtype):
+        raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
+    place = places_of(network, values.index, firm_level(network, values.index, argument), positions, period)
+    numbers = np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)
+    return np.asarray(numbers[place])
+
+
+def code_numbers(
+    network: NetworkStore, codes: pd.Series, positions: Array, period: Any, argument: str
+) -> Array:
+    """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
+
+    Parameters
+    ----------
+    network, positions, period, argument
+        As in :func:`characteristic`.
+    codes : pandas.Series
+        By firm, or by firm and period; missing values are unknown.
+
+    Returns
+    -------
+    ndarray of int, shape (n_firms,)
+
+    Raises
+    ------
+    InputError
+        When ``codes`` is not a Series labelled so.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
+    array([ 0, -1])
+    """
+    _require_series(codes, argument)
+    place = places_of(network, codes.index, firm_level(network, codes.index, argument), positions, period)
+    numbers = np.append(pd.factorize(codes)[0], -1)
+    return np.asarray(numbers[place])
+
+
+def _require_series(values: object, argument: str) -> None:
+    if not isinstance(values, pd.Series):
+        raise InputError(
+            f"{argument}: expected a Series labelled by firm, or by firm and period, got {type(values).__name__}."
+        )

@@ -23,7 +23,8 @@ class PanelFrame:
     Attributes
     ----------
     X : pandas.DataFrame
-        Characteristics (float64), then codes (strings, NA where unknown), indexed by (firm, period).
+        Characteristics (float64), then codes (strings, NA where unknown), indexed by (firm, period): the levels carry these
+        names whatever the source calls them, so that every estimator finds them.
     y : pandas.Series
         Outcome on the same index; NaN where unknown.
     choice : ColumnChoice
@@ -141,7 +142,7 @@ def read_panel(
     choice = choose_columns(
         frame, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
     )
-    index = pd.MultiIndex.from_arrays([labels.firm, labels.period], names=[firm, period])
+    index = pd.MultiIndex.from_arrays([labels.firm, labels.period], names=["firm", "period"])
     columns: dict[str, Any] = {
         name: frame[name].to_numpy(dtype=float, na_value=float("nan")) for name in choice.characteristics
     }

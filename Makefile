@@ -16,7 +16,7 @@ STAMP := .venv/made-$(KEY)
 $(shell .venv/bin/python -c "" 2>/dev/null || rm -f .venv/made-*)
 
 report: $(STAMP)
-	@.venv/bin/python -m peerattn compare --dataset grunfeld --out report
+	@.venv/bin/python -m peerattn compare --dataset grunfeld --test-periods 10 --out report
 
 test: $(STAMP)
 	.venv/bin/python -m ruff check .

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
     from peerattn.evaluation import Comparison, WalkForward, compare
     from peerattn.exceptions import InputError, PeerAttnWarning
-    from peerattn.models import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
+    from peerattn.models import (
+        IndustryPeerRegressor,
+        NadarayaWatsonRegressor,
+        PeerAttentionRegressor,
+        Reference,
+    )
     from peerattn.network import PeerNetwork
     from peerattn.panel import PanelEncoder, PanelFrame, read_panel
 
@@ -35,6 +40,7 @@ _HOMES = {
     "PeerAttentionRegressor": "peerattn.models",
     "PeerAttnWarning": "peerattn.exceptions",
     "PeerNetwork": "peerattn.network",
+    "Reference": "peerattn.models",
     "SimulatedPanel": "peerattn.datasets",
     "WalkForward": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
@@ -64,6 +70,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "PeerAttentionRegressor",
     "PeerAttnWarning",
     "PeerNetwork",
+    "Reference",
     "SimulatedPanel",
     "WalkForward",
     "__version__",

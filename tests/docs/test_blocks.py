@@ -1,0 +1,96 @@
+"""What the pages say is so: their code runs, their commands parse, their links lead somewhere, the reference is up to date."""
+
+import doctest
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import peerattn
+from peerattn import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
+WITH_CODE = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Return (line, text) of each fenced block of a language."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in found]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    found = blocks(page, "python")
+    assert found
+    for line, text in found:
+        if text.startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), line)
+            assert (
+                doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, clear_globs=False).failed == 0
+            )
+            names |= test.globs
+        else:
+            exec(compile("\n" * line + text, str(page), "exec"), names)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_code_is_only_where_it_is_run():
+    generated = {ROOT / "docs" / "api.md"}
+    assert [page for page in PAGES if blocks(page, "python")] == sorted({*WITH_CODE, *generated})
+
+
+def commands() -> list[str]:
+    found = [text for page in PAGES for _, text in blocks(page, "console")]
+    return [
+        line.removeprefix("$ ").partition(" #")[0].strip()
+        for text in found
+        for line in text.splitlines()
+        if line
+    ]
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if line.startswith("peerattn ")])
+def test_peerattn_commands_parse(command, monkeypatch, capsys, tmp_path):
+    """The options exist; what they name is the user's, so the work itself is left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_take_panel", lambda *_: peerattn.load_grunfeld())
+    monkeypatch.setattr(cli, "_compare", lambda *_, **__: "a table")
+    monkeypatch.setattr(cli, "_write", lambda *_: None)
+    assert cli.run(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+
+
+def test_other_commands_are_known():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for line in commands():
+        program, argument, *_ = [*shlex.split(line), ""]
+        if program == "make":
+            assert argument in targets
+        elif program == "python":
+            assert (ROOT / argument).is_file(), line
+        else:
+            assert program == "peerattn", line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_reference_is_up_to_date():
+    path = ROOT / "docs" / "make_api.py"
+    spec = importlib.util.spec_from_file_location("make_api", path)
+    make_api = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_api)
+    stored = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert stored == make_api.reference(), "docs/api.md is old: run `.venv/bin/python docs/make_api.py`"
+    for name in peerattn._HOMES:
+        assert f"### {name} ★\n" in stored

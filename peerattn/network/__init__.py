@@ -1,6 +1,11 @@
 """The directed peer network and what can be said of it."""
 
 from peerattn.network.figures.heat_map import heat_map
+from peerattn.network.inference.backbone import backbone
+from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
+from peerattn.network.inference.dyads import Difference, SameCode
+from peerattn.network.inference.permutation import PermutationRegression, mrqap
+from peerattn.network.inference.placebo import placebo
 from peerattn.network.measures.asymmetry import Asymmetry, asymmetry
 from peerattn.network.measures.comparison import agreement, overlap, turnover
 from peerattn.network.measures.concentration import concentration, effective_peers, gini, in_strength
@@ -10,20 +15,28 @@ from peerattn.network.peer_network import PeerNetwork
 
 __all__ = [
     "Asymmetry",
+    "Difference",
+    "DyadicRegression",
     "PeerNetwork",
+    "PermutationRegression",
+    "SameCode",
     "agreement",
     "assortativity",
     "asymmetry",
     "attention_flow",
+    "backbone",
     "communities",
     "concentration",
+    "dyadic_regression",
     "effective_peers",
     "gini",
     "heat_map",
     "in_strength",
+    "mrqap",
     "overlap",
     "page_rank",
     "paths",
+    "placebo",
     "reciprocity",
     "rollout",
     "turnover",

@@ -1,0 +1,138 @@
+"""Pairs of firms as observations: weights and what may explain them, aligned by label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.network.attributes import characteristic, code_numbers
+from peerattn.network.cross_section import Array, CrossSection
+
+if TYPE_CHECKING:
+    from peerattn.network.peer_network import PeerNetwork
+
+
+@dataclass(frozen=True)
+class SameCode:
+    """Regressor 1[code_i = code_j]; zero where either code is unknown.
+
+    Parameters
+    ----------
+    codes : pandas.Series
+        By firm, or by firm and period.
+    """
+
+    codes: pd.Series
+
+    def matrix(self, network: PeerNetwork, positions: Array, period: Any) -> Array:
+        """Return the regressor among some firms in one period, shape (n, n)."""
+        codes = code_numbers(network, self.codes, positions, period, "codes")
+        return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Regressor x_j − x_i (how much larger the firm looked to is), or its size.
+
+    Parameters
+    ----------
+    values : pandas.Series
+        Characteristic by firm, or by firm and period.
+    absolute : bool, default True
+        Take |x_i − x_j|.
+    """
+
+    values: pd.Series
+    absolute: bool = True
+
+    def matrix(self, network: PeerNetwork, positions: Array, period: Any) -> Array:
+        """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
+        x = characteristic(network, self.values, positions, period, "values")
+        gap = x[None] - x[:, None]
+        return np.abs(gap) if self.absolute else gap
+
+
+def dyads(
+    network: PeerNetwork, regressors: Mapping[str, Any], periods: Any = None
+) -> list[tuple[Array, Array, Array]]:
+    """Return, for each period, positions of the firms, the weights (n, n), and regressors (p, n, n).
+
+    Firms that only look or are only looked to, and firms with an unknown regressor, are left out.
+
+    Raises
+    ------
+    InputError
+        When there is no regressor, or one is of a kind not known here.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({1: ("ABC", None, np.eye(3)[[1, 2, 0]])})
+    >>> size = pd.Series({"A": 1.0, "B": 2.0})
+    >>> [(positions, weights, x)] = dyads(network, {"size": Difference(size)})
+    >>> positions.tolist(), x.tolist()
+    ([0, 1], [[[0.0, 1.0], [1.0, 0.0]]])
+    """
+    if not regressors:
+        raise InputError("regressors: expected at least one, such as {'same SIC': SameCode(codes)}.")
+    chosen = network if periods is None else network.subset(periods=periods)
+    found = []
+    for period, section in chosen.sections():
+        positions, weights = section.square()
+        order = np.argsort(positions)  # the same draws whatever the order of rows
+        positions, weights = positions[order], weights[np.ix_(order, order)]
+        stack = np.stack([_matrix(x, name, chosen, positions, period) for name, x in regressors.items()])
+        off = ~np.eye(len(positions), dtype=bool)
+        unknown = np.isnan(stack).any(axis=0) & off
+        kept = np.flatnonzero(_complete(unknown))
+        found.append((positions[kept], weights[np.ix_(kept, kept)], stack[:, kept][:, :, kept]))
+    return found
+
+
+def _complete(unknown: Array) -> Array:
+    """Firms left after dropping, one after the other, the firm with most unknown pairs."""
+    kept = np.ones(len(unknown), dtype=bool)
+    while True:
+        counts = np.where(kept, unknown[:, kept].sum(axis=1) + unknown[kept].sum(axis=0), 0)
+        if not counts.any():
+            return kept
+        kept[counts == counts.max()] = False
+
+
+def _matrix(regressor: Any, name: str, network: PeerNetwork, positions: Array, period: Any) -> Array:
+    if isinstance(regressor, SameCode | Difference):
+        return regressor.matrix(network, positions, period)
+    labels = network.labels.take(positions)
+    if isinstance(regressor, pd.DataFrame):
+        return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
+    if hasattr(regressor, "section"):
+        _, section = regressor.section(period if regressor.is_dated else None)
+        frame = _labelled(regressor, section)
+        return np.asarray(frame.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
+    raise InputError(
+        f"regressors[{name!r}]: expected SameCode, Difference, a PeerNetwork or a frame of firms by firms, got "
+        f"{type(regressor).__name__}."
+    )
+
+
+def _labelled(network: PeerNetwork, section: CrossSection) -> pd.DataFrame:
+    firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
+    return pd.DataFrame(np.asarray(section.dense(), dtype=np.float64), index=firms, columns=peers)
+
+
+def pair_rows(weights: Array, regressors: Array) -> tuple[Array, Array]:
+    """Return the pairs of distinct firms as observations: y (n (n − 1),) and X (n (n − 1), p).
+
+    Examples
+    --------
+    >>> y, X = pair_rows(np.array([[9.0, 1], [2, 9]]), np.zeros((1, 2, 2)))
+    >>> y.tolist(), X.shape
+    ([1.0, 2.0], (2, 1))
+    """
+    off = ~np.eye(len(weights), dtype=bool)
+    return weights[off], regressors[:, off].T

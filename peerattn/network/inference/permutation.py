@@ -1,0 +1,224 @@
+"""QAP and MRQAP: is a network more like another than it would be if firms were exchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array
+from peerattn.network.inference.dyads import dyads, pair_rows
+from peerattn.render import Table
+
+if TYPE_CHECKING:
+    from peerattn.network.peer_network import PeerNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationRegression:
+    """Regression of weights on characteristics of pairs, with p values from permuted firms.
+
+    Attributes
+    ----------
+    coefficients : pandas.DataFrame
+        Index: the regressors; columns ``coefficient`` (weight per unit), ``standardized`` (in standard
+        deviations), ``t`` (of least squares, not to be read as one), ``p`` (two-sided, by permutation).
+    r_squared : float
+        Within periods when there are several.
+    n_pairs : int
+        Ordered pairs of distinct firms, over all periods.
+    n_permutations : int
+        Permutations drawn.
+    method : str
+        What was permuted.
+    """
+
+    coefficients: pd.DataFrame
+    r_squared: float
+    n_pairs: int
+    n_permutations: int
+    method: str
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return :attr:`coefficients`."""
+        return self.coefficients.copy()
+
+    def table(self) -> Table:
+        """Return the regression as a table."""
+        rows = [
+            (name, *row)
+            for name, row in zip(self.coefficients.index, self.coefficients.to_numpy(), strict=True)
+        ]
+        return Table(
+            "What makes a peer? Weights on characteristics of pairs",
+            ("", "Coefficient", "Standardized", "t", "p"),
+            rows,
+            formats=("", ".4g", ".3f", ".2f", ".3f"),
+            footnotes=(
+                f"{self.n_pairs:,} ordered pairs, R² {self.r_squared:.3f}. p: {self.method}, "
+                f"{self.n_permutations:,} permutations of firms.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} p={p:.3f}" for name, p in self.coefficients["p"].items())
+        return f"PermutationRegression({shown})"
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def mrqap(
+    network: PeerNetwork,
+    regressors: Mapping[str, Any],
+    *,
+    periods: Any = None,
+    n_permutations: int = 999,
+    random_state: int = 0,
+) -> PermutationRegression:
+    """Regress weights on characteristics of pairs; p values by double semi-partialing (QAP when there is one).
+
+    ``w_ij = a_t + Σ_k b_k x_k,ij + e_ij`` over ordered pairs of distinct firms. For each k the part of ``x_k``
+    that the other regressors do not explain is permuted (firms exchanged, rows and columns alike) and the t
+    statistic of its coefficient compared with that of the data. Pairs are thus never taken as independent.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+        Its weights are explained, among firms that both look and are looked to.
+    regressors : mapping of str to SameCode, Difference, PeerNetwork or DataFrame
+        What may explain them, by name. Firms with an unknown value are left out.
+    periods : iterable of labels, optional
+        Default all; firms are exchanged within each period, and each period has its own constant.
+    n_permutations : int, default 999
+        Cost: one regression on all pairs each, for each regressor.
+    random_state : int, default 0
+        Seed of the permutations.
+
+    Returns
+    -------
+    PermutationRegression
+        With ``p = (1 + count) / (1 + n_permutations)``.
+
+    Raises
+    ------
+    InputError
+        When there are fewer than four firms in every period, or a regressor does not vary or repeats others.
+
+    References
+    ----------
+    Dekker, Krackhardt and Snijders (2007), "Sensitivity of MRQAP tests to collinearity and autocorrelation
+    conditions", Psychometrika 72.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork, SameCode, mrqap
+    >>> rng = np.random.default_rng(0)
+    >>> codes = pd.Series(list("ab" * 6), index=[f"F{i}" for i in range(12)])
+    >>> W = rng.random((12, 12)) + 2.0 * (codes.to_numpy()[:, None] == codes.to_numpy())
+    >>> W = W / W.sum(axis=1, keepdims=True)
+    >>> network = PeerNetwork.from_matrices({None: (codes.index, None, W)})
+    >>> mrqap(network, {"same code": SameCode(codes)}, n_permutations=99)
+    PermutationRegression(same code p=0.020)
+    """
+    if n_permutations < 1:
+        raise InputError(f"n_permutations: expected at least 1, got {n_permutations!r}.")
+    blocks = [(w, x) for _, w, x in dyads(network, regressors, periods) if len(w) >= 4]
+    if not blocks:
+        raise InputError("network: no period has four firms with every regressor known.")
+    rng = np.random.default_rng(random_state)
+    y, X = _stacked(blocks)
+    _check_rank(X, list(regressors))
+    coefficients, t, r_squared = _least_squares(y, X)
+    p = [_p_value(blocks, y, X, k, t[k], n_permutations, rng) for k in range(X.shape[1])]
+    scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
+    frame = pd.DataFrame(
+        {"coefficient": coefficients, "standardized": coefficients * scale, "t": t, "p": p},
+        index=pd.Index(list(regressors), name="regressor"),
+    )
+    method = "QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing"
+    return PermutationRegression(frame, r_squared, len(y), n_permutations, method)
+
+
+def _stacked(blocks: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """All pairs, each period centred (its own constant)."""
+    pairs = [pair_rows(weights, regressors) for weights, regressors in blocks]
+    y = np.concatenate([y - y.mean() for y, _ in pairs])
+    return y, np.concatenate([X - X.mean(axis=0) for _, X in pairs])
+
+
+def _check_rank(X: Array, names: list[str]) -> None:
+    spread = X.std(axis=0)
+    flat = [name for name, s in zip(names, spread, strict=True) if s <= 1e-12]
+    if flat:
+        raise InputError(
+            f"regressors: {', '.join(map(repr, flat))} does not vary between pairs; leave it out."
+        )
+    if np.linalg.matrix_rank(X / spread) < X.shape[1]:
+        raise InputError(f"regressors: {', '.join(map(repr, names))} repeat one another; leave one out.")
+
+
+def _least_squares(y: Array, X: Array) -> tuple[Array, Array, float]:
+    """Coefficients, t statistics and R² of y on X, both centred."""
+    inverse = np.linalg.inv(X.T @ X)
+    coefficients = inverse @ (X.T @ y)
+    rest = y - X @ coefficients
+    variance = rest @ rest / (len(y) - X.shape[1] - 1)
+    t = coefficients / np.sqrt(np.maximum(variance * np.diag(inverse), np.finfo(float).tiny))
+    return coefficients, t, float(1 - rest @ rest / (y @ y)) if y @ y else float("nan")
+
+
+def _p_value(
+    blocks: list[tuple[Array, Array]],
+    y: Array,
+    X: Array,
+    k: int,
+    observed: float,
+    count: int,
+    rng: np.random.Generator,
+) -> float:
+    others = np.delete(X, k, axis=1)
+    rest = X[:, k] - others @ np.linalg.lstsq(others, X[:, k], rcond=None)[0] if others.size else X[:, k]
+    squares = _as_squares(rest, [len(weights) for weights, _ in blocks])
+    basis = np.linalg.qr(others)[0] if others.size else np.zeros((len(y), 0))
+    y_rest = y - basis @ (basis.T @ y)
+    degrees = len(y) - X.shape[1] - 1
+    extreme = 0
+    for _ in range(count):
+        z = _permuted(squares, rng)
+        z -= basis @ (basis.T @ z)
+        t = _partial_t(y_rest, z, degrees)
+        extreme += abs(t) >= abs(observed) * (1 - 1e-12)
+    return (1 + extreme) / (1 + count)
+
+
+def _partial_t(y: Array, z: Array, degrees: int) -> float:
+    """The t statistic of z in a regression of which y and z are the parts the other regressors leave."""
+    zz, zy, yy = z @ z, z @ y, y @ y
+    rest = yy - zy**2 / zz
+    return float(zy / np.sqrt(max(zz * rest / degrees, np.finfo(float).tiny)))
+
+
+def _as_squares(values: Array, sizes: list[int]) -> list[Array]:
+    squares, start = [], 0
+    for size in sizes:
+        square = np.zeros((size, size))
+        square[~np.eye(size, dtype=bool)] = values[start : start + size * (size - 1)]
+        start += size * (size - 1)
+        squares.append(square)
+    return squares
+
+
+def _permuted(squares: list[Array], rng: np.random.Generator) -> Array:
+    parts = []
+    for square in squares:
+        order = rng.permutation(len(square))
+        parts.append(square[np.ix_(order, order)][~np.eye(len(square), dtype=bool)])
+    return np.concatenate(parts)

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from peerattn.exceptions import InputError
+from peerattn.network import Difference, PeerNetwork, SameCode, backbone, dyadic_regression, mrqap, placebo
+
+
+def weights_of(n: int, seed: int, share: float = 1.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    weights = rng.random((n, n)) * (rng.random((n, n)) < share)
+    np.fill_diagonal(weights, 0.0)
+    sums = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0)
+
+
+def panel(sizes: tuple[int, ...] = (7, 6), seed: int = 0) -> PeerNetwork:
+    firms = [f"F{i}" for i in range(9)]
+    rng = np.random.default_rng(seed)
+    return PeerNetwork.from_matrices(
+        {
+            2001 + t: (rng.permutation(firms)[:n].tolist(), None, weights_of(n, seed + t))
+            for t, n in enumerate(sizes)
+        }
+    )
+
+
+CODES = pd.Series(["a", "a", "a", "b", "b", "b", "c", None, "c"], index=[f"F{i}" for i in range(9)])
+SIZE = pd.Series(np.random.default_rng(1).normal(size=9), index=CODES.index)
+
+
+def observations(network: PeerNetwork) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str, int]]]:
+    y, X, who = [], [], []
+    for period in network.periods:
+        matrix = network.matrix(period)
+        for i in sorted(matrix.index):
+            for j in sorted(matrix.index):
+                if i != j:
+                    y.append(matrix.loc[i, j])
+                    X.append(
+                        [1.0, float(CODES[i] == CODES[j] and pd.notna(CODES[i])), abs(SIZE[i] - SIZE[j])]
+                    )
+                    who.append((i, j, period))
+    return np.array(y), np.array(X), who
+
+
+def test_dyadic_errors_equal_a_literal_double_sum() -> None:
+    network = panel()
+    y, X, who = observations(network)
+    params = np.linalg.solve(X.T @ X, X.T @ y)
+    e = y - X @ params
+    meat = np.zeros((3, 3))
+    for a, (i, j, _) in enumerate(who):
+        for b, (k, m, _) in enumerate(who):
+            if {i, j} & {k, m}:
+                meat += e[a] * e[b] * np.outer(X[a], X[b])
+    bread = np.linalg.inv(X.T @ X)
+    found = dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(SIZE)})
+    np.testing.assert_allclose(found.params, params, atol=1e-12)
+    np.testing.assert_allclose(found.cov, bread @ meat @ bread, atol=1e-14)
+    assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
+    assert (found.nobs, found.n_periods) == (7 * 6 + 6 * 5, 2)
+    assert "same" in str(found) and len(repr(found).splitlines()) == 1
+    np.testing.assert_allclose(found.conf_int().mean(axis=1), found.params)
+
+
+def test_mrqap_estimates_are_least_squares_with_period_constants() -> None:
+    network = panel()
+    y, X, who = observations(network)
+    dummies = pd.get_dummies([period for _, _, period in who]).to_numpy(dtype=float)
+    expected = sm.OLS(y, np.column_stack([X[:, 1:], dummies])).fit()
+    found = mrqap(network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=9)
+    np.testing.assert_allclose(found.coefficients["coefficient"], expected.params[:2])
+    scale = np.sqrt((len(y) - 3) / (len(y) - 4))  # one constant counted instead of one a period
+    np.testing.assert_allclose(found.coefficients["t"], expected.tvalues[:2] * scale)
+
+
+def test_qap_equals_brute_force() -> None:
+    weights = weights_of(6, 3)
+    other = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) + np.random.default_rng(3).random(
+        (6, 6)
+    )
+    weights = np.exp(-other) * (0.3 + weights)
+    np.fill_diagonal(weights, 0.0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    firms = list("ABCDEF")
+    network = PeerNetwork.from_matrices({None: (firms, None, weights)})
+    off = ~np.eye(6, dtype=bool)
+    observed = abs(np.corrcoef(weights[off], other[off])[0, 1])
+    exact = np.mean(
+        [
+            abs(np.corrcoef(weights[off], other[np.ix_(order, order)][off])[0, 1]) >= observed - 1e-12
+            for order in map(list, permutations(range(6)))
+        ]
+    )
+    frame = pd.DataFrame(other, index=firms, columns=firms)
+    found = mrqap(network, {"other": frame}, n_permutations=4000, random_state=1)
+    assert found.coefficients["p"].iloc[0] == pytest.approx(exact, abs=0.015)
+    assert found.method == "QAP"
+
+
+def test_semi_partialing_equals_regressions_on_permuted_residuals() -> None:
+    network = panel((8,), seed=4)
+    y, X, who = observations(network)
+    names = sorted({i for i, _, _ in who})
+    place = {name: n for n, name in enumerate(names)}
+    others = np.column_stack([np.ones(len(y)), X[:, 2]])
+    rest = X[:, 1] - others @ np.linalg.lstsq(others, X[:, 1], rcond=None)[0]
+    square = np.zeros((8, 8))
+    for value, (i, j, _) in zip(rest, who, strict=True):
+        square[place[i], place[j]] = value
+    observed = abs(sm.OLS(y, X).fit().tvalues[1])
+    rng = np.random.default_rng(5)
+    count = 0
+    for _ in range(49):
+        order = rng.permutation(8)
+        z = square[np.ix_(order, order)][~np.eye(8, dtype=bool)]
+        count += abs(sm.OLS(y, np.column_stack([others, z])).fit().tvalues[2]) >= observed
+    found = mrqap(
+        network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5
+    )
+    assert found.coefficients["p"].iloc[0] == (1 + count) / 50
+
+
+def test_firms_with_unknown_values_are_left_out_and_networks_can_explain() -> None:
+    network = panel((9,))
+    size = SIZE.copy()
+    size["F4"] = np.nan
+    assert mrqap(network, {"gap": Difference(size)}, n_permutations=1).n_pairs == 8 * 7
+    same = mrqap(network, {"itself": network}, n_permutations=99)
+    assert same.r_squared == pytest.approx(1.0) and same.coefficients["p"].iloc[0] == 0.01
+    assert same.coefficients["standardized"].iloc[0] == pytest.approx(1.0)
+    assert "999" not in str(same) and "QAP" in same._repr_html_()
+
+
+def test_bad_regressors_are_named() -> None:
+    network = panel((9,))
+    flat = pd.Series(1.0, index=SIZE.index)
+    for call in (mrqap, dyadic_regression):
+        with pytest.raises(InputError, match="at least one"):
+            call(network, {})
+        with pytest.raises(InputError, match=r"regressors\['x'\].*int"):
+            call(network, {"x": 3})
+        with pytest.raises(InputError, match="vary"):
+            call(network, {"flat": Difference(flat)})
+        with pytest.raises(InputError, match="repeat"):
+            call(network, {"a": Difference(SIZE), "b": Difference(2 * SIZE)})
+
+
+@pytest.mark.parametrize("side", ["either", "looking", "looked to"])
+def test_backbone_by_its_formula(side: str) -> None:
+    weights = weights_of(15, 6, 0.6) ** 4
+    weights /= weights.sum(axis=1, keepdims=True)
+    network = PeerNetwork.from_matrices({None: (range(15), None, weights)})
+    kept = np.zeros_like(weights)
+    for i in range(15):
+        for j in range(15):
+            if weights[i, j]:
+                row, column = weights[i], weights[:, j]
+                out = (1 - weights[i, j] / row.sum()) ** ((row > 0).sum() - 1) < 0.1 and (row > 0).sum() > 1
+                back = (1 - weights[i, j] / column.sum()) ** ((column > 0).sum() - 1) < 0.1 and (
+                    column > 0
+                ).sum() > 1
+                if (out and side != "looked to") or (back and side != "looking"):
+                    kept[i, j] = weights[i, j]
+    assert 0 < (kept > 0).sum() < (weights > 0).sum()
+    found = backbone(network, level=0.1, side=side)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.matrix(), kept)
+    with pytest.raises(InputError, match="level"):
+        backbone(network, level=1.5)
+
+
+@pytest.mark.parametrize("kind", ["relabelled", "rewired", "matched", "shuffled in time"])
+def test_placebos_keep_what_they_say(kind: str) -> None:
+    network = panel((9, 9))
+    found = placebo(network, kind, values=SIZE, n_groups=3, random_state=1)  # type: ignore[arg-type]
+    assert found.equals(placebo(network, kind, values=SIZE, n_groups=3, random_state=1))  # type: ignore[arg-type]
+    assert not found.equals(network)
+    for period in network.periods:
+        before, after = network.matrix(period), found.matrix(period)
+        assert before.index.equals(after.index)
+        assert (np.diag(after) == 0).all()
+        if kind in ("rewired", "matched"):
+            np.testing.assert_array_equal(np.sort(after, axis=1), np.sort(before, axis=1))
+        if kind == "relabelled":
+            assert sorted(map(tuple, np.sort(after, axis=1))) == sorted(map(tuple, np.sort(before, axis=1)))
+    if kind == "matched":
+        matrix, after = network.matrix(2001), found.matrix(2001)
+        group = (SIZE[matrix.index].rank() - 1) // 3
+        for firm in matrix.index:
+            for g in range(3):
+                peers = matrix.index[group == g]
+                np.testing.assert_allclose(np.sort(after.loc[firm, peers]), np.sort(matrix.loc[firm, peers]))
+
+
+def test_bad_placebos() -> None:
+    network = panel((9,))
+    for arguments, message in (
+        ({"kind": "random"}, "kind"),
+        ({"kind": "matched"}, "size of firms"),
+        ({"kind": "shuffled in time"}, "several periods"),
+    ):
+        with pytest.raises(InputError, match=message):
+            placebo(network, **arguments)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
-    from peerattn.evaluation import Comparison, WalkForward, compare
+    from peerattn.evaluation import Comparison, WalkForward
+    from peerattn.evaluation.compare import compare
     from peerattn.exceptions import InputError, PeerAttnWarning
     from peerattn.models import (
         IndustryPeerRegressor,

@@ -109,7 +109,7 @@ def _plain_warnings() -> Iterator[None]:
                 shown.add(str(message))
                 print(f"warning: {message}", file=sys.stderr)
 
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = show
         yield
 
 
@@ -257,20 +257,20 @@ def _industry(panel: PanelFrame, task: str, seed: int) -> Any:
 
     if panel.industry is None:
         raise InputError("--models: 'industry' needs --industry, the column with the industry's code.")
-    return IndustryPeerRegressor(industry=panel.industry, firm=panel.firm, period=panel.period)
+    return IndustryPeerRegressor(industry=panel.industry)
 
 
 def _kernel(panel: PanelFrame, task: str, seed: int) -> Any:
     from peerattn.models import NadarayaWatsonRegressor
 
-    return NadarayaWatsonRegressor(firm=panel.firm, period=panel.period)
+    return NadarayaWatsonRegressor()
 
 
 def _attention(panel: PanelFrame, task: str, seed: int) -> Any:
     from peerattn.models import PeerAttentionRegressor
 
     values = "outcomes" if task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, firm=panel.firm, period=panel.period, random_state=seed)
+    return PeerAttentionRegressor(values=values, random_state=seed)
 
 
 def _boosting(panel: PanelFrame, task: str, seed: int) -> Any:
@@ -319,7 +319,7 @@ def _walk_forward(
     if (window == "rolling") != (train_periods is not None):
         raise InputError("--window rolling and --train-periods go together: give both or neither.")
     if refit_every is None:
-        known = panel.y.dropna().index.get_level_values(panel.period).nunique()
+        known = panel.y.dropna().index.get_level_values("period").nunique()
         tested = known // 3 if test_periods is None or test_periods >= known else test_periods
         refit_every = max(1, -(-tested // MOST_FITS))
     return WalkForward(
@@ -328,8 +328,6 @@ def _walk_forward(
         window=window,  # type: ignore[arg-type]
         train_periods=train_periods,
         horizon=horizon,
-        firm=panel.firm,
-        period=panel.period,
     )
 
 

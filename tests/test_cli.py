@@ -17,7 +17,9 @@ FAST = ["--models", "industry,kernel", "--test-periods", "4"]
 def grunfeld(tmp_path):
     panel = load_grunfeld()
     path = tmp_path / "grunfeld.parquet"
-    panel.X.assign(invest_next=panel.y, invest_lead2=1.0, note="text").reset_index().to_parquet(path)
+    panel.X.assign(invest_next=panel.y, invest_lead2=1.0, note="text").reset_index(
+        names=["firm", "year"]
+    ).to_parquet(path)
     return path
 
 
@@ -112,7 +114,7 @@ def test_refits_by_default(tested, expected):
 
 def test_rolling_window():
     cv = cli._walk_forward(load_grunfeld(), 4, 2, "rolling", 5, 1)
-    assert (cv.window, cv.train_periods, cv.refit_every, cv.period) == ("rolling", 5, 2, "year")
+    assert (cv.window, cv.train_periods, cv.refit_every) == ("rolling", 5, 2)
 
 
 def test_names_with_commas_and_repeats():

@@ -30,7 +30,7 @@ def load_grunfeld() -> PanelFrame:
     Returns
     -------
     PanelFrame
-        220 rows, indexed by (firm, year). Characteristics, in millions of 1947 dollars: ``invest`` (gross
+        220 rows, indexed by (firm, period), the period being the year. Characteristics, in millions of 1947 dollars: ``invest`` (gross
         investment in plant and equipment), ``value`` (market value of the firm at the end of the preceding
         year), ``capital`` (stock of plant and equipment at the end of the preceding year). Code: ``sic``,
         which is the industry. Outcome: ``invest_next``; the 11 rows of 1954 are unknown (NaN).
@@ -55,7 +55,7 @@ def load_grunfeld() -> PanelFrame:
     characteristics (3): invest, value, capital
     codes (1): sic
     >>> panel.y["General Motors"].head(2)
-    year
+    period
     1935    391.8
     1936    410.6
     Name: invest_next, dtype: float64

@@ -34,9 +34,9 @@ def test_sample_reads_as_a_panel():
     assert panel.characteristics == ("size", "leverage", "rnd", "momentum")
     assert set(panel.X["sic"].dropna()) == {"0100", "2911", "3570", "3711"}
     assert panel.X["sic"].isna().any() and panel.X["rnd"].isna().any()
-    unknown = panel.y[panel.y.isna()].index.get_level_values("year")
+    unknown = panel.y[panel.y.isna()].index.get_level_values("period")
     assert set(unknown) == {2012}
-    sizes = panel.X.groupby(level="year").size()
+    sizes = panel.X.groupby(level="period").size()
     assert sizes.nunique() > 1 and len(panel.X) > 200
 
 

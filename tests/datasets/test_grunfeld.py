@@ -26,7 +26,7 @@ def test_next_year_by_firm_and_year(panel):
 
 def test_last_year_is_unknown_and_stays(panel):
     unknown = panel.y[panel.y.isna()]
-    assert set(unknown.index.get_level_values("year")) == {1954}
+    assert set(unknown.index.get_level_values("period")) == {1954}
     assert len(unknown) == 11
 
 
@@ -57,7 +57,7 @@ def test_codes(panel):
 
 
 def test_index_and_columns(panel):
-    assert panel.X.index.names == ["firm", "year"]
-    assert pd.api.types.is_integer_dtype(panel.X.index.get_level_values("year").dtype)
+    assert panel.X.index.names == ["firm", "period"]
+    assert pd.api.types.is_integer_dtype(panel.X.index.get_level_values("period").dtype)
     assert list(panel.X) == ["invest", "value", "capital", "sic"]
     assert panel.X.index.equals(panel.y.index)

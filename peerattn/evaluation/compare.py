@@ -11,7 +11,7 @@ import numpy as np
 
 from peerattn.evaluation.comparison import PACKAGES, Comparison, ModelNote
 from peerattn.evaluation.contestants import Contestant, Task, check_task, contestants
-from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
+from peerattn.evaluation.inputs import LABELS, ComparisonPanel, comparison_panel
 from peerattn.evaluation.periods import sorted_periods
 from peerattn.evaluation.running import Folds, run
 from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
@@ -68,7 +68,8 @@ def compare(
     codes : sequence of str
         Columns that are codes (SIC, sector); columns of text are codes in any case.
     firm, period : str
-        Names of the index levels or columns with the labels.
+        Names of the index levels or columns with the labels. All models get index levels named firm and period (a
+        peer model those it was built with).
     industry : str, optional
         A code column, counted among the codes.
     verbose : bool, default True
@@ -148,7 +149,7 @@ def _folds(cv: Any, panel: ComparisonPanel) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what it warned of a short panel."""
     if isinstance(cv, WalkForward):
         cv = copy.copy(cv)
-        cv.firm, cv.period = panel.firm, panel.period
+        cv.firm, cv.period = LABELS
     elif not hasattr(cv, "split"):
         raise InputError(
             f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
@@ -192,12 +193,13 @@ def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from importlib.metadata import PackageNotFoundError, version
 
+    from peerattn import __version__
+
+    learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
+    fits = f"{len(folds)}, the first on {learned[0]:,} known outcomes"
     settings = {
-        "split": " ".join(str(cv).split()),
-        "fits per model": str(len(folds)),
-        "first fit": f"{panel.y.iloc[folds[0][0]].notna().sum():,} known outcomes",
-        "last fit": f"{panel.y.iloc[folds[-1][0]].notna().sum():,} known outcomes",
-        "firm, period": f"{panel.firm}, {panel.period}",
+        "split": _split_words(cv),
+        "fits per model": fits + (f", the last on {learned[-1]:,}" if len(folds) > 1 else ""),
     }
     if panel.description:
         settings["panel"] = panel.description
@@ -206,4 +208,12 @@ def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
             settings[package] = version(package)
         except PackageNotFoundError:
             continue
-    return settings
+    return settings | {"peerattn": __version__}
+
+
+def _split_words(cv: Any) -> str:
+    if not isinstance(cv, WalkForward):
+        return " ".join(str(cv).split())
+    window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
+    asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
+    return f"walk forward ({asked}, refit_every={cv.refit_every}, window {window}, horizon={cv.horizon})"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PRINTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 #: Packages whose versions a comparison records.
-PACKAGES = ("peerattn", "torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
+PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
 _TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
 
 

@@ -164,7 +164,6 @@ class FoldRows:
         self.X_train, self.y_train = panel.X.iloc[train], panel.y.iloc[train]
         self.X_test, self.y_test = panel.X.iloc[test], panel.y.iloc[test]
         self._characteristics = list(panel.choice.characteristics)
-        self._labels = {"firm": panel.firm, "period": panel.period}
         self._encoded: dict[bool, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
     def encoded(self, own_only: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -177,7 +176,7 @@ class FoldRows:
             columns = self._characteristics if own_only else list(self.X_train.columns)
             if not columns:
                 return self.X_train[[]], self.X_test[[]]
-            encoder = PanelEncoder(**self._labels).fit(self.X_train[columns])
+            encoder = PanelEncoder().fit(self.X_train[columns])
             train, test = (encoder.transform(X[columns]) for X in (self.X_train, self.X_test))
             self._encoded[own_only] = train, test
         return self._encoded[own_only]

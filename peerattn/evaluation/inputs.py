@@ -13,6 +13,9 @@ from peerattn.panel import PanelEncoder, PanelFrame, check_panel, panel_labels, 
 from peerattn.panel.columns import ColumnChoice
 from peerattn.panel.frames import as_pandas
 
+#: Names of the index levels of every frame that models get in a comparison.
+LABELS = ("firm", "period")
+
 
 @dataclass(frozen=True)
 class ComparisonPanel:
@@ -21,7 +24,8 @@ class ComparisonPanel:
     Attributes
     ----------
     X : DataFrame
-        Characteristics (float64) and codes (strings), indexed by (firm, period), sorted by period and firm.
+        Characteristics (float64) and codes (strings), sorted by period and firm; the index levels are named firm and
+        period whatever the source calls them.
     y : Series
         Outcome on the same index; NaN where unknown.
     choice : ColumnChoice
@@ -37,16 +41,6 @@ class ComparisonPanel:
     choice: ColumnChoice
     outcome: str
     description: str = ""
-
-    @property
-    def firm(self) -> str:
-        """Name of the firm level."""
-        return str(self.X.index.names[0])
-
-    @property
-    def period(self) -> str:
-        """Name of the period level."""
-        return str(self.X.index.names[1])
 
 
 def comparison_panel(
@@ -87,6 +81,7 @@ def comparison_panel(
             industry=industry,
         )
         frame, y, choice, description = taken.X, taken.y, taken.choice, ""
+        firm, period = taken.firm, taken.period
     else:
         _check_pair(X, y, firm, period)
         frame, choice, description = as_pandas(X), None, ""
@@ -102,7 +97,7 @@ def comparison_panel(
     )
     if checked.firm is None:
         raise InputError("X carries no firm and period.")
-    index = pd.MultiIndex.from_arrays([checked.firm, checked.period], names=[firm, period])
+    index = pd.MultiIndex.from_arrays([checked.firm, checked.period], names=LABELS)
     both = pd.concat([checked.characteristics, checked.codes], axis=1).set_axis(index)
     if choice is None:
         choice = ColumnChoice(tuple(map(str, checked.characteristics)), tuple(map(str, checked.codes)))

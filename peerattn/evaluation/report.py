@@ -163,7 +163,7 @@ def _top_peers(network: PeerNetwork) -> Table:
     edges = network.edges(top_k=_SHOWN_PEERS)
     rows = []
     for firm, own in edges.groupby("firm", sort=False):
-        peers = [f"{show_label(p)} {w:.2f}" for p, w in zip(own["peer"], own["weight"], strict=True)]
+        peers = [f"{show_label(p)} {w:.2f}" for p, w in zip(own["peer"], own["weight"]) if w >= 0.005]
         rows.append((show_label(firm), *(peers + [""] * _SHOWN_PEERS)[:_SHOWN_PEERS]))
     return Table("Whom each firm looks to most", ("Firm", "First", "Second", "Third"), rows)
 
@@ -226,7 +226,7 @@ def _columns(comparison: Comparison) -> list[str]:
 
 def _settings(comparison: Comparison) -> list[str | Table | Picture]:
     settings = dict(comparison.settings)
-    versions = [(name, settings.pop(name)) for name in PACKAGES if name in settings]
+    versions = [(name, settings.pop(name)) for name in ("peerattn", *PACKAGES) if name in settings]
     said = [f"{name[0].upper()}{name[1:]}: {value}." for name, value in settings.items()]
     models = [f"{model.name} is {model.settings}." for model in comparison.models]
     return [*said, *models, Table("", ("Package", "Version"), versions, alignment="ll")]

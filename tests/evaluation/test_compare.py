@@ -96,10 +96,10 @@ def forget():
 
 def test_predictions_equal_a_literal_loop(panel):
     result = run({"Ridge": Ridge(alpha=2.0)}, panel)
-    year = panel.X.index.get_level_values("fyear")
+    year = panel.X.index.get_level_values("period")
     for tested, last_learned in (((2008, 2009), 2007), ((2010, 2011), 2009)):
         learn, ask = year <= last_learned, year.isin(tested)
-        encoder = PanelEncoder(firm="gvkey_name", period="fyear").fit(panel.X[learn])
+        encoder = PanelEncoder().fit(panel.X[learn])
         known = panel.y[learn].notna().to_numpy()
         model = Ridge(alpha=2.0).fit(encoder.transform(panel.X[learn])[known], panel.y[learn][known])
         expected = pd.Series(model.predict(encoder.transform(panel.X[ask])), index=panel.X.index[ask])
@@ -108,7 +108,6 @@ def test_predictions_equal_a_literal_loop(panel):
         expected_ols = pd.Series(ols.predict(encoder.transform(panel.X[ask])[own]), index=panel.X.index[ask])
         got = result.predictions[result.predictions["period"].isin(tested)].set_index(["firm", "period"])
         for name, want in (("Ridge", expected), ("Own characteristics (OLS)", expected_ols)):
-            want = want.rename_axis(["firm", "period"])
             pd.testing.assert_series_equal(
                 got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9
             )
@@ -117,7 +116,7 @@ def test_predictions_equal_a_literal_loop(panel):
 
 def test_all_models_predict_the_same_rows(panel):
     result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}, panel)
-    year = panel.X.index.get_level_values("fyear")
+    year = panel.X.index.get_level_values("period")
     assert len(result.predictions) == year.isin(range(2008, 2012)).sum()
     assert list(result.predictions) == [
         "firm",
@@ -140,8 +139,8 @@ def test_plain_models_get_numbers_fitted_on_training_rows_and_known_outcomes(pan
     assert {"sic=2911", "sic=3570", "sic=3711", "lev_missing"} <= set(X_fit.columns)
     assert list(X_fit.columns) == list(X_ask.columns)
     assert np.isfinite(y_fit).all() and X_fit.notna().all().all() and X_ask.notna().all().all()
-    assert X_fit.index.get_level_values("fyear").max() == 2007
-    assert set(X_ask.index.get_level_values("fyear")) == {2008, 2009}
+    assert X_fit.index.get_level_values("period").max() == 2007
+    assert set(X_ask.index.get_level_values("period")) == {2008, 2009}
 
 
 def test_peer_models_get_codes_and_unknown_rows_under_their_own_label_names(panel):
@@ -150,7 +149,7 @@ def test_peer_models_get_codes_and_unknown_rows_under_their_own_label_names(pane
     assert isinstance(X_fit["sic"].dtype, pd.StringDtype)
     assert list(X_fit.index.names) == ["firm", "period"] and y_fit.isna().any()
     assert outcomes is None
-    learn = panel.X.index.get_level_values("fyear") <= 2007
+    learn = panel.X.index.get_level_values("period") <= 2007
     assert len(X_fit) == learn.sum()
 
 
@@ -174,12 +173,10 @@ def test_the_future_changes_no_prediction(panel):
     models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}
     before = run(models, panel, cv=WalkForward(4, 1)).predictions
     X, y = panel.X.copy(), panel.y.copy()
-    later = X.index.get_level_values("fyear") > 2009
+    later = X.index.get_level_values("period") > 2009
     X.loc[later, ["size", "lev"]] = 77.0
-    y = y.where(X.index.get_level_values("fyear") < 2009, 5 * y + 3)  # known only after 2009
-    after = compare(
-        models, X, y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", industry="sic", verbose=False
-    ).predictions
+    y = y.where(X.index.get_level_values("period") < 2009, 5 * y + 3)  # known only after 2009
+    after = compare(models, X, y, cv=WalkForward(4, 1), industry="sic", verbose=False).predictions
     past = before["period"] <= 2009
     pd.testing.assert_frame_equal(before[past].drop(columns="outcome"), after[past].drop(columns="outcome"))
     assert not np.allclose(before[~past]["Ridge"], after[~past]["Ridge"])
@@ -197,8 +194,9 @@ def test_forms_of_input_agree(flat, panel):
     expected = run(models, panel).predictions
     names = {"firm": "gvkey_name", "period": "fyear", "industry": "sic"}
     from_frame = run(models, flat, outcome="roa_next", **names)
-    shuffled = panel.X.sample(frac=1, random_state=0).swaplevel()
-    pair = run(models, shuffled, y=panel.y, **names)
+    levels = ["gvkey_name", "fyear"]
+    shuffled = panel.X.rename_axis(levels).sample(frac=1, random_state=0).swaplevel()
+    pair = run(models, shuffled, y=panel.y.rename_axis(levels), **names)
     plain = flat.drop(columns=["roa_next", "ret_next"])
     columns = run(models, plain, y=flat["roa_next"].to_numpy(), **names)
     for other in (from_frame, pair, columns):
@@ -229,9 +227,7 @@ def test_the_networks_are_those_of_the_last_scored_period(panel):
 
 
 def test_searches_and_pipelines(panel):
-    search = GridSearchCV(
-        Ridge(), {"alpha": [0.1, 1e5]}, cv=WalkForward(2, firm="gvkey_name", period="fyear")
-    )
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e5]}, cv=WalkForward(2))
     piped = make_pipeline(StandardScaler(), Ridge())
     result = run({"Tuned": search, "Piped": piped}, panel)
     assert result.scores.loc["Tuned", "r2_mean"] > 0.5
@@ -334,10 +330,10 @@ def test_bad_arguments(flat, panel):
         (lambda: run(ridge, flat, y=flat["roa_next"]), "'firm' and 'period'"),
         (lambda: run(ridge, flat, outcome="roa_nxt", **names), "roa_next"),
         (lambda: run(ridge, flat, outcome="roa_next", industry="sicc", **names), "industry.*'sic'"),
-        (lambda: run(ridge, panel.X, y=panel.y, industry="sicc", **names), "industry.*'sic'"),
-        (lambda: run(ridge, panel.X, y=panel.y, characteristics=["sise"], **names), "'sise'.*'size'"),
-        (lambda: run(ridge, panel.X.iloc[:0], y=[], **names), "no rows"),
-        (lambda: run(ridge, panel.X, y=panel.y.iloc[:5], **names), "labels of y are not those of X"),
+        (lambda: run(ridge, panel.X, y=panel.y, industry="sicc"), "industry.*'sic'"),
+        (lambda: run(ridge, panel.X, y=panel.y, characteristics=["sise"]), "'sise'.*'size'"),
+        (lambda: run(ridge, panel.X.iloc[:0], y=[]), "no rows"),
+        (lambda: run(ridge, panel.X, y=panel.y.iloc[:5]), "labels of y are not those of X"),
         (lambda: run(ridge, flat.drop(columns="roa_next"), y=flat["roa_next"], **names), "'ret_next'"),
     ]
     for call, message in cases:
@@ -366,8 +362,6 @@ def test_a_leaking_characteristic_is_pointed_at_once(panel):
             {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()},
             X,
             y=panel.y,
-            firm="gvkey_name",
-            period="fyear",
         )
     assert sum(issubclass(entry.category, PossibleLeakWarning) for entry in caught) == 1
 
@@ -379,18 +373,20 @@ def test_a_short_panel_says_so(panel):
     assert any("last third" in note for note in result.notes)
 
 
+class Lonely(IndustryPeerRegressor):
+    def predict(self, X, *, outcomes=None):
+        warnings.warn(IsolateWarning(f"{len(X)} rows have no peer."), stacklevel=2)
+        return super().predict(X, outcomes=outcomes)
+
+
 def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
-    X = panel.X.copy()
-    X.loc[X.index[::3], "sic"] = None
-    models = {"Peers": IndustryPeerRegressor(industry="sic"), "Again": IndustryPeerRegressor(industry="sic")}
+    models = {"Peers": Lonely(industry="sic"), "Again": Lonely(industry="sic")}
     with pytest.warns(IsolateWarning) as caught:
-        result = run(
-            models, X, y=panel.y, cv=WalkForward(4, 1), firm="gvkey_name", period="fyear", task="explain"
-        )
+        result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
     assert message.startswith("Peers, Again: ") and message.endswith("(the first of 4 fits that say so)")
-    assert list(result.notes) == [message] and f"Note: {message[:40]}" in str(result)
+    assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 
 def test_warnings_that_are_not_ours_pass(panel):

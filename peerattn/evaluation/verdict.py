@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from peerattn.evaluation.contestants import PREVAILING_MEAN
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano, p_words
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def _winner(comparison: Comparison, best: str) -> str:
             f"(best: {best}, R² {_r2(gain)} against it)."
         )
     kind = "a peer model" if _looks_to_peers(comparison, best) else "a control that looks to no peers"
-    return f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean."
+    said = f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean"
+    if PREVAILING_MEAN not in comparison.names or comparison.baseline == PREVAILING_MEAN:
+        return f"{said}."
+    return f"{said}; {_chance(test_between(comparison, best, PREVAILING_MEAN))}."
 
 
 def _r2(value: float) -> str:

@@ -129,6 +129,15 @@ def test_peers_that_lose_are_said_to_lose():
     assert words[2].startswith("Do peers help? The mean squared error of the best peer model, Model 2, is ")
 
 
+def test_a_gain_of_one_lucky_period_may_be_chance():
+    result = made(noise=(1.0, 1.0))
+    frame = result.predictions
+    lucky = frame["Prevailing mean"].where(frame["period"] != 2005, frame["outcome"].fillna(0))
+    words = replace(result, predictions=frame.assign(**{"Model 1": lucky})).summary()
+    assert words[0].startswith("Model 1, a control that looks to no peers, has the smallest squared error: R² 0.")
+    assert "against the prevailing mean; not significant, it may be chance" in words[0]
+
+
 def test_no_gain_is_said_plainly():
     words = made(noise=(3.0, 4.0)).summary()
     assert words[0].startswith(

@@ -17,7 +17,9 @@ import typer
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
 
 if TYPE_CHECKING:
+    from peerattn.datasets import SimulatedPanel
     from peerattn.evaluation import Comparison, WalkForward
+    from peerattn.network import PeerNetwork
     from peerattn.panel import PanelFrame
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
@@ -202,6 +204,8 @@ def compare(
         print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\n{_in_words(cv)}\n", flush=True)
     result = _compare(chosen, taken, cv, baseline, task.value, verbose=not quiet)
     _write(result, folder)
+    if dataset is Dataset.simulated:
+        print(_against_truth(result, _simulated(seed).network), end="\n\n")
     print(f"{result}\n\nreport: {(folder / 'report.html').resolve()}")
 
 
@@ -225,11 +229,17 @@ def _take_panel(path: Path | None, dataset: Dataset | None, columns: dict[str, A
         raise InputError(
             f"{named}: of no use with --dataset {dataset}, whose columns are known; leave it out."
         )
-    from peerattn.datasets import load_grunfeld, simulate_panel
+    from peerattn.datasets import load_grunfeld
 
     if dataset is Dataset.grunfeld:
         return load_grunfeld()
-    return simulate_panel(100, 60, 6, n_industries=10, random_state=seed).frame
+    return _simulated(seed).frame
+
+
+def _simulated(seed: int) -> SimulatedPanel:
+    from peerattn.datasets import simulate_panel
+
+    return simulate_panel(100, 60, 6, n_industries=10, random_state=seed)
 
 
 def _read(path: Path, given: dict[str, Any]) -> PanelFrame:
@@ -281,7 +291,7 @@ def _boosting(panel: PanelFrame, task: str, seed: int) -> Any:
 
 def _industry_title(panel: PanelFrame) -> str:
     name = str(panel.industry)
-    return f"{name.upper() if name.isascii() and len(name) <= 5 else name} peers"
+    return f"{name.upper() if len(name) <= 5 else name[0].upper() + name[1:]} peers"
 
 
 MODELS = {
@@ -337,7 +347,7 @@ def _in_words(cv: WalkForward) -> str:
     )
     learned = "all before" if cv.train_periods is None else f"the {cv.train_periods} periods before"
     every = "each period" if cv.refit_every == 1 else f"every {cv.refit_every} periods"
-    return f"tested: {tested}, fitted on {learned}, again {every}"
+    return f"tested: {tested}; fitted on {learned}, refitted {every}"
 
 
 def _compare(
@@ -352,6 +362,22 @@ def _compare(
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, baseline=baseline, task=task, verbose=verbose)  # type: ignore[arg-type]
+
+
+def _against_truth(result: Comparison, truth: PeerNetwork) -> str:
+    """Say how far each model's network agrees with the true one, over all pairs of the last tested period."""
+    import numpy as np
+
+    found = []
+    for name, network in result.networks.items():
+        period = network.periods[-1]
+        true = truth.matrix(period)
+        learned = network.matrix(period).reindex(index=true.index, columns=true.columns, fill_value=0.0)
+        pairs = ~np.eye(len(true), dtype=bool)
+        weights = learned.to_numpy()[pairs]
+        agreement = np.corrcoef(weights, true.to_numpy()[pairs])[0, 1] if np.ptp(weights) > 0 else 0.0
+        found.append(f"{name} {agreement:.2f}")
+    return f"correlation with the true weights: {', '.join(found)}"
 
 
 def _write(result: Comparison, folder: Path) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from peerattn import cli
-from peerattn.datasets import load_grunfeld
+from peerattn.datasets import load_grunfeld, simulate_panel
 
 FAST = ["--models", "industry,kernel", "--test-periods", "4"]
 
@@ -104,6 +104,15 @@ def test_simulated_dataset_is_a_panel_with_industries():
     panel = cli._take_panel(None, cli.Dataset.simulated, {}, 3)
     assert panel.industry == "industry"
     assert panel.y.notna().all()
+
+
+def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch):
+    panel = simulate_panel(12, 12, 2, n_industries=3, truth="industry", random_state=0)
+    monkeypatch.setattr(cli, "_simulated", lambda seed: panel)
+    options = ["--task", "explain", "--models", "industry", "--test-periods", "3"]
+    code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
+    assert code == 0
+    assert "correlation with the true weights: Industry peers 1.00" in text
 
 
 @pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,8 @@ class SearchProfile:
         """Return one row per head and pair of characteristics, strongest first."""
         frames = []
         for head, M in zip(self.heads, self.matrices, strict=True):
-            long = M.rename_axis("focal").rename_axis("peer", axis=1).stack().rename("score").reset_index()
+            scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
+            long = scores.rename("score").reset_index()
             frames.append(long.assign(head=head)[["head", "focal", "peer", "score"]])
         if not frames:
             return pd.DataFrame(columns=["head", "focal", "peer", "score"])

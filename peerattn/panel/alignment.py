@@ -12,7 +12,13 @@ from peerattn.panel.labels import PanelLabels, panel_labels
 
 
 def align_outcome(
-    y: Any, X: pd.DataFrame, labels: PanelLabels, *, firm: str = "firm", period: str = "period", name: str = "y"
+    y: Any,
+    X: pd.DataFrame,
+    labels: PanelLabels,
+    *,
+    firm: str = "firm",
+    period: str = "period",
+    name: str = "y",
 ) -> np.ndarray:
     """Return one outcome per row of ``X``, in ``X``'s order; NaN means unknown.
 
@@ -47,7 +53,9 @@ def align_outcome(
     else:
         values = position_outcome(y, len(X), name)
     if np.isinf(values).any():
-        raise InputError(f"{name} contains infinity in {int(np.isinf(values).sum())} rows: use NaN where it is unknown.")
+        raise InputError(
+            f"{name} contains infinity in {int(np.isinf(values).sum())} rows: use NaN where it is unknown."
+        )
     if np.isnan(values).all():
         raise InputError(f"{name} has no known value: all {len(values)} are NaN.")
     return values
@@ -56,13 +64,19 @@ def align_outcome(
 def position_outcome(y: Any, n_rows: int, name: str) -> np.ndarray:
     """Return ``y`` as ``n_rows`` floats, matched by position."""
     try:
-        values = pd.Series(y).to_numpy(dtype=float, na_value=np.nan) if np.ndim(y) < 2 else np.asarray(y, dtype=float)
+        values = (
+            pd.Series(y).to_numpy(dtype=float, na_value=np.nan)
+            if np.ndim(y) < 2
+            else np.asarray(y, dtype=float)
+        )
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must hold numbers: {error}") from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_rows,):
-        raise InputError(f"{name} has shape {values.shape}, but X has {n_rows} rows: one outcome a row is needed.")
+        raise InputError(
+            f"{name} has shape {values.shape}, but X has {n_rows} rows: one outcome a row is needed."
+        )
     return values
 
 
@@ -71,11 +85,13 @@ def _by_label(y: pd.Series, labels: PanelLabels, firm: str, period: str, name: s
     if set(names) == {firm, period}:
         own = panel_labels(y, firm, period)
         assert own is not None
-        have = pd.MultiIndex.from_arrays([own.firm, own.period])
+        have: pd.Index = pd.MultiIndex.from_arrays([own.firm, own.period])
     elif names == [None, None]:
         have = y.index
     else:
-        raise InputError(f"{name} has index levels {names}, but X's labels are {[firm, period]}: name them alike.")
+        raise InputError(
+            f"{name} has index levels {names}, but X's labels are {[firm, period]}: name them alike."
+        )
     wanted = pd.MultiIndex.from_arrays([labels.firm, labels.period])
     if have.has_duplicates:
         pairs = have[have.duplicated()].unique()[:3].tolist()

@@ -60,9 +60,11 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     scheme = scheme or code_scheme(column.name)
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.Series(column.cat.categories, name=column.name)
-        spelled = canonical_codes(categories, scheme).to_numpy(dtype=object, na_value=None)
-        taken = np.append(spelled, None)[column.cat.codes]  # code -1 (missing) reads the last entry
-        return pd.Series(taken, index=column.index, name=column.name, dtype="str")
+        spelled = canonical_codes(categories, scheme).to_list()
+        taken = [*spelled, None]  # code -1 (missing) reads the last entry
+        return pd.Series(
+            [taken[k] for k in column.cat.codes], index=column.index, name=column.name, dtype="str"
+        )
     if pd.api.types.is_bool_dtype(column.dtype) or not pd.api.types.is_numeric_dtype(column.dtype):
         text = column.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
         text = text.mask(column.isna() | text.str.lower().isin(_UNKNOWN_TEXT))

@@ -32,7 +32,9 @@ class ColumnChoice:
             why: dict[str, list[str]] = {}
             for column, reason in self.left.items():
                 why.setdefault(reason, []).append(column)
-            lines.append("left out: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+            lines.append(
+                "left out: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
+            )
         return "\n".join(lines)
 
 
@@ -83,7 +85,9 @@ def choose_columns(
     if characteristics is not None:
         _check_named(frame, characteristics, taken_elsewhere)
         chosen = list(dict.fromkeys(characteristics))
-        left = {name: "not asked for" for name in columns if name not in chosen and name not in taken_elsewhere}
+        left = {
+            name: "not asked for" for name in columns if name not in chosen and name not in taken_elsewhere
+        }
         return ColumnChoice(tuple(chosen), tuple(codes), left)
     chosen, left = [], {}
     for name in columns:
@@ -106,7 +110,9 @@ def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set
     refuse_outcomes(names)
     for name in names:
         if name in taken_elsewhere:
-            raise InputError(f"characteristics: {name!r} is already firm, period, outcome or code; name it once.")
+            raise InputError(
+                f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
+            )
         if not _is_number(frame[name]):
             raise InputError(
                 f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."

@@ -56,7 +56,8 @@ class Imputation:
         empty = [name for name in frame.columns if frame[name].isna().all()]
         if empty:
             warnings.warn(
-                DroppedColumnWarning(f"no training value at all in {', '.join(map(repr, empty))}: left out."), stacklevel=4
+                DroppedColumnWarning(f"no training value at all in {', '.join(map(repr, empty))}: left out."),
+                stacklevel=4,
             )
         kept = tuple(name for name in frame.columns if name not in empty)
         medians = np.array([weighted_median(frame[name].to_numpy(), weights) for name in kept])
@@ -77,7 +78,9 @@ class Imputation:
             fill = np.broadcast_to(self.medians, values.shape)
             if panel.dated:
                 columns = missing.any(axis=0)
-                by_period = frame.loc[:, columns].groupby(panel.period.to_numpy()).transform("median").to_numpy()
+                by_period = (
+                    frame.loc[:, columns].groupby(panel.period.to_numpy()).transform("median").to_numpy()
+                )
                 fill = fill.copy()
                 fill[:, columns] = np.where(np.isnan(by_period), fill[:, columns], by_period)
             values[missing] = fill[missing]
@@ -98,7 +101,9 @@ class CodeBook:
 
     def transform(self, codes: pd.DataFrame) -> np.ndarray:
         """Return one integer a code, (n, c); unknown and unseen codes are 0."""
-        columns = [pd.Index(levels).get_indexer(codes[name]) + 1 for name, levels in self.levels.items()]
+        columns = [
+            pd.Index(levels).get_indexer(pd.Index(codes[name])) + 1 for name, levels in self.levels.items()
+        ]
         return np.stack(columns, axis=1) if columns else np.zeros((len(codes), 0), dtype=np.int64)
 
 

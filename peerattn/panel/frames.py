@@ -9,7 +9,14 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 
-_READERS = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".feather": "Arrow", ".arrow": "Arrow", ".ipc": "Arrow"}
+_READERS = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".csv": "CSV",
+    ".feather": "Arrow",
+    ".arrow": "Arrow",
+    ".ipc": "Arrow",
+}
 
 
 def as_pandas(frame: Any) -> Any:
@@ -38,14 +45,18 @@ def read_frame(source: Any) -> pd.DataFrame:
         return _read_file(Path(source))
     frame = as_pandas(source)
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"a path or a frame (pandas, polars, pyarrow) was expected, {type(source).__name__} came.")
+        raise InputError(
+            f"a path or a frame (pandas, polars, pyarrow) was expected, {type(source).__name__} came."
+        )
     return frame
 
 
 def _read_file(path: Path) -> pd.DataFrame:
     kind = _READERS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}.")
+        raise InputError(
+            f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}."
+        )
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     try:
@@ -54,6 +65,8 @@ def _read_file(path: Path) -> pd.DataFrame:
         if kind == "CSV":
             return pd.read_csv(path)
         return pd.read_feather(path)
-    except Exception as error:  # pyarrow and pandas raise a dozen classes for one cause: the file is not whole
+    except (
+        Exception
+    ) as error:  # pyarrow and pandas raise a dozen classes for one cause: the file is not whole
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise InputError(f"{path}: not a readable {kind} file ({reason}). Is it complete?") from error

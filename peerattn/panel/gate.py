@@ -52,9 +52,9 @@ class Panel:
 
     def cross_sections(self) -> Iterator[tuple[Any, slice]]:
         """Yield each period's label and its rows, in order of time."""
-        starts = np.flatnonzero(np.r_[True, self.period[1:] != self.period[:-1]])
-        for start, stop in zip(starts, np.r_[starts[1:], len(self)], strict=True):
-            yield self.period[start], slice(int(start), int(stop))
+        starts = np.flatnonzero(np.r_[True, self.period[1:] != self.period[:-1]]).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
+            yield self.period[start], slice(start, stop)
 
     def restore(self, values: np.ndarray, name: object = None) -> np.ndarray | pd.Series:
         """Put one value a row back into the input's order: a Series when rows carry firm and period."""
@@ -118,8 +118,10 @@ def check_panel(
     if fitting and outcome is not None:
         _warn_of_leaks(characteristics, outcome, getattr(y, "name", None))
         refuse_identities(code_columns, codes, labels.firm)
-    index = X.index if not labels.in_columns else pd.MultiIndex.from_arrays(
-        [labels.firm, labels.period], names=[firm, period]
+    index = (
+        X.index
+        if not labels.in_columns
+        else pd.MultiIndex.from_arrays([labels.firm, labels.period], names=[firm, period])
     )
     return Panel(
         characteristics.iloc[order].reset_index(drop=True),
@@ -144,7 +146,9 @@ def canonical_order(labels: PanelLabels) -> np.ndarray:
 
 def _check_array_panel(estimator: Any, X: Any, y: Any, fitting: bool, codes: Sequence[str]) -> Panel:
     if codes:
-        raise InputError(f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame.")
+        raise InputError(
+            f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
+        )
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
     if fitting and y is not None:
         X, y = validate_data(estimator, X, y, y_numeric=True, ensure_min_samples=2, **options)
@@ -154,25 +158,44 @@ def _check_array_panel(estimator: Any, X: Any, y: Any, fitting: bool, codes: Seq
 
 
 def _undated(
-    estimator: Any, characteristics: pd.DataFrame, codes: pd.DataFrame, y: Any, index: pd.Index | None, fitting: bool
+    estimator: Any,
+    characteristics: pd.DataFrame,
+    codes: pd.DataFrame,
+    y: Any,
+    index: pd.Index | None,
+    fitting: bool,
 ) -> Panel:
     """One cross-section without labels, in the order it came."""
     n = len(characteristics)
     if fitting and y is not None:
         numbers = characteristics.to_numpy() if characteristics.shape[1] else np.zeros((n, 1))
         _, y = check_X_y(
-            numbers, y, ensure_all_finite="allow-nan", y_numeric=True, ensure_min_samples=2, estimator=estimator
+            numbers,
+            y,
+            ensure_all_finite="allow-nan",
+            y_numeric=True,
+            ensure_min_samples=2,
+            estimator=estimator,
         )
         y = np.asarray(y, dtype=float)
     elif y is not None:
         y = position_outcome(y, n, "outcomes")
     constant = pd.Index(np.zeros(n, dtype=int))
     return Panel(
-        characteristics.reset_index(drop=True), codes.reset_index(drop=True), y, None, constant, False, np.arange(n), index
+        characteristics.reset_index(drop=True),
+        codes.reset_index(drop=True),
+        y,
+        None,
+        constant,
+        False,
+        np.arange(n),
+        index,
     )
 
 
-def _split_columns(frame: pd.DataFrame, codes: Sequence[str], *, warn: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _split_columns(
+    frame: pd.DataFrame, codes: Sequence[str], *, warn: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split a frame into characteristics (float64) and codes (strings)."""
     for name in codes:
         if name not in frame.columns:

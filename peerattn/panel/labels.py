@@ -79,7 +79,9 @@ def panel_labels(
     firms, periods = found[firm], found[period]
     assert firms is not None
     _refuse_missing(firms, firm)
-    in_columns = tuple(name for name in (firm, period) if name not in X.index.names and found[name] is not None)
+    in_columns = tuple(
+        name for name in (firm, period) if name not in X.index.names and found[name] is not None
+    )
     if periods is None:
         return PanelLabels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
     _refuse_missing(periods, period)
@@ -109,14 +111,18 @@ def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) 
 def _refuse_missing(labels: pd.Index, name: str) -> None:
     missing = np.flatnonzero(labels.isna())
     if len(missing):
-        raise InputError(f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one.")
+        raise InputError(
+            f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one."
+        )
 
 
 def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
     """Return periods whose order is the order of time; float years become integers."""
     if pd.api.types.is_float_dtype(periods.dtype):
         if not np.all(np.mod(periods.to_numpy(dtype=float), 1) == 0):
-            raise InputError(f"{name!r} holds fractional numbers such as {periods[0]}: use years, yyyymm or dates.")
+            raise InputError(
+                f"{name!r} holds fractional numbers such as {periods[0]}: use years, yyyymm or dates."
+            )
         return periods.astype("int64")
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods.astype("int64")

@@ -79,7 +79,9 @@ class PanelFrame:
 
     def __str__(self) -> str:
         known = int(self.y.notna().sum())
-        return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self.y):,} rows)\n{self.choice}"
+        return (
+            f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self.y):,} rows)\n{self.choice}"
+        )
 
 
 def read_panel(
@@ -135,7 +137,9 @@ def read_panel(
     names = [*map(str, frame.columns), *(str(n) for n in frame.index.names if n is not None)]
     for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
         if name is not None and name not in names:
-            raise InputError(f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}.")
+            raise InputError(
+                f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}."
+            )
     labels = panel_labels(frame, firm, period)
     assert labels is not None
     declared = tuple(dict.fromkeys([*codes, *([industry] if industry else [])]))

@@ -1,6 +1,12 @@
 """The directed peer network and what can be said of it."""
 
+from peerattn.network.figures.ego import ego_plot
+from peerattn.network.figures.flows import flow_map, group_flows
 from peerattn.network.figures.heat_map import heat_map
+from peerattn.network.figures.pairs import pair_plot
+from peerattn.network.figures.search import search_map
+from peerattn.network.figures.strength import strength_plot
+from peerattn.network.figures.timeline import timeline
 from peerattn.network.inference.backbone import backbone
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
@@ -29,15 +35,22 @@ __all__ = [
     "concentration",
     "dyadic_regression",
     "effective_peers",
+    "ego_plot",
+    "flow_map",
     "gini",
+    "group_flows",
     "heat_map",
     "in_strength",
     "mrqap",
     "overlap",
     "page_rank",
+    "pair_plot",
     "paths",
     "placebo",
     "reciprocity",
     "rollout",
+    "search_map",
+    "strength_plot",
+    "timeline",
     "turnover",
 ]

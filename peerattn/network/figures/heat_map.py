@@ -10,6 +10,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
+from peerattn.network.figures.axes import fresh_axes, short_name, title_of
 from peerattn.render import INK, figure_style, show_label, weight_colours
 
 if TYPE_CHECKING:
@@ -60,21 +61,13 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
     rows, row_groups = _ordered(firms, order, strength)
     columns, column_groups = (rows, row_groups) if section.is_square else _ordered(peers, order, strength)
     with figure_style():
-        axes = _fresh_axes() if ax is None else ax
+        axes = fresh_axes((5.8, 5.0)) if ax is None else ax
         _draw(axes, weights[np.ix_(rows, columns)], network.signed)
         _name_side(axes, "y", firms.take(rows), row_groups)
         _name_side(axes, "x", peers.take(columns), column_groups)
         axes.set_ylabel("firm that looks")
         axes.set_xlabel("firm that is looked to")
-        title = ", ".join(part for part in (network.name or "Peer network", show_label(label)) if part)
-        axes.set_title(title)
-    return axes
-
-
-def _fresh_axes() -> Axes:
-    import matplotlib.pyplot as plt
-
-    _, axes = plt.subplots(figsize=(5.8, 5.0))
+        axes.set_title(title_of(network, label))
     return axes
 
 
@@ -154,7 +147,7 @@ def _block_means(weights: Array) -> Array:
 def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[Any] | None) -> None:
     axis = axes.yaxis if side == "y" else axes.xaxis
     if len(firms) <= _LABELLED:
-        names = [_short(show_label(firm)) for firm in firms]
+        names = [short_name(show_label(firm)) for firm in firms]
         axis.set_ticks(range(len(firms)), names)
         if side == "x" and (len(firms) > 6 or max(map(len, names), default=0) > 8):
             axes.tick_params(axis="x", labelrotation=90)
@@ -164,10 +157,6 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[Any] | None)
         (axes.set_ylabel if side == "y" else axes.set_xlabel)("")
     if groups is not None:
         _rule_groups(axes, side, groups, name=len(firms) > _LABELLED)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else name[:23] + "…"
 
 
 def _rule_groups(axes: Axes, side: str, groups: list[Any], *, name: bool) -> None:
@@ -181,7 +170,7 @@ def _rule_groups(axes: Axes, side: str, groups: list[Any], *, name: bool) -> Non
         return
     large = [(s, e) for s, e in zip(starts, ends, strict=True) if e - s >= len(groups) / 45]
     axis = axes.yaxis if side == "y" else axes.xaxis
-    axis.set_ticks([(s + e - 1) / 2 for s, e in large], [_short(groups[s]) for s, _ in large])
+    axis.set_ticks([(s + e - 1) / 2 for s, e in large], [short_name(groups[s]) for s, _ in large])
     axis.set_tick_params(length=0)
     if side == "x":
         axes.tick_params(axis="x", labelrotation=90)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from scipy import sparse, stats
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import code_numbers
-from peerattn.network.cross_section import Array, CrossSection
+from peerattn.network.cross_section import Array, CrossSection, Weights
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -128,37 +128,40 @@ def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
     return pd.DataFrame(rows, index=network.periods[1:].rename("period"), columns=names)
 
 
-def _shared(
-    first: CrossSection, second: CrossSection, size: int
-) -> tuple[sparse.csr_array, sparse.csr_array]:
+def _shared(first: CrossSection, second: CrossSection, size: int) -> tuple[Weights, Weights]:
     """Rows of firms that look in both, columns all labels."""
     firms = np.intersect1d(first.rows[~first.isolates()], second.rows[~second.isolates()])
     return _rows_over_labels(first, firms, size), _rows_over_labels(second, firms, size)
 
 
-def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> sparse.csr_array:
+def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> Weights:
     place = np.full(size, -1, dtype=np.intp)
     place[section.rows] = np.arange(len(section.rows))
+    if not section.is_sparse:
+        dense = np.zeros((len(firms), size))
+        dense[:, section.columns] = section.dense()[place[firms]]
+        return dense
     found = section.csr()[place[firms]].tocoo()
     entries = (found.data.astype(np.float64), (found.row, section.columns[found.col]))
     return sparse.csr_array(entries, shape=(len(firms), size))
 
 
-def _moved(pair: tuple[sparse.csr_array, sparse.csr_array], top_k: int) -> dict[str, float]:
+def _moved(pair: tuple[Weights, Weights], top_k: int) -> dict[str, float]:
     first, second = pair
     count = first.shape[0]
     if not count:
         return {"turnover": np.nan, "jaccard": np.nan, "firms": 0}
-    moved = float(abs(first - second).sum()) / (2 * count)
+    difference: Any = abs(np.asarray(first - second) if isinstance(first, np.ndarray) else first - second)
+    moved = float(difference.sum()) / (2 * count)
     return {"turnover": moved, "jaccard": _jaccard(first, second, top_k), "firms": count}
 
 
-def _jaccard(first: sparse.csr_array, second: sparse.csr_array, top_k: int) -> float:
+def _jaccard(first: Weights, second: Weights, top_k: int) -> float:
     """Mean over rows of common top-k peers over all top-k peers of either."""
-    positions = np.arange(first.shape[1])
+    rows, columns = np.arange(first.shape[0]), np.arange(first.shape[1])
     tops = []
     for weights in (first, second):
-        i, j, _ = CrossSection(np.arange(first.shape[0]), positions, weights).entries(top_k)
+        i, j, _ = CrossSection(rows, columns, weights).entries(top_k)
         tops.append(sparse.csr_array((np.ones(len(i)), (i, j)), shape=first.shape))
     both = np.asarray(tops[0].multiply(tops[1]).sum(axis=1)).ravel()
     either = np.asarray(tops[0].sum(axis=1) + tops[1].sum(axis=1)).ravel() - both
@@ -226,5 +229,5 @@ def _agreement(a: pd.DataFrame, b: pd.DataFrame, top_k: int) -> dict[str, float]
     if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0:
         found["correlation"] = float(np.corrcoef(x, y)[0, 1])
         found["rank_correlation"] = float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1])
-    first, second = (sparse.csr_array(frame.to_numpy(np.float64)) for frame in (a, b))
+    first, second = a.to_numpy(np.float64), b.to_numpy(np.float64)
     return found | {"jaccard": _jaccard(first, second, top_k), "firms": len(a)}

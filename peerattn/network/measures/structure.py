@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -112,11 +112,12 @@ def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float =
         size = len(section.rows)
         sums = section.row_sums()
         scale = np.divide(1.0, sums, out=np.zeros(size), where=sums > 0)
+        weights: Any = section.csr() if section.is_sparse else section.dense().astype(np.float64, copy=False)
         rank = np.full(size, 1.0 / max(size, 1))
         steps = int(np.ceil(np.log(tolerance) / np.log(damping))) + 10
         for _ in range(steps):
             jump = (damping * rank[sums == 0].sum() + 1 - damping) / size if size else 0.0
-            new = damping * np.asarray((rank * scale) @ section.weights) + jump
+            new = damping * np.asarray((rank * scale) @ weights) + jump
             change, rank = np.abs(new - rank).sum(), new
             if change < tolerance:
                 break

@@ -125,6 +125,9 @@ def subset(network: PeerNetwork, firms: Any, periods: Any) -> PeerNetwork:
     for period, section in network.sections():
         if period not in found and network.is_dated:
             continue
+        if firms is None:
+            sections.append(section)
+            continue
         i, j = np.flatnonzero(kept[section.rows]), np.flatnonzero(kept[section.columns])
         rows = section.rows[i]
         columns = rows if section.is_square else section.columns[j]

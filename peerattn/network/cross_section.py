@@ -45,6 +45,13 @@ class CrossSection:
         """Whether those who look are those who are looked to, in the same order."""
         return np.array_equal(self.rows, self.columns)
 
+    @property
+    def n_edges(self) -> int:
+        """How many weights are not zero."""
+        return int(
+            self.weights.nnz if isinstance(self.weights, sparse.csr_array) else np.count_nonzero(self.weights)
+        )
+
     def dense(self) -> Array:
         """Return the weights as an array, shape (n_firms, n_peers)."""
         return self.weights.toarray() if isinstance(self.weights, sparse.csr_array) else self.weights

@@ -115,7 +115,7 @@ def _description(network: NetworkStore) -> bytes:
         "name": network.name,
         "signed": network.signed,
         "row_normalized": network.row_normalized,
-        "edges": [int(section.csr().nnz) for section in sections],
+        "edges": [section.n_edges for section in sections],
         "square": [section.is_square for section in sections],
         "sparse": [section.is_sparse for section in sections],
         "dtype": [str(section.weights.dtype) for section in sections],

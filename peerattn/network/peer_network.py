@@ -417,7 +417,7 @@ class PeerNetwork(NetworkExchange):
         if not self.firms.equals(self.reference):
             facts += [_counted(len(self.reference), "reference firm")]
         facts += [_counted(len(self.periods), "period") if self.is_dated else "undated"]
-        facts += [_counted(sum(s.csr().nnz for _, s in self.sections()), "edge")]
+        facts += [_counted(sum(section.n_edges for _, section in self.sections()), "edge")]
         facts += ["signed"] if self.signed else []
         return f"PeerNetwork({', '.join(facts)})"
 

@@ -11,7 +11,16 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from peerattn.exceptions import InputError
-from peerattn.network import PeerNetwork
+from peerattn.network import (
+    PeerNetwork,
+    ego_plot,
+    flow_map,
+    group_flows,
+    pair_plot,
+    search_map,
+    strength_plot,
+    timeline,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +87,87 @@ def test_given_axes_rectangles_and_signs() -> None:
     assert len(wide.heat_map().get_xticklabels()) == 5
     empty = PeerNetwork.from_matrices({None: (["a", "b"], None, np.zeros((2, 2)))})
     empty.heat_map().figure.canvas.draw()
+
+
+def test_pairs_are_drawn_below_the_line_and_named() -> None:
+    network = network_of(8)
+    axes = pair_plot(network, label=3)
+    x, y = axes.lines[0].get_data()
+    assert len(x) == 8 * 7 / 2 and (np.asarray(x) >= np.asarray(y)).all()
+    matrix = network.matrix()
+    gap = (matrix - matrix.T).stack()
+    best = gap.idxmax()
+    assert f"{best[0]} → {best[1]}" in [text.get_text() for text in axes.texts]
+    assert pair_plot(network_of(80)).collections  # a density, not 3,160 dots
+    ring = PeerNetwork.from_matrices({None: (list("abc"), None, np.eye(3)[[1, 2, 0]])})
+    with pytest.raises(InputError, match="nothing to draw"):
+        pair_plot(ring)
+    with pytest.raises(InputError, match="signed"):
+        pair_plot(network_of(4, signed=True))
+
+
+def test_strength_goes_by_label() -> None:
+    network = network_of(6)
+    size = pd.Series(range(6), index=[f"F{i}" for i in range(6)], name="size", dtype=float).iloc[::-1]
+    size["F2"] = np.nan
+    x, y = strength_plot(network, size).lines[0].get_data()
+    strength = network.matrix().sum()
+    assert sorted(zip(x, y, strict=True)) == [
+        (size[firm], pytest.approx(strength[firm])) for firm in ["F0", "F1", "F3", "F4", "F5"]
+    ]
+    with pytest.raises(InputError, match="no firm"):
+        strength_plot(network, size * np.nan)
+
+
+def test_ego_names_both_sides() -> None:
+    weights = np.array([[0, 0.75, 0.25, 0], [1.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    network = PeerNetwork.from_matrices({2001: (list("abcd"), None, weights)})
+    texts = [text.get_text() for text in ego_plot(network, "a").texts]
+    assert texts == ["a", "b  100.0%", "75.0%  b", "25.0%  c", "look to it", "it looks to"]
+    assert [text.get_text() for text in ego_plot(network, "c").texts] == ["c", "a  25.0%", "look to it"]
+    with pytest.raises(InputError, match="'d' looks to nobody"):
+        ego_plot(network, "d")
+
+
+def test_flows_are_mean_rows_by_group() -> None:
+    network = network_of(6)
+    groups = pd.Series(["10", "2", "10", None, "2", "2"], index=[f"F{i}" for i in range(6)])
+    flows = group_flows(network, groups)
+    assert flows.index.tolist() == flows.columns.tolist() == ["2", "10"]
+    matrix = network.matrix()
+    for looks in ("2", "10"):
+        for looked_to in ("2", "10"):
+            block = matrix.loc[groups.index[groups == looks], groups.index[groups == looked_to]]
+            assert flows.loc[looks, looked_to] == pytest.approx(block.sum(axis=1).mean())
+    axes = flow_map(network, groups)
+    assert len(axes.texts) == 4
+    with pytest.raises(InputError, match="1 to 60 groups"):
+        flow_map(network_of(70), pd.Series({f"F{i}": str(i) for i in range(70)}))
+
+
+@pytest.mark.parametrize(
+    "periods",
+    [
+        range(2001, 2011),
+        pd.date_range("2001-01-31", periods=10, freq="ME"),
+        pd.period_range("2001", periods=10, freq="Y"),
+    ],
+)
+def test_time_lines_of_every_kind_of_period(periods: pd.Index) -> None:
+    network = network_of(5)
+    many = PeerNetwork.from_matrices({t: network.matrix() for t in periods})
+    upper, lower = timeline(many)
+    assert len(upper.lines) == 2
+    np.testing.assert_allclose(lower.lines[0].get_ydata(), 0.0)
+    upper.figure.canvas.draw()
+    with pytest.raises(InputError, match="several"):
+        timeline(network)
+
+
+def test_search_map_is_centred_on_zero() -> None:
+    profile = pd.DataFrame([[1.0, -3.0], [0.0, 0.5]], index=["size", "rd"], columns=["size", "rd"])
+    axes = search_map(profile)
+    assert axes.images[0].get_clim() == (-3.0, 3.0)
+    assert [text.get_text() for text in axes.texts] == ["1.00", "-3.00", "0.00", "0.50"]
+    with pytest.raises(InputError, match="nothing to draw"):
+        search_map(profile.iloc[:0])

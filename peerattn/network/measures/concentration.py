@@ -166,7 +166,7 @@ def summary_table(network: PeerNetwork) -> Table:
     for position, (period, section) in enumerate(network.sections()):
         if position % step == 0:
             found = measures.iloc[position]
-            counts = (len(section.rows), len(section.columns), int(section.csr().nnz))
+            counts = (len(section.rows), len(section.columns), section.n_edges)
             rows.append(
                 (show_label(period) or "undated", *counts, found["effective_peers"], found["gini"],
                  int(section.isolates().sum()))

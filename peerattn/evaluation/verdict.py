@@ -20,7 +20,11 @@ def verdict(comparison: Comparison) -> list[str]:
     is said to be none.
     """
     best = str(comparison.scores["rmse"].idxmin())
-    sentences = [_winner(comparison, best), _against_baseline(comparison, best)]
+    sentences = [
+        _winner(comparison, best),
+        _between_firms(comparison, best),
+        _against_baseline(comparison, best),
+    ]
     sentences += _peers_against_controls(comparison, best)
     sentences += _ordering(comparison, best)
     if len(comparison.models) > 3 and len(comparison.periods) >= 10:
@@ -43,6 +47,17 @@ def _winner(comparison: Comparison, best: str) -> str:
     if PREVAILING_MEAN not in comparison.names or comparison.baseline == PREVAILING_MEAN:
         return f"{said}."
     return f"{said}; {_chance(test_between(comparison, best, PREVAILING_MEAN))}."
+
+
+def _between_firms(comparison: Comparison, best: str) -> str:
+    """Say so where a gain is a level that all firms of a period share."""
+    gain, within = (float(comparison.scores[key][best]) for key in ("r2_mean", "r2_within"))
+    if not (gain > 0 and within <= 0):
+        return ""
+    return (
+        f"That gain is in the level that all firms of a period share: differences between firms are not predicted "
+        f"(R² within {_r2(within)})."
+    )
 
 
 def _r2(value: float) -> str:

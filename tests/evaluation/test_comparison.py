@@ -134,8 +134,28 @@ def test_a_gain_of_one_lucky_period_may_be_chance():
     frame = result.predictions
     lucky = frame["Prevailing mean"].where(frame["period"] != 2005, frame["outcome"].fillna(0))
     words = replace(result, predictions=frame.assign(**{"Model 1": lucky})).summary()
-    assert words[0].startswith("Model 1, a control that looks to no peers, has the smallest squared error: R² 0.")
+    assert words[0].startswith(
+        "Model 1, a control that looks to no peers, has the smallest squared error: R² 0."
+    )
     assert "against the prevailing mean; not significant, it may be chance" in words[0]
+
+
+def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
+    result = made(noise=(1.0, 1.0))
+    frame = result.predictions.copy()
+    frame["outcome"] += np.sin(frame["period"])
+    frame["Model 0"] = 5.0
+    frame["Model 1"] = np.sin(frame["period"]) - 0.1 * (frame["outcome"] - np.sin(frame["period"]))
+    words = replace(result, predictions=frame).summary()
+    assert words[0].startswith("Model 1, a control")
+    assert (
+        words[1].startswith("That gain is in the level that all firms of a period share")
+        and "(R² within -0." in words[1]
+    )
+    frame["Model 1"] = frame["outcome"].fillna(0) * 0.9
+    assert not any(
+        "That gain is in the level" in word for word in replace(result, predictions=frame).summary()
+    )
 
 
 def test_no_gain_is_said_plainly():

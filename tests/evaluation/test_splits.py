@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 
 from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError
+from peerattn.models.industry import IndustryPeerRegressor
 
 PERIODS = {
     "years": pd.Index(range(2001, 2013)),
@@ -145,6 +146,16 @@ def test_works_in_sklearns_validation():
     with sklearn.config_context(enable_metadata_routing=True):
         GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=WalkForward(4, 2)).fit(X, y)
     assert repr(WalkForward(4)).startswith("WalkForward(")
+
+
+def test_peer_models_keep_their_labels_in_sklearns_validation():
+    X = panel(PERIODS["month ends"], n_firms=10)
+    X["sic"] = ["3711" if firm < "F5" else "2911" for firm, _ in X.index]
+    y = (X["sic"] == "3711") + 0.1 * X["size"]
+    scores = cross_validate(
+        IndustryPeerRegressor(industry="sic"), X, y, cv=WalkForward(6, 3), error_score="raise"
+    )
+    assert (scores["test_score"] > 0.5).all()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def ego_plot(
     network: PeerNetwork, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None
 ) -> Axes:
-    """Draw who looks to a firm (left) and whom it looks to (right); width and shade are weights.
+    r"""Draw who looks to a firm (left) and whom it looks to (right); width and shade are weights.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def ego_plot(
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
     >>> [text.get_text() for text in ego_plot(network, "A").texts]
-    ['A', 'B  100.0%', 'C  100.0%', '100.0%  B', 'look to it', 'it looks to']
+    ['A', 'B\u2002100.0%', 'C\u2002100.0%', '100.0%\u2002B', 'look to it', 'it looks to']
     """
     from matplotlib.patches import FancyArrowPatch
 
@@ -81,7 +81,7 @@ def ego_plot(
                     )
                 )  # fmt: skip
                 shown = short_name(show_label(name))
-                text = f"{shown}  {weight:.1%}" if direction < 0 else f"{weight:.1%}  {shown}"
+                text = f"{shown}\u2002{weight:.1%}" if direction < 0 else f"{weight:.1%}\u2002{shown}"
                 axes.text(
                     1.82 * direction, height, text, ha="right" if direction < 0 else "left", va="center"
                 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerattn.exceptions import InputError
-from peerattn.network.figures.axes import fresh_axes, label_points, title_of
+from peerattn.network.figures.axes import fresh_axes, label_points, short_name, title_of
 from peerattn.render import INK, PALETTE, figure_style, show_label, weight_colours
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
         axes.set_yscale("log")
         low, high = float(y.min()), float(x.max())
         axes.plot([low, high], [low, high], color=INK, linewidth=0.7, alpha=0.5)
-        axes.set_xlim(low / 1.3, high * (high / low) ** 0.4)
+        axes.set_xlim(low / 1.3, high * (high / low) ** 0.6)
         axes.set_xlabel("larger weight of the pair")
         axes.set_ylabel("smaller weight of the pair")
         one_way = int(((smaller == 0) & (larger > 0)).sum())
@@ -82,6 +82,9 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
         top = np.argsort(-gap, kind="stable")[: min(label, int(both.sum()))]
         forward = weights[i[top], j[top]] >= weights[j[top], i[top]]
         ends = np.where(forward, (i[top], j[top]), (j[top], i[top]))
-        names = [" → ".join(show_label(network.labels[positions[p]]) for p in pair) for pair in ends.T]
+        names = [
+            " → ".join(short_name(show_label(network.labels[positions[p]]), 18) for p in pair)
+            for pair in ends.T
+        ]
         label_points(axes, larger[top], smaller[top], names, right=np.ones(len(top), dtype=bool))
     return axes

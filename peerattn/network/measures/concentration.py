@@ -177,7 +177,7 @@ def summary_table(network: PeerNetwork) -> Table:
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     return Table(
-        f"Peer network {network.name}".strip(),
+        ": ".join(part for part in ("Peer network", network.name) if part),
         ("Period", "Firms", "Looked to", "Edges", "Effective peers", "Gini", "Isolates"),
         rows,
         alignment="lrrrrrr",

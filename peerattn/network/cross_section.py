@@ -14,6 +14,7 @@ from peerattn.exceptions import InputError
 Array: TypeAlias = npt.NDArray[Any]
 Weights: TypeAlias = Array | sparse.csr_array
 
+_DENSE = 20_000
 _TOLERANCE = {"float64": 1e-6, "float32": 1e-5}
 
 
@@ -96,7 +97,18 @@ class CrossSection:
         return i[kept], j[kept], w[kept]
 
     def square(self) -> tuple[Array, Array]:
-        """Return the firms that both look and are looked to, and their dense weights among each other."""
+        """Return the firms that both look and are looked to, and their dense weights among each other.
+
+        Raises
+        ------
+        InputError
+            When a sparse network has so many firms (over 20,000) that n² numbers would not fit in memory.
+        """
+        if self.is_sparse and len(self.rows) > _DENSE:
+            raise InputError(
+                f"network: this measure needs n² numbers and there are {len(self.rows):,} firms; take "
+                f"subset(firms=...) of at most {_DENSE:,} first."
+            )
         if self.is_square:
             return self.rows, np.asarray(self.dense(), dtype=np.float64)
         both, i, j = np.intersect1d(self.rows, self.columns, return_indices=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, asymmetry
@@ -139,6 +140,13 @@ def test_signed_empty_and_rectangular() -> None:
     apart = PeerNetwork.from_matrices({None: (["a"], ["x", "y"], [[0.5, 0.5]])})
     with pytest.raises(InputError, match="cross-attention"):
         apart.asymmetry()
+
+
+def test_what_would_not_fit_in_memory_is_refused() -> None:
+    size = 20_001
+    ring = sparse.csr_array((np.ones(size), (np.arange(size), np.roll(np.arange(size), 1))))
+    with pytest.raises(InputError, match=r"20,001 firms; take subset"):
+        PeerNetwork.from_matrices({None: (range(size), None, ring)}).asymmetry()
 
 
 def test_potential_of_two_components() -> None:

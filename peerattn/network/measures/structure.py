@@ -48,10 +48,15 @@ def reciprocity(network: PeerNetwork) -> pd.Series:
     _refuse_signed(network, "reciprocity")
     found = []
     for _, section in network.sections():
-        _, weights = section.square()
-        off = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
-        total = off.sum()
-        found.append(float(np.minimum(off, off.T).sum() / total) if total else np.nan)
+        weights: Any = section.csr() if section.is_sparse and section.is_square else section.square()[1]
+        own = weights.diagonal().sum()
+        total = weights.sum() - own
+        smaller = (
+            weights.minimum(weights.T)
+            if section.is_sparse and section.is_square
+            else np.minimum(weights, weights.T)
+        )
+        found.append(float((smaller.sum() - own) / total) if total else np.nan)
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 

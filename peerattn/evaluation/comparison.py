@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.forecast_tests import DieboldMariano, format_p
+from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
 from peerattn.evaluation.metrics import RankIC
 from peerattn.evaluation.scores import METRICS, Metric, Scores, score
 from peerattn.exceptions import InputError, did_you_mean
@@ -213,8 +213,10 @@ class Comparison:
             "between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.",
             f"DM t: panel Diebold–Mariano against {self.baseline!r}{lags}; positive = better.",
         ]
-        if len(self.periods) < 10:
-            notes.append(f"T={len(self.periods)} periods are too few for a test over time (10 are needed).")
+        if len(self.periods) < MIN_PERIODS:
+            notes.append(
+                f"T={len(self.periods)} periods are too few for a test over time ({MIN_PERIODS} are needed)."
+            )
         if any(not model.shown_outcomes for model in self.models) and self.task == "explain":
             notes.append("† a control: sees no peers' outcomes.")
         return [*notes, *(f"Note: {note}" for note in self.notes)]

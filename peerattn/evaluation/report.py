@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from peerattn.evaluation.comparison import PACKAGES
-from peerattn.evaluation.forecast_tests import format_p
+from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p
 from peerattn.evaluation.report_figures import cumulative_gain, rank_ic_over_time, weights_picture
 from peerattn.evaluation.scores import METRICS
 from peerattn.render import Picture, Section, Table, page, show_label
@@ -28,6 +28,7 @@ _TASKS = {
         "It is not a forecast."
     ),
 }
+_VERBS = {"forecast": "predicts", "explain": "explains"}
 _SHOWN_PEERS = 3
 _FIRMS_LISTED = 25
 
@@ -54,7 +55,7 @@ def report_page(comparison: Comparison) -> str:
         "Baseline": comparison.baseline,
     }
     return page(
-        f"Who predicts {comparison.outcome}?",
+        f"Who {_VERBS[comparison.task]} {comparison.outcome}?",
         sections,
         lead=summary[0],
         facts=facts,
@@ -85,7 +86,7 @@ def _tests(comparison: Comparison) -> Section:
                 test.statistic if tested else test.reason,
                 format_p(test.p_value) if test.p_value is not None else "",
                 test.n_periods,
-                test.lags,
+                test.lags if tested else "",
             )
         )
     table = Table(
@@ -102,9 +103,9 @@ def _tests(comparison: Comparison) -> Section:
     )
     few = (
         f"With {len(comparison.periods)} tested period{'s' if len(comparison.periods) > 1 else ''} no test over time is made: "
-        "at least 10 are needed. The differences hold for these periods and say little about others."
+        f"at least {MIN_PERIODS} are needed. The differences hold for these periods and say little about others."
     )
-    return Section("Is it chance?", [words, *([few] if len(comparison.periods) < 10 else []), table])
+    return Section("Is it chance?", [words, *([few] if len(comparison.periods) < MIN_PERIODS else []), table])
 
 
 def _over_time(comparison: Comparison) -> Section:

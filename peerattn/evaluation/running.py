@@ -120,11 +120,8 @@ class _Warnings:
         """Give each kind of warning once, and return what was said."""
         together: dict[tuple[type[Warning], str], list[str]] = {}
         for (name, kind), message in self.first.items():
-            often = (
-                f" (the first of {self.fits[name, kind]} fits that say so)"
-                if self.fits[name, kind] > 1
-                else ""
-            )
+            fits = self.fits[name, kind]
+            often = f" (The first of {fits} fits that say so.)" if fits > 1 else ""
             together.setdefault((kind, message + often), []).append(name)
         said = []
         for (kind, message), names in together.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerattn.evaluation.contestants import PREVAILING_MEAN
-from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano, p_words
+from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, diebold_mariano, p_words
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -27,7 +27,12 @@ def verdict(comparison: Comparison) -> list[str]:
     ]
     sentences += _peers_against_controls(comparison, best)
     sentences += _ordering(comparison, best)
-    if len(comparison.models) > 3 and len(comparison.periods) >= 10:
+    n = len(comparison.periods)
+    if n < MIN_PERIODS:
+        sentences.append(
+            f"{n} period{'s are' if n > 1 else ' is'} too few to tell any difference from chance."
+        )
+    elif len(comparison.models) > 3:
         sentences.append(
             f"The winner was picked from {len(comparison.models)} models after seeing the results; the tests do not "
             "account for that."
@@ -46,7 +51,7 @@ def _winner(comparison: Comparison, best: str) -> str:
     said = f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean"
     if PREVAILING_MEAN not in comparison.names or comparison.baseline == PREVAILING_MEAN:
         return f"{said}."
-    return f"{said}; {_chance(test_between(comparison, best, PREVAILING_MEAN))}."
+    return f"{said}{_chance(test_between(comparison, best, PREVAILING_MEAN))}."
 
 
 def _between_firms(comparison: Comparison, best: str) -> str:
@@ -72,7 +77,7 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     if best == comparison.baseline:
         return f"No model beats the baseline, {best}."
     test = comparison.tests[best]
-    return f"{_difference(comparison, best, comparison.baseline, 'the baseline ')}; {_chance(test)}."
+    return f"{_difference(comparison, best, comparison.baseline, 'the baseline ')}{_chance(test)}."
 
 
 def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
@@ -90,7 +95,7 @@ def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
     test = test_between(comparison, peer, control)
     who = peer if peer == best else f"the best peer model, {peer},"
     return [
-        f"Do peers help? {_difference(comparison, peer, control, 'the best control, ', who)}; {_chance(test)}."
+        f"Do peers help? {_difference(comparison, peer, control, 'the best control, ', who)}{_chance(test)}."
     ]
 
 
@@ -120,12 +125,12 @@ def _difference(comparison: Comparison, model: str, other: str, whose: str, who:
 def _chance(test: DieboldMariano) -> str:
     if test.statistic is None or test.p_value is None:
         if test.reason.startswith("n/a (T="):
-            return f"{test.n_periods} period{'s are' if test.n_periods > 1 else ' is'} too few to tell it from chance"
-        return "the two never differ" if test.reason == "same losses" else "no test can be made"
+            return ""  # said once for all
+        return "; the two never differ" if test.reason == "same losses" else "; no test can be made"
     found = f"Diebold–Mariano t = {test.statistic:.2f}, {p_words(test.p_value)}"
     if test.p_value < 0.05:
-        return f"significant at the 5% level ({found})"
-    return f"not significant, it may be chance ({found})"
+        return f"; significant at the 5% level ({found})"
+    return f"; not significant, it may be chance ({found})"
 
 
 def _ordering(comparison: Comparison, best: str) -> list[str]:
@@ -135,6 +140,6 @@ def _ordering(comparison: Comparison, best: str) -> list[str]:
     top = max(ics, key=lambda name: ics[name].mean)
     if best in ics and ics[best].mean > ics[top].mean - 0.0005:
         top = best
-    t = f"t = {ics[top].t:.2f}" if ics[top].t is not None else f"no test with T={ics[top].n_periods}"
+    t = f" (t = {ics[top].t:.2f})" if ics[top].t is not None else ""
     who = f"{top} also orders" if top == best else f"{top} orders"
-    return [f"{who} the firms of a period best: mean rank correlation {ics[top].mean:.4f} ({t})."]
+    return [f"{who} the firms of a period best: mean rank correlation {ics[top].mean:.4f}{t}."]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.compare import compare
     from peerattn.exceptions import InputError, PeerAttnWarning
     from peerattn.models import (
+        CrossSectionalRidge,
         IndustryPeerRegressor,
         NadarayaWatsonRegressor,
         PeerAttentionRegressor,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Comparison": "peerattn.evaluation",
+    "CrossSectionalRidge": "peerattn.models",
     "IndustryPeerRegressor": "peerattn.models",
     "InputError": "peerattn.exceptions",
     "NadarayaWatsonRegressor": "peerattn.models",
@@ -63,6 +65,7 @@ _SUBPACKAGES = (
 
 __all__ = [  # noqa: F822 - loaded by __getattr__
     "Comparison",
+    "CrossSectionalRidge",
     "IndustryPeerRegressor",
     "InputError",
     "NadarayaWatsonRegressor",

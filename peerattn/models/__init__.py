@@ -5,9 +5,11 @@ from peerattn.models.base import PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.reference import Reference
+from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.search_profile import SearchProfile
 
 __all__ = [
+    "CrossSectionalRidge",
     "IndustryPeerRegressor",
     "NadarayaWatsonRegressor",
     "PeerAttentionRegressor",

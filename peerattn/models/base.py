@@ -236,6 +236,7 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         return panel.restore(predicted)
 
     _isolates_get = "zero"
+    _signed = False  # whether a weight may be negative
 
     def _network(self, sections: Iterator[Section], weights: Callable[..., Any] | None = None) -> PeerNetwork:
         weights = self._weights if weights is None else weights
@@ -245,7 +246,7 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
             blocks = [weights(section, rows) @ group for rows in section.chunks()]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
-        return PeerNetwork.from_matrices(matrices, name=self._network_name())
+        return PeerNetwork.from_matrices(matrices, name=self._network_name(), signed=self._signed)
 
     def _network_name(self) -> str:
         return type(self).__name__

@@ -1,0 +1,303 @@
+"""Cross-sectional ridge: linear attention from characteristics and codes to the other firms' outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import cho_factor, cho_solve
+
+from peerattn.exceptions import InputError
+from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.panel.encoding import CodeBook
+from peerattn.panel.gate import Panel
+from peerattn.panel.scaling import Scaling
+
+LEAVE_ONE_OUT = "leave_one_out"
+ALPHAS = np.logspace(-1, 4, 11)  # tried by leave-one-out
+BLOCK = 20_000  # rows whose design is in memory at a time
+FIRMS_TRIED = 300  # firms left out in turn to choose the penalty of the pooled regression
+
+
+class CrossSectionalRidge(PeerRegressor):
+    """Ridge regression across the firms of a period, each firm predicted from all the others.
+
+    ``ŷ_i = Σ_{j≠i} w_ij y_j`` with ``w_ij = H_ij / (1 − H_ii)``, ``H = Z (Z'Z + λ D)⁻¹ Z'``: Z holds one, the scaled
+    characteristics and one column a code level; D is the identity with a zero for the one. This is linear attention,
+    ``w_ij ∝ z_i' (Z'Z + λ D)⁻¹ z_j``, and ``ŷ_i`` equals the ridge fitted without firm i exactly.
+
+    Parameters
+    ----------
+    alpha : "leave_one_out" or float, default "leave_one_out"
+        The penalty λ, in squared units of the scaled characteristics. "leave_one_out": of eleven values from 0.1 to 10,000 the
+        one with the least leave-one-out error over the training periods.
+    scale : {"standard", "rank", None}, default "standard"
+        Scale of the characteristics: training mean and standard deviation; ranks within the cross-section; as they come.
+    codes : sequence of str
+        Columns that are codes (besides those of dtype category or string). One penalised column a training level; an unknown
+        or unseen level has none.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Attributes
+    ----------
+    within_alpha_ : float
+        λ of ``predict(X, outcomes=y)``, a regression within each cross-section.
+    alpha_ : float
+        λ of ``predict(X)``, one regression over the training rows.
+    alpha_path_ : DataFrame or None
+        Mean squared leave-one-out error of each value tried, ``within`` cross-sections and ``pooled``.
+    coef_ : ndarray (q,)
+        Coefficients of the pooled regression: one, characteristics, code levels (names in ``feature_names_``).
+
+    Notes
+    -----
+    ``predict(X, outcomes=y)`` regresses within each period of the call, own outcome left out; ``predict(X)`` over the
+    training rows of all periods, all rows of the focal firm left out: a forecast (its λ is chosen by leaving out firms, at most
+    300 of them, evenly spaced). The network is signed: rows sum to one,
+    because the intercept is not penalised, but a weight may be negative. Predictions within a period cost O(n² p) by rows in
+    chunks, the choice of λ O(n p²). Missing characteristics are filled and indicated. A firm without any other known outcome in
+    its period gets the training mean.
+
+    References
+    ----------
+    Hoerl, A. E. and Kennard, R. W. (1970), Ridge regression, Technometrics 12(1).
+    Katharopoulos, A. et al. (2020), Transformers are RNNs: fast autoregressive transformers with linear attention, ICML.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "size": [1.0, 2.0, 3.0, 4.0]})
+    >>> y = [1.0, 2.0, 3.0, 4.0]
+    >>> model = CrossSectionalRidge(alpha=0.1).fit(X, y)
+    >>> model.predict(X, outcomes=y).round(2).tolist()
+    [1.12, 2.02, 2.98, 3.88]
+    >>> model.peer_network(X, outcomes=y).matrix().round(2).loc["A"].tolist()
+    [0.0, 1.27, 0.33, -0.61]
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: str | float = LEAVE_ONE_OUT,
+        scale: str | None = "standard",
+        codes: Sequence[str] = (),
+        firm: str = "firm",
+        period: str = "period",
+    ) -> None:
+        self.alpha = alpha
+        self.scale = scale
+        self.codes = codes
+        self.firm = firm
+        self.period = period
+
+    _isolates_get = "the training mean"
+    _signed = True
+
+    def _code_columns(self) -> tuple[str, ...]:
+        return tuple(self.codes)
+
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if fitting:
+            if self.alpha != LEAVE_ONE_OUT and (isinstance(self.alpha, str) or not self.alpha > 0):
+                raise InputError(f'alpha must be "leave_one_out" or a positive number, got {self.alpha!r}.')
+            self.scaling_ = Scaling.fit(panel, self.scale, weight)
+            self.code_book_ = CodeBook.fit(panel.codes)
+        return self.scaling_.transform(panel), self.code_book_.transform(panel.codes)
+
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        rows = self.training_rows_ = known_training_rows(training)
+        assert rows.y is not None
+        if rows.weight is not None and rows.weight.sum() <= 1:
+            raise InputError(
+                f"sample_weight: frequency weights count rows, but they sum to {rows.weight.sum():g}."
+            )
+        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        levels = [f"{name}={level}" for name, levels in self.code_book_.levels.items() for level in levels]
+        self.feature_names_ = ["intercept", *self.scaling_.names, *levels]
+        self._choose_alpha([known_training_rows(training.take(at)) for _, at in panel.cross_sections()])
+        self.firms_ = rows.label.unique() if panel.firm is not None else pd.Index([])
+        self.gram_, moment = self._moments(rows)
+        self.coef_ = cho_solve(self._factor(self.gram_, self.alpha_), moment)
+        self.coef_without_firm_ = self._without_each_firm(moment)
+
+    # ------------------------------------------------------------------ the penalty
+
+    def _choose_alpha(self, sections: list[Rows]) -> None:
+        self.alpha_path_ = None
+        if self.alpha != LEAVE_ONE_OUT:
+            self.within_alpha_ = self.alpha_ = float(self.alpha)
+            return
+        within = _mean([self._leave_one_out(rows) for rows in sections if _size(rows) > 1])
+        pooled = self._leave_firm_out() if self.firm_label_ else within
+        path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
+        self.alpha_path_ = path.rename_axis("alpha")
+        self.within_alpha_, self.alpha_ = (float(path[name].idxmin()) for name in path)
+
+    def _leave_one_out(self, rows: Rows) -> tuple[np.ndarray, float]:
+        """Return the sum of squared leave-one-out errors for each penalty, and the number of rows.
+
+        With ``Z_c'S Z_c = Q Λ Q'`` and ``V = Z_c Q``: ``ŷ = ȳ + V (Λ + λ)⁻¹ V'S(y − ȳ)``, ``h_ii = 1/n + Σ_k V_ik² / (Λ_k + λ)``.
+        """
+        assert rows.y is not None
+        Z = self._design(rows)[:, 1:]
+        Z = Z[:, Z.any(axis=0)]
+        s = np.ones(len(rows)) if rows.weight is None else rows.weight
+        n = s.sum()
+        Z, y = Z - s @ Z / n, rows.y - s @ rows.y / n
+        eigenvalues, Q = np.linalg.eigh(Z.T @ (Z * s[:, None]))
+        V = Z @ Q
+        shrink = 1 / (np.maximum(eigenvalues, 0.0)[:, None] + ALPHAS)  # (q, 11)
+        error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
+        error /= 1 - 1 / n - V**2 @ shrink
+        return s @ error**2, n
+
+    def _leave_firm_out(self) -> np.ndarray:
+        """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
+        gram, moment = self._moments(self.training_rows_)
+        firms = list(self._own_blocks())
+        firms = firms[:: -(-len(firms) // FIRMS_TRIED)]
+        losses = []
+        for alpha in ALPHAS:
+            factor = self._factor(gram, alpha)
+            coefficients = cho_solve(factor, moment)
+            errors = [self._downdate(factor, coefficients, own) for own in firms] if len(firms) > 1 else []
+            total = [(_weight(own) @ error**2, _size(own)) for own, (_, error) in zip(firms, errors)]
+            mean = _mean(total)
+            losses.append(0.0 if mean is None else float(mean))
+        return np.array(losses)
+
+    # ------------------------------------------------------------------ the regression
+
+    def _design(self, rows: Rows) -> np.ndarray:
+        """Return Z: one, characteristics, one column a code level, (n, q)."""
+        blocks = [np.ones((len(rows), 1)), rows.x]
+        for column, levels in enumerate(self.code_book_.levels.values()):
+            one_hot = np.zeros((len(rows), len(levels) + 1))
+            one_hot[np.arange(len(rows)), rows.codes[:, column]] = 1.0
+            blocks.append(one_hot[:, 1:])
+        return np.concatenate(blocks, axis=1)
+
+    def _moments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return Z'SZ and Z'S(y − ȳ), S the frequency weights, in the memory of one block of rows."""
+        assert rows.y is not None
+        q = len(self.feature_names_)
+        gram, moment = np.zeros((q, q)), np.zeros(q)
+        for start in range(0, len(rows), BLOCK):
+            block = rows.take(slice(start, start + BLOCK))
+            Z = self._design(block)
+            S = Z * _weight(block)[:, None]
+            gram, moment = gram + S.T @ Z, moment + S.T @ (block.y - self.mean_)
+        return gram, moment
+
+    @staticmethod
+    def _factor(gram: np.ndarray, alpha: float) -> Any:
+        """Return the Cholesky factor of A = Z'SZ + λD."""
+        return cho_factor(gram + np.diag(np.r_[0.0, np.full(len(gram) - 1, alpha)]))
+
+    def _own_blocks(self) -> Iterator[Rows]:
+        """Yield the training rows of each firm."""
+        rows = self.training_rows_
+        order = np.argsort(rows.identity, kind="stable")
+        starts = np.flatnonzero(np.diff(rows.identity[order], prepend=-1))
+        for at in np.split(order, starts[1:]):
+            yield rows.take(at)
+
+    def _downdate(self, factor: Any, coefficients: np.ndarray, own: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients without some rows F, and their errors: ``e = (I − F A⁻¹F'S)⁻¹ (y − Fβ)``, ``β − A⁻¹F'S e``."""
+        assert own.y is not None
+        F, s = self._design(own), _weight(own)
+        AF = cho_solve(factor, F.T)  # (q, f)
+        error = np.linalg.solve(np.eye(len(own)) - F @ AF * s, own.y - self.mean_ - F @ coefficients)
+        return coefficients - AF @ (s * error), error
+
+    def _without_each_firm(self, moment: np.ndarray) -> np.ndarray:
+        if len(self.firms_) < 2:  # nothing is left without the only firm: the training mean
+            return np.zeros((len(self.firms_), len(moment)))
+        factor = self._factor(self.gram_, self.alpha_)
+        out = np.empty((len(self.firms_), len(moment)))
+        for own in self._own_blocks():
+            out[self.firms_.get_loc(own.label[0])] = self._downdate(factor, self.coef_, own)[0]
+        return out
+
+    # ------------------------------------------------------------------ prediction
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        if not section.within:
+            return self._forecast(section), np.zeros(len(section.focal), dtype=bool)
+        assert section.peers.y is not None
+        predicted, isolated = np.empty(len(section.focal)), np.zeros(len(section.focal), dtype=bool)
+        directions = self._directions(section)
+        for rows in section.chunks():
+            predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ (
+                section.peers.y - self.mean_
+            )
+            isolated[rows] = ~section.admissible(rows).any(axis=1)
+        return predicted, isolated
+
+    def _forecast(self, section: Section) -> np.ndarray:
+        Z = self._design(section.focal)
+        at = (
+            self.firms_.get_indexer(section.focal.label)
+            if (section.focal.identity != NOBODY).any()
+            else np.array([-1])
+        )
+        coefficients = np.where(
+            (at >= 0)[:, None], self.coef_without_firm_[at] if len(self.firms_) else 0.0, self.coef_
+        )
+        return self.mean_ + (Z * coefficients).sum(axis=1)
+
+    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        return self._row_weights(section, rows, self._directions(section)[rows])
+
+    def _row_weights(self, section: Section, rows: slice, directions: np.ndarray) -> np.ndarray:
+        Z = self._design(section.peers) * _weight(section.peers)[:, None]
+        return np.where(section.admissible(rows), directions @ Z.T, 0.0)
+
+    def _directions(self, section: Section) -> np.ndarray:
+        """Return u_i such that an admissible peer j has weight ``u_i'z_j s_j``, (n_focal, q).
+
+        Without the own rows F it is ``u_i = A⁻¹z_i + A⁻¹F'S (I − F A⁻¹F'S)⁻¹ F A⁻¹z_i`` (Sherman, Morrison and Woodbury):
+        within a cross-section ``A⁻¹z_i / (1 − h_ii)``.
+        """
+        Z = self._design(section.focal)
+        if section.within:
+            if not len(section.peers):
+                return np.zeros_like(Z)
+            factor = self._factor(self._moments(section.peers)[0], self.within_alpha_)
+            u = cho_solve(factor, Z.T).T
+            known = np.isin(section.focal.identity, section.peers.identity) & (len(section.peers) > 1)
+            return u / (1 - np.where(known, (u * Z).sum(axis=1), 0.0))[:, None]
+        factor = self._factor(self.gram_, self.alpha_)
+        u = cho_solve(factor, Z.T).T
+        blocks = (
+            {own.label[0]: own for own in self._own_blocks()}
+            if (section.focal.identity != NOBODY).any()
+            else {}
+        )
+        for i, label in enumerate(section.focal.label):
+            if label in blocks and len(self.firms_) > 1:
+                F, s = self._design(blocks[label]), _weight(blocks[label])
+                AF = cho_solve(factor, F.T)
+                u[i] += AF @ (s * np.linalg.solve(np.eye(len(s)) - F @ AF * s, F @ u[i]))
+        return u
+
+
+def _weight(rows: Rows) -> np.ndarray:
+    return np.ones(len(rows)) if rows.weight is None else rows.weight
+
+
+def _size(rows: Rows) -> float:
+    return float(len(rows) if rows.weight is None else rows.weight.sum())
+
+
+def _mean(sums: list[tuple[np.ndarray, float]]) -> np.ndarray | None:
+    """Return the mean of the sums over all sections; None where there is no section."""
+    if not sums:
+        return None
+    return np.sum([total for total, _ in sums], axis=0) / sum(size for _, size in sums)

@@ -25,7 +25,8 @@ def align_outcome(
     Parameters
     ----------
     y : Series, one-column frame or array-like, (n,)
-        Aligned by label when it has ``X``'s two-level index (any row or level order), by position otherwise.
+        Aligned by label when it has ``X``'s two-level index (any row or level order), by position otherwise; other
+        index labels must not be those of ``X`` in another order.
     X : pandas.DataFrame
     labels : PanelLabels
         Those of ``X``.
@@ -51,6 +52,8 @@ def align_outcome(
     if isinstance(y, pd.Series) and y.index.nlevels == 2:
         values = _by_label(y, labels, firm, period, name)
     else:
+        if isinstance(y, pd.Series):
+            _refuse_other_order(y.index, X.index, name)
         values = position_outcome(y, len(X), name)
     if np.isinf(values).any():
         raise InputError(
@@ -107,6 +110,22 @@ def _by_label(y: pd.Series, labels: PanelLabels, firm: str, period: str, name: s
             "Select both from one frame, or pass an array to match by position."
         )
     return y.to_numpy(dtype=float, na_value=np.nan)[position]
+
+
+def _refuse_other_order(have: pd.Index, wanted: pd.Index, name: str) -> None:
+    """Raise where matching by position would pair each row with another row's outcome."""
+    if (
+        len(have) != len(wanted)
+        or have.equals(wanted)
+        or have.nlevels != wanted.nlevels
+        or not have.is_unique
+    ):
+        return
+    if (have.get_indexer(wanted) >= 0).all():
+        raise InputError(
+            f"{name} carries the index labels of X in another order: {name}.loc[X.index] puts them in order; pass an array to "
+            "match by position."
+        )
 
 
 def _show(pairs: list[Any]) -> str:

@@ -80,6 +80,10 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
 
 def _whole_numbers(column: pd.Series) -> pd.Series:
     numbers = column.to_numpy(dtype=float, na_value=np.nan)
+    if np.isinf(numbers).any():
+        raise InputError(
+            f"column {column.name!r} is declared as a code but holds infinity: use NaN where it is unknown."
+        )
     known = np.isfinite(numbers)
     broken = known & (np.mod(np.where(known, numbers, 0.0), 1) != 0)
     if broken.any():

@@ -77,7 +77,12 @@ def choose_columns(
         When a named column does not exist, is no number, or is an outcome.
     """
     columns = list(map(str, frame.columns))
+    _refuse_repeated(columns)
     for argument, names in (("characteristics", characteristics or ()), ("codes", codes)):
+        if isinstance(names, str):
+            raise InputError(
+                f"{argument}: a list of column names was expected, the text {names!r} came: write [{names!r}]."
+            )
         for name in names:
             if name not in columns:
                 raise InputError(f"{argument}: there is no column {name!r}.{did_you_mean(name, columns)}")
@@ -88,6 +93,7 @@ def choose_columns(
         left = {
             name: "not asked for" for name in columns if name not in chosen and name not in taken_elsewhere
         }
+        _refuse_nothing(chosen, codes, columns)
         return ColumnChoice(tuple(chosen), tuple(codes), left)
     chosen, left = [], {}
     for name in columns:
@@ -101,9 +107,19 @@ def choose_columns(
             left[name] = "looks like a code; declare it in codes to use it"
         else:
             chosen.append(name)
+    _refuse_nothing(chosen, codes, columns)
+    return ColumnChoice(tuple(chosen), tuple(codes), left)
+
+
+def _refuse_repeated(columns: Sequence[str]) -> None:
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise InputError(f"several columns are named {repeated[0]!r}: column names must be unique.")
+
+
+def _refuse_nothing(chosen: Sequence[str], codes: Sequence[str], columns: Sequence[str]) -> None:
     if not chosen and not codes:
         raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
-    return ColumnChoice(tuple(chosen), tuple(codes), left)
 
 
 def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set[str]) -> None:
@@ -138,9 +154,20 @@ def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:
     known = np.isfinite(y)
     if known.sum() < 10 or np.ptp(y[known]) == 0:
         return []
-    rows = characteristics.loc[known] if len(characteristics) != known.sum() else characteristics
-    correlation = rows.corrwith(pd.Series(y[known], index=rows.index)).abs()
-    return [str(name) for name in correlation.index[correlation > LEAK_CORRELATION]]
+    return [
+        str(name)
+        for name, x in characteristics.items()
+        if _correlation(x.to_numpy()[known], y[known]) > LEAK_CORRELATION
+    ]
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the absolute correlation over rows where both are known; 0 where it is not defined."""
+    both = np.isfinite(x)
+    x, y = x[both], y[both]
+    if len(x) < 10 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(abs(np.corrcoef(x, y)[0, 1]))
 
 
 def leak_warning(names: Sequence[str], outcome: object) -> PossibleLeakWarning:

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import DroppedColumnWarning
+from peerattn.exceptions import DroppedColumnWarning, InputError
 from peerattn.panel.gate import Panel, check_panel
 
 
@@ -60,6 +60,10 @@ class Imputation:
                 stacklevel=4,
             )
         kept = tuple(name for name in frame.columns if name not in empty)
+        if not kept and not panel.codes.shape[1]:
+            raise InputError(
+                "X has no characteristic with a training value and no code: there is nothing to learn from."
+            )
         medians = np.array([weighted_median(frame[name].to_numpy(), weights) for name in kept])
         return cls(kept, medians, tuple(name for name in kept if frame[name].isna().any()))
 
@@ -163,6 +167,10 @@ class PanelEncoder(TransformerMixin, BaseEstimator):
         return np.array([*self.imputation_.names, *one_hot], dtype=object)
 
     def _check(self, X: Any, *, fitting: bool) -> Panel:
-        return check_panel(
-            self, X, fitting=fitting, firm=self.firm, period=self.period, codes=tuple(self.codes)
-        )
+        return check_panel(self, X, fitting=fitting, firm=self.firm, period=self.period, codes=self.codes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []  # a frame of float64 comes out
+        return tags

@@ -35,7 +35,7 @@ class Panel:
     period : pandas.Index of length n; one constant where undated
     dated : bool
     order : ndarray (n,), ``order[k]`` is the position in the input of the panel's row k
-    index : pandas.Index or None, of the frame that came in
+    index : pandas.Index of the pandas frame that came in; None for anything else
     """
 
     characteristics: pd.DataFrame
@@ -57,10 +57,10 @@ class Panel:
             yield self.period[start], slice(start, stop)
 
     def restore(self, values: np.ndarray, name: object = None) -> np.ndarray | pd.Series:
-        """Put one value a row back into the input's order: a Series when rows carry firm and period."""
+        """Put one value a row back into the input's order: a Series when a pandas frame carries firm and period."""
         out = np.empty_like(values)
         out[self.order] = values
-        return pd.Series(out, index=self.index, name=name) if self.dated else out
+        return pd.Series(out, index=self.index, name=name) if self.dated and self.index is not None else out
 
 
 def check_panel(
@@ -72,6 +72,7 @@ def check_panel(
     firm: str = "firm",
     period: str = "period",
     codes: Sequence[str] = (),
+    groupings: Sequence[str] = (),
     undated: bool = False,
 ) -> Panel:
     """Check ``X`` (and ``y``) and return them as a :class:`Panel`.
@@ -87,6 +88,8 @@ def check_panel(
         Names of the labels.
     codes : sequence of str
         Columns declared to be codes; columns of dtype category or string are codes in any case.
+    groupings : sequence of str
+        Codes that are not learned, and so may have nearly one level a firm.
     undated : bool
         Accept firms without a period (a reference universe).
 
@@ -96,7 +99,12 @@ def check_panel(
         For duplicated (firm, period), infinite values, outcomes among the characteristics, labels of ``y`` that are not
         ``X``'s; each message names the argument and shows examples.
     """
+    is_pandas = isinstance(X, pd.DataFrame)
     X, y = as_pandas(X), as_pandas(y)
+    if isinstance(codes, str):
+        raise InputError(
+            f"codes: a sequence of column names was expected, the text {codes!r} came: write [{codes!r}]."
+        )
     if fitting and y is None and get_tags(estimator).target_tags.required:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     if not isinstance(X, pd.DataFrame):
@@ -109,20 +117,21 @@ def check_panel(
     if not len(frame):
         raise InputError(f"X has 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required.")
     refuse_outcomes(list(frame.columns))
-    characteristics, code_columns = _split_columns(frame, codes, warn=fitting)
+    if not fitting:
+        frame = _match_columns(estimator, frame)
+    known_codes = codes if fitting else estimator.code_columns_
+    characteristics, code_columns = _split_columns(frame, known_codes, fitting=fitting)
+    if fitting:
+        estimator.column_names_, estimator.code_columns_ = tuple(frame.columns), tuple(code_columns.columns)
     if labels is None:
         return _undated(estimator, characteristics, code_columns, y, X.index, fitting)
     _refuse_duplicates(labels)
     order = canonical_order(labels)
-    outcome = None if y is None else align_outcome(y, X, labels, firm=firm, period=period)
+    target = "y" if fitting else "outcomes"
+    outcome = None if y is None else align_outcome(y, X, labels, firm=firm, period=period, name=target)
     if fitting and outcome is not None:
         _warn_of_leaks(characteristics, outcome, getattr(y, "name", None))
-        refuse_identities(code_columns, codes, labels.firm)
-    index = (
-        X.index
-        if not labels.in_columns
-        else pd.MultiIndex.from_arrays([labels.firm, labels.period], names=[firm, period])
-    )
+        refuse_identities(code_columns.drop(columns=list(groupings)), codes, labels.firm)
     return Panel(
         characteristics.iloc[order].reset_index(drop=True),
         code_columns.iloc[order].reset_index(drop=True),
@@ -131,7 +140,7 @@ def check_panel(
         labels.period[order],
         labels.dated,
         order,
-        index,
+        X.index if is_pandas else None,
     )
 
 
@@ -154,7 +163,32 @@ def _check_array_panel(estimator: Any, X: Any, y: Any, fitting: bool, codes: Seq
         X, y = validate_data(estimator, X, y, y_numeric=True, ensure_min_samples=2, **options)
     else:
         X = validate_data(estimator, X, **options)
-    return _undated(estimator, pd.DataFrame(X), pd.DataFrame(index=range(len(X))), y, None, fitting)
+    if not fitting and estimator.code_columns_:
+        raise InputError(
+            f"X is an array, but fit read codes in {', '.join(map(repr, estimator.code_columns_))}: pass a DataFrame with "
+            "the columns of fit."
+        )
+    frame = pd.DataFrame(X)
+    if fitting:
+        estimator.column_names_, estimator.code_columns_ = None, ()
+    else:
+        frame = _match_columns(estimator, frame)
+    return _undated(estimator, frame, pd.DataFrame(index=range(len(X))), y, None, fitting)
+
+
+def _match_columns(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame under fit's column names: by position where either side is an array."""
+    fitted = estimator.column_names_
+    have = tuple(frame.columns)
+    if fitted is None:
+        return frame.set_axis(range(len(have)), axis=1)
+    if have == tuple(range(len(have))):
+        return frame.set_axis(list(fitted), axis=1)
+    if have != fitted:  # names that are no text, which scikit-learn does not compare
+        raise InputError(
+            f"X has columns {list(have)}, but fit had {list(fitted)}: pass the same columns in the same order."
+        )
+    return frame
 
 
 def _undated(
@@ -194,9 +228,9 @@ def _undated(
 
 
 def _split_columns(
-    frame: pd.DataFrame, codes: Sequence[str], *, warn: bool
+    frame: pd.DataFrame, codes: Sequence[str], *, fitting: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split a frame into characteristics (float64) and codes (strings)."""
+    """Split a frame into characteristics (float64) and codes (strings); after fit, ``codes`` are all there are."""
     for name in codes:
         if name not in frame.columns:
             raise InputError(f"codes: there is no column {name!r} in X.{did_you_mean(name, frame.columns)}")
@@ -206,12 +240,12 @@ def _split_columns(
         column = frame[name]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"X has {column.shape[1]} columns named {name!r}: column names must be unique.")
-        if name in codes or _holds_text(column):
+        if name in codes or (fitting and _holds_text(column)):
             code_columns[name] = canonical_codes(column).array
             continue
-        if warn and pd.api.types.is_integer_dtype(column.dtype) and looks_like_code(name):
-            warnings.warn(_undeclared(name), CodeWarning, stacklevel=5)
         numbers[name] = _as_float(column)
+        if fitting and looks_like_code(name) and _is_whole(numbers[name]):
+            warnings.warn(_undeclared(name), CodeWarning, stacklevel=5)
     index = frame.index
     return pd.DataFrame(numbers, index=index), pd.DataFrame(code_columns, index=index)
 
@@ -228,9 +262,17 @@ def _holds_text(column: pd.Series) -> bool:
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string"
 
 
+def _is_whole(values: np.ndarray) -> bool:
+    known = values[np.isfinite(values)]
+    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
+
+
 def _as_float(column: pd.Series) -> np.ndarray:
     try:
-        if not pd.api.types.is_numeric_dtype(column.dtype) and column.dtype != object:
+        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(
+            column.dtype
+        )
+        if not number and column.dtype != object:
             raise TypeError
         values = column.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,32 +118,50 @@ def _refuse_missing(labels: pd.Index, name: str) -> None:
 
 
 def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
-    """Return periods whose order is the order of time; float years become integers."""
+    """Return periods whose order is the order of time; float years become integers, dates timestamps."""
+    if isinstance(periods.dtype, pd.ArrowDtype):
+        periods = periods.astype(object)
+    periods = periods.infer_objects()
+    if periods.inferred_type == "date":
+        return pd.DatetimeIndex(periods)
     if pd.api.types.is_float_dtype(periods.dtype):
-        if not np.all(np.mod(periods.to_numpy(dtype=float), 1) == 0):
+        broken = np.flatnonzero(np.mod(periods.to_numpy(dtype=float), 1) != 0)
+        if len(broken):
             raise InputError(
-                f"{name!r} holds fractional numbers such as {periods[0]}: use years, yyyymm or dates."
+                f"{name!r} holds fractional numbers such as {periods[broken[0]]}: use years, yyyymm or dates."
             )
         return periods.astype("int64")
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods.astype("int64")
     if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
         return periods
-    unique = periods.unique()
+    _check_order(periods.unique(), name)
+    return periods
+
+
+def _check_order(unique: pd.Index, name: str) -> None:
+    """Raise where labels have no order, or text whose alphabetical order is not that of time or of its numbers."""
     try:
-        ordered = unique.sort_values()
+        ordered = list(unique.sort_values())
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in unique})
         raise InputError(
             f"{name!r} cannot be sorted: it mixes {' and '.join(kinds)}. Use one kind: timestamps, periods, yyyymm or years."
+            if len(kinds) > 1
+            else f"{name!r} cannot be sorted: {error}. Use one kind: timestamps, periods, yyyymm or years."
         ) from error
-    as_dates = pd.to_datetime(pd.Series(ordered, dtype=object), errors="coerce", format="mixed")
-    if as_dates.notna().all() and not as_dates.is_monotonic_increasing:
-        raise InputError(
-            f"{name!r} holds dates as text whose alphabetical order is not the order of time (such as {ordered[0]!r}, "
-            f"{ordered[1]!r}): convert it with pandas.to_datetime."
-        )
-    return periods
+    spans = [_span(label) for label in ordered]
+    keys: list[Any] = [span.start_time for span in spans if span is not None]
+    if len(keys) < len(ordered):
+        keys = [
+            [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(p))] for p in ordered
+        ]
+    for earlier, later, key, next_key in zip(ordered, ordered[1:], keys, keys[1:], strict=False):
+        if key > next_key:
+            raise InputError(
+                f"{name!r} holds text whose alphabetical order is not the order of time (such as {earlier!r}, {later!r}): "
+                "convert it with pandas.to_datetime, or to integers."
+            )
 
 
 def find_period(label: object, periods: pd.Index) -> Any:
@@ -188,43 +207,60 @@ def _spell(label: object) -> str:
     return str(label)
 
 
+def _span(label: object) -> pd.Period | None:
+    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is no date."""
+    if isinstance(label, pd.Period):
+        return label
+    text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
+    try:
+        span = pd.Period(text)
+    except (ValueError, TypeError):
+        return None
+    return None if span is pd.NaT else span
+
+
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
-    if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
-        try:
-            span = label if isinstance(label, pd.Period) else None
-            if span is None and not isinstance(label, pd.Timestamp):
-                span = pd.Period(str(label))
-            if isinstance(periods, pd.PeriodIndex):
-                stamps = periods.to_timestamp()
-                at = pd.Timestamp(label) if span is None else None
-                hit = periods == at.to_period(periods.freq) if at is not None else None  # type: ignore[arg-type]
-            else:
-                stamps = periods
-                hit = periods == label if span is None else None
-        except (ValueError, TypeError):
-            return periods[:0]
-        if hit is None:
-            assert span is not None
-            hit = (stamps >= span.start_time) & (stamps <= span.end_time)
-        return periods[np.asarray(hit)]
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods[np.asarray(periods == _as_integer_period(label, periods))]
-    return periods[np.asarray([p == label or str(p) == str(label) for p in periods], dtype=bool)]
+    dates = isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex)
+    spelled = str(label)
+    same = np.array([p == label or (not dates and str(p) == spelled) for p in periods], dtype=bool)
+    if same.any() or (isinstance(label, pd.Timestamp) and isinstance(periods, pd.DatetimeIndex)):
+        return periods[same | _same_wall_time(label, periods)] if dates else periods[same]
+    span = _span(label)
+    return periods[:0] if span is None else periods[_inside(span, periods)]
+
+
+def _same_wall_time(label: Any, periods: pd.Index) -> np.ndarray:
+    """Match a timestamp without time zone against periods with one, and the reverse."""
+    if not isinstance(label, pd.Timestamp) or not isinstance(periods, pd.DatetimeIndex):
+        return np.zeros(len(periods), dtype=bool)
+    return np.asarray(periods.tz_localize(None) == label.tz_localize(None))
+
+
+def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
+    """Tell which periods start inside ``span``, or (periods that last) contain all of it."""
+    if isinstance(periods, pd.PeriodIndex):
+        start, end = periods.start_time, periods.end_time
+    elif isinstance(periods, pd.DatetimeIndex):
+        start = end = periods.tz_localize(None)
+    else:
+        spans = [_span(p) for p in periods]
+        start = end = pd.DatetimeIndex([pd.NaT if s is None else s.start_time for s in spans])
+    starts_inside = (start >= span.start_time) & (start <= span.end_time)
+    return np.asarray(starts_inside | ((start <= span.start_time) & (end >= span.end_time)))
 
 
 def _as_integer_period(label: Any, periods: pd.Index) -> int | None:
     """Spell a label as the index spells its periods: a year, or yyyymm."""
-    monthly = len(periods) > 0 and int(periods.max()) >= 100_000
-    try:
-        if isinstance(label, pd.Timestamp | pd.Period):
-            return label.year * 100 + label.month if monthly else label.year
-        text = str(label)
-        if text.replace(".0", "").lstrip("-").isdigit():
-            return int(float(text))
-        date = pd.Period(text)
-        return date.year * 100 + date.month if monthly else date.year
-    except (ValueError, TypeError):
+    text = str(label)
+    if re.fullmatch(r"-?\d+(\.0)?", text):
+        return int(float(text))
+    span = _span(label)
+    if span is None:
         return None
+    monthly = len(periods) > 0 and int(periods.max()) >= 100_000
+    return span.year * 100 + span.month if monthly else span.year
 
 
 def find_firm(label: object, firms: pd.Index) -> Any:

@@ -129,7 +129,7 @@ def read_panel(
     characteristics (1): size
     codes (1): sic
     """
-    frame = read_frame(source)
+    frame = read_frame(source).rename(columns=str)
     if not isinstance(source, str | Path) and not len(frame):
         raise InputError("the frame has no rows.")
     if not len(frame):
@@ -142,7 +142,9 @@ def read_panel(
             )
     labels = panel_labels(frame, firm, period)
     assert labels is not None
-    declared = tuple(dict.fromkeys([*codes, *([industry] if industry else [])]))
+    declared = (
+        codes if isinstance(codes, str) else tuple(dict.fromkeys([*codes, *([industry] if industry else [])]))
+    )
     choice = choose_columns(
         frame, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
     )

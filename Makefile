@@ -21,7 +21,7 @@ report: $(STAMP)
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
-	.venv/bin/python -m pytest -q
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q  # small matrices: threads would only wait for each other
 
 $(STAMP):
 	@for candidate in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \

@@ -63,6 +63,7 @@ def test_peerattn_commands_parse(command, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(cli, "_take_panel", lambda *_: peerattn.load_grunfeld())
     monkeypatch.setattr(cli, "_compare", lambda *_, **__: "a table")
     monkeypatch.setattr(cli, "_write", lambda *_: None)
+    monkeypatch.setattr(cli, "_against_truth", lambda *_: "")
     assert cli.run(shlex.split(command)[1:]) == 0, capsys.readouterr().err
 
 

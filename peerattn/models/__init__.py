@@ -1,9 +1,10 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
-from peerattn.models.attention import PeerAttentionRegressor
+from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.priors import Prior
 from peerattn.models.reference import Reference
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.search_profile import SearchProfile
@@ -12,8 +13,10 @@ __all__ = [
     "CrossSectionalRidge",
     "IndustryPeerRegressor",
     "NadarayaWatsonRegressor",
+    "PeerAttentionClassifier",
     "PeerAttentionRegressor",
     "PeerRegressor",
+    "Prior",
     "Reference",
     "SearchProfile",
 ]

@@ -21,8 +21,8 @@ from peerattn.network import PeerNetwork
 from peerattn.panel.gate import Panel, check_panel
 
 
-class PeerRegressor(RegressorMixin, BaseEstimator):
-    """Base class: a firm is predicted from its peers, ``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j``.
+class PeerModel(BaseEstimator):
+    """Base class of every panel model: a firm is predicted from its peers, ``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j``.
 
     A subclass says how rows are encoded (``_encode``), what is learned (``_learn``), how focal rows of one cross-section
     are predicted from their pool (``_attend``) and with which weights (``_weights``).
@@ -34,7 +34,9 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------ what a subclass provides
 
     @abstractmethod
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return characteristics (n, p) and codes (n, c) of the panel's rows."""
 
     @abstractmethod
@@ -51,6 +53,10 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
 
     def _code_columns(self) -> tuple[str, ...]:
         """Columns declared to be codes."""
+        return ()
+
+    def _groupings(self) -> tuple[str, ...]:
+        """Code columns that group firms without being learned: they may name nearly every firm."""
         return ()
 
     # ------------------------------------------------------------------ the public calls
@@ -114,31 +120,42 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         _, sections = self._gate_call(X, outcomes)
         return self._network(sections)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
+    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return known outcomes, their predictions and weights, for ``score``."""
         if self.needs_outcomes and getattr(self, "dated_", True):
             raise InputError(
                 f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
                 "predict(X, outcomes=y)."
             )
-        panel = check_panel(
-            self, X, y, fitting=False, firm=self.firm, period=self.period, codes=self._code_columns()
-        )
-        predicted = np.asarray(self.predict(X))[panel.order]
+        predicted = np.asarray(self.predict(X))
+        panel = self._check(X, y, fitting=False)
         assert panel.y is not None
         known = np.isfinite(panel.y)
         weight = None if sample_weight is None else np.asarray(sample_weight)[panel.order][known]
-        return float(r2_score(panel.y[known], predicted[known], sample_weight=weight))
+        return panel.y[known], predicted[panel.order][known], weight
 
     # ------------------------------------------------------------------ gates
 
-    def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
-        panel = check_panel(
-            self, X, y, fitting=True, firm=self.firm, period=self.period, codes=self._code_columns()
+    def _check(self, X: Any, y: Any, *, fitting: bool, undated: bool = False) -> Panel:
+        return check_panel(
+            self,
+            X,
+            y,
+            fitting=fitting,
+            firm=self.firm,
+            period=self.period,
+            codes=self._code_columns(),
+            groupings=self._groupings(),
+            undated=undated,
         )
+
+    def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
+        panel = self._check(X, y, fitting=True)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[panel.order]
+            weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[
+                panel.order
+            ]
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
         _, sizes = np.unique(panel.period, return_counts=True)
@@ -147,22 +164,20 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         return panel, self._rows(panel, x, codes, weight)
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-        if panel.firm is not None:
-            return Rows(x, codes, panel.y, weight, identities(panel.firm)[0], panel.firm)
-        return Rows(x, codes, panel.y, weight, np.arange(len(panel)), pd.RangeIndex(len(panel)))
+        if panel.firm is None:
+            numbers = pd.RangeIndex(len(panel))
+            return Rows(x, codes, panel.y, weight, np.arange(len(panel)), numbers, numbers, weight)
+        owner = self._owners(panel)
+        return Rows(x, codes, panel.y, weight, identities(owner)[0], panel.firm, owner, weight)
+
+    def _owners(self, panel: Panel) -> pd.Index:
+        """Return the labels whose sameness keeps two rows from being peers."""
+        assert panel.firm is not None
+        return panel.firm
 
     def _gate_rows(self, X: Any, outcomes: Any = None, *, undated: bool = False) -> tuple[Panel, Rows]:
         check_is_fitted(self)
-        panel = check_panel(
-            self,
-            X,
-            outcomes,
-            fitting=False,
-            firm=self.firm,
-            period=self.period,
-            codes=self._code_columns(),
-            undated=undated,
-        )
+        panel = self._check(X, outcomes, fitting=False, undated=undated)
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)
 
@@ -177,8 +192,8 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         if self.dated_ and not panel.dated:
             warnings.warn(
                 LostPeriodWarning(
-                    f"{type(self).__name__} was fitted on a panel but X carries no {self.firm!r} and {self.period!r}: it is taken "
-                    "as one cross-section. In a Pipeline, set_output(transform='pandas') keeps the index."
+                    f"{type(self).__name__} was fitted on a panel but X carries no {self.firm!r} and {self.period!r}: "
+                    "it is taken as one cross-section. In a Pipeline, set_output(transform='pandas') keeps the index."
                 ),
                 stacklevel=5,
             )
@@ -191,7 +206,9 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
-            yield Section(period if panel.dated else None, at, focal, focal.known() if known else focal, within=True)
+            yield Section(
+                period if panel.dated else None, at, focal, focal.known() if known else focal, within=True
+            )
 
     def _warn_of_small_sections(self, panel: Panel) -> None:
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
@@ -200,8 +217,8 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(
                 SmallCrossSectionWarning(
                     f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
-                    f"median of {self.median_cross_section_:g} firms: peers are sought among the rows of the call. Pass the whole "
-                    "cross-section, or the other firms as reference= where the model takes it."
+                    f"median of {self.median_cross_section_:g} firms: peers are sought among the rows of the call. "
+                    "Pass the whole cross-section, or the other firms as reference= where the model takes it."
                 ),
                 stacklevel=6,
             )
@@ -210,7 +227,7 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         """The training rows are the pool; the focal firm is left out of them in all periods."""
         pool = self.training_rows_
         if panel.firm is not None and self.firm_label_:
-            mine, theirs = identities(call.label, pool.label)
+            mine, theirs = identities(call.owner, pool.owner)
             call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
         else:
             call = call.anonymous()
@@ -223,17 +240,22 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
         predicted, isolated = np.empty(len(panel)), np.zeros(len(panel), dtype=bool)
         for section in sections:
             predicted[section.at], isolated[section.at] = self._attend(section)
+        self._warn_of_isolates(panel, isolated)
+        return panel.restore(predicted)
+
+    def _warn_of_isolates(self, panel: Panel, isolated: np.ndarray) -> None:
         if isolated.any():
             first = np.flatnonzero(isolated)[0]
-            where = f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+            where = (
+                f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+            )
             warnings.warn(
                 IsolateWarning(
                     f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
                     f"{self._isolates_get}. They are listed in peer_network(...).isolates."
                 ),
-                stacklevel=4,
+                stacklevel=5,
             )
-        return panel.restore(predicted)
 
     _isolates_get = "zero"
     _signed = False  # whether a weight may be negative
@@ -259,12 +281,23 @@ class PeerRegressor(RegressorMixin, BaseEstimator):
             labels = section.peers.label.unique()
         column = labels.get_indexer(section.peers.label)
         ones = np.ones(len(column))
-        return labels, sparse.csr_array((ones, (np.arange(len(column)), column)), shape=(len(column), len(labels)))
+        return labels, sparse.csr_array(
+            (ones, (np.arange(len(column)), column)), shape=(len(column), len(labels))
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+class PeerRegressor(RegressorMixin, PeerModel):
+    """Base class of the panel regressors."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
+        known, predicted, weight = self._scored(X, y, sample_weight)
+        return float(r2_score(known, predicted, sample_weight=weight))
 
 
 def known_training_rows(training: Rows) -> Rows:

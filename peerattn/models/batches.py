@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.peer_module import RowTensors
+from peerattn.models.peer_module import PairTensors, RowTensors
 from peerattn.models.pools import Rows, Section
+from peerattn.models.priors import PairTerms
 
 ROWS_PER_STEP = 1024  # small cross-sections are batched up to this many focal rows ...
 CELLS_PER_STEP = 2**19  # ... and this many pairs of focal row and peer
@@ -25,7 +27,7 @@ class Batch:
     peers: RowTensors
     y: Tensor  # (B, n_focal)
     weight: Tensor  # (B, n_focal); 0 where padded
-    bias: Tensor | None  # (B, n_focal, n_peers), log frequency weights
+    pairs: PairTensors
 
 
 def row_tensors(rows: Sequence[Rows], dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
@@ -36,7 +38,8 @@ def row_tensors(rows: Sequence[Rows], dtype: torch.dtype, device: str | torch.de
         stacked = tensors[0][None] if len(tensors) == 1 else pad_sequence(tensors, True, fill)
         return stacked.to(device)
 
-    y = None if rows[0].y is None else pad([np.nan_to_num(r.y) for r in rows], dtype)  # type: ignore[call-overload]
+    known = [np.nan_to_num(r.y) for r in rows if r.y is not None]
+    y = pad(known, dtype) if known else None
     return RowTensors(
         pad([r.x for r in rows], dtype),
         pad([r.codes for r in rows], torch.int64),
@@ -46,50 +49,63 @@ def row_tensors(rows: Sequence[Rows], dtype: torch.dtype, device: str | torch.de
     )
 
 
-def score_bias(section: Section, rows: np.ndarray | slice = slice(None)) -> np.ndarray | None:
-    """Return log frequency weights of the peers, (n_focal, n_peers); None where all are one."""
-    weight = section.peers.weight
-    if weight is None:
-        return None
-    bias = np.repeat(np.log(weight)[None, :], len(section.focal), axis=0)
-    if section.own_copies:  # a row counted w times has w − 1 copies of itself for peers
-        with np.errstate(divide="ignore"):
-            np.fill_diagonal(bias, np.log(np.maximum(weight - 1, 0)))
-    return bias[rows]
-
-
 def make_batch(
     sections: Sequence[Section],
+    terms: PairTerms,
     dtype: torch.dtype,
     device: str | torch.device = "cpu",
     chosen: Sequence[np.ndarray] | None = None,
 ) -> Batch:
     """Return sections as one batch; ``chosen`` picks focal rows of each."""
-    focal = [s.focal if chosen is None else s.focal.take(at) for s, at in zip(sections, chosen or sections, strict=True)]
+    at: Sequence[Any] = [slice(None)] * len(sections) if chosen is None else chosen
+    focal = [section.focal.take(rows) for section, rows in zip(sections, at, strict=True)]
     targets = row_tensors(focal, dtype, device)
-    weights = [np.ones(len(f)) if f.weight is None else f.weight for f in focal]
+    weights = [np.ones(len(f)) if f.loss_weight is None else f.loss_weight for f in focal]
     weight = pad_sequence([torch.as_tensor(w, dtype=dtype) for w in weights], True).to(device)
-    biases = [score_bias(s, slice(None) if chosen is None else chosen[k]) for k, s in enumerate(sections)]
-    bias = None
-    if biases[0] is not None:
-        shape = (len(sections), targets.x.shape[1], max(len(s.peers) for s in sections))
-        bias = torch.zeros(shape, dtype=dtype, device=device)
-        for k, block in enumerate(biases):
-            assert block is not None
-            bias[k, : block.shape[0], : block.shape[1]] = torch.as_tensor(block, dtype=dtype)
+    pairs = pair_tensors(sections, at, terms, dtype, device)
     assert targets.y is not None
-    return Batch(targets, row_tensors([s.peers for s in sections], dtype, device), targets.y, weight, bias)
+    return Batch(targets, row_tensors([s.peers for s in sections], dtype, device), targets.y, weight, pairs)
+
+
+def pair_tensors(
+    sections: Sequence[Section],
+    rows: Sequence[Any],
+    terms: PairTerms,
+    dtype: torch.dtype,
+    device: str | torch.device = "cpu",
+) -> PairTensors:
+    """Return the pair terms of these focal rows of each section."""
+    bias = [terms.bias(section, at) for section, at in zip(sections, rows, strict=True)]
+    prior = [terms.prior(section, at) for section, at in zip(sections, rows, strict=True)]
+    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device))
+
+
+def _pad_pairs(
+    blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: str | torch.device
+) -> Tensor | None:
+    """Stack (n_focal, n_peers, ...) blocks, padded with zeros; None where there are none."""
+    known = [block for block in blocks if block is not None]
+    if len(known) < len(blocks):
+        return None
+    shape = (len(known), max(b.shape[0] for b in known), max(b.shape[1] for b in known), *known[0].shape[2:])
+    stacked = torch.zeros(shape, dtype=dtype)
+    for k, block in enumerate(known):
+        stacked[k, : block.shape[0], : block.shape[1]] = torch.as_tensor(block, dtype=dtype)
+    return stacked.to(device)
 
 
 def sections_per_step(sections: Sequence[Section], queries: int) -> int:
     """Return how many cross-sections a step takes: one large one, several small ones."""
     n_focal = float(np.median([min(len(s.focal), queries) for s in sections]))
     n_peers = float(np.median([len(s.peers) for s in sections]))
-    return int(max(1, min(ROWS_PER_STEP / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections))))
+    return int(
+        max(1, min(ROWS_PER_STEP / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections)))
+    )
 
 
 def batches(
     sections: Sequence[Section],
+    terms: PairTerms,
     generator: torch.Generator,
     *,
     queries: int,
@@ -103,7 +119,7 @@ def batches(
     per_step = sections_per_step(sections, queries)
     small = all(len(s.focal) <= queries for s in sections)
     if small and per_step == len(sections):  # the whole sample fits into one step
-        whole = make_batch(sections, dtype, device)
+        whole = make_batch(sections, terms, dtype, device)
         while True:
             yield whole
     while True:
@@ -111,4 +127,4 @@ def batches(
         for start in range(0, len(order) - per_step + 1, per_step):
             group = [sections[k] for k in order[start : start + per_step]]
             chosen = [torch.randperm(len(s.focal), generator=generator)[:queries].numpy() for s in group]
-            yield make_batch(group, dtype, device, chosen)
+            yield make_batch(group, terms, dtype, device, chosen)

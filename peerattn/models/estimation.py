@@ -10,12 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
+from peerattn.models.losses import Loss, squared_error
 from peerattn.models.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Section
+from peerattn.models.priors import PairTerms
 from peerattn.training import train
 
 FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
+IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,25 @@ class Settings:
     alpha: float
     prune: bool
     refit: bool
+    loss: Loss
+    terms: PairTerms
     dtype: torch.dtype
     device: str
     progress: str | None
 
+    @property
+    def fine_tune_steps(self) -> int:
+        """Steps after a cut, and of the refit."""
+        return max(1, round(self.max_steps * FINE_TUNE_SHARE))
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """A module with some number of heads, and the losses that decide on it."""
+    """A module with some number of heads, and its losses over the sample that decides, one a cross-section."""
 
     module: PeerModule
     kept: tuple[int, ...]
-    losses: np.ndarray  # one a cross-section of the deciding sample
+    losses: np.ndarray
     weights: np.ndarray
 
     @property
@@ -58,10 +69,10 @@ class Estimate:
     """A trained module, and how its heads were chosen."""
 
     module: PeerModule
-    importance: np.ndarray  # of every head before pruning
+    importance: np.ndarray  # of every head, before pruning
     kept: tuple[int, ...]
-    final_importance: np.ndarray  # of the kept heads, in the final module
-    path: tuple[tuple[int, float], ...]  # number of heads → deciding loss
+    kept_importance: np.ndarray  # of the kept heads, in the final module
+    path: tuple[tuple[int, float], ...]  # number of heads, and the loss that decided
 
 
 def estimate(
@@ -70,83 +81,124 @@ def estimate(
     """Train many heads together, halve them by importance with fine-tuning, and keep as many as the data support.
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
-    without a validation block, the one of least BIC.
+    without a validation block, the one of least BIC. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = PeerModule(spec, generator, settings.dtype).to(settings.device)
-    _optimise(module, training, settings, settings.max_steps, generator, settings.alpha)
+    optimise(module, training, settings, settings.max_steps, generator, settings.alpha)
     importance = head_importance(module, training, settings)
-    kept = tuple(range(spec.n_heads))
-    candidates = [_candidate(module, kept, training, validation, settings)]
+    candidates = _prune(module, importance, training, validation, settings, generator)
+    chosen = by_validation(candidates) if validation else by_bic(candidates, training)
+    everything = [*training, *validation]
+    if validation and settings.refit:
+        optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator, 0.0)
+        refit_own(chosen.module, everything, settings)
+    final = head_importance(chosen.module, everything, settings)
+    return Estimate(
+        chosen.module, importance, chosen.kept, final, tuple((c.n_heads, c.loss) for c in candidates)
+    )
+
+
+def _prune(
+    module: PeerModule,
+    importance: np.ndarray,
+    training: Sequence[Section],
+    validation: Sequence[Section],
+    settings: Settings,
+    generator: torch.Generator,
+) -> list[Candidate]:
+    """Return candidates of H, H/2, ..., 1, 0 heads, each fine-tuned after the cut."""
+    candidates = [_candidate(module, tuple(range(module.spec.n_heads)), training, validation, settings)]
     while settings.prune and candidates[-1].n_heads:
         last = candidates[-1]
-        now = head_importance(last.module, training, settings)
-        keep = np.sort(np.argsort(-now, kind="stable")[: last.n_heads // 2])
+        keep = nn.most_important(torch.as_tensor(importance), last.n_heads // 2)
         module = with_heads(last.module, keep)
-        if list(module.parameters()):
-            _optimise(module, training, settings, _fine_tune_steps(settings), generator, 0.0)
-        candidates.append(_candidate(module, tuple(last.kept[k] for k in keep), training, validation, settings))
-    chosen = _by_validation(candidates) if validation else _by_bic(candidates, training)
-    if validation and settings.refit and list(chosen.module.parameters()):
-        _optimise(chosen.module, [*training, *validation], settings, _fine_tune_steps(settings), generator, 0.0)
-    final = head_importance(chosen.module, [*training, *validation], settings)
-    return Estimate(chosen.module, importance, chosen.kept, final, tuple((c.n_heads, c.loss) for c in candidates))
+        optimise(module, training, settings, settings.fine_tune_steps, generator, 0.0)
+        importance = head_importance(module, training, settings)
+        candidates.append(
+            _candidate(module, tuple(last.kept[k] for k in keep), training, validation, settings)
+        )
+    return candidates
 
 
-def _fine_tune_steps(settings: Settings) -> int:
-    return max(1, round(settings.max_steps * FINE_TUNE_SHARE))
-
-
-def _optimise(
-    module: PeerModule, sections: Sequence[Section], settings: Settings, steps: int, generator: torch.Generator, alpha: float
+def optimise(
+    module: PeerModule,
+    sections: Sequence[Section],
+    settings: Settings,
+    steps: int,
+    generator: torch.Generator,
+    alpha: float,
 ) -> None:
+    """Minimise mean loss plus ``alpha`` times the summed length of the heads' value vectors."""
+    if not any(parameter.numel() for parameter in module.parameters()):
+        return
     stream = batches(
-        sections, generator, queries=settings.queries_per_step, dtype=settings.dtype, device=settings.device
+        sections,
+        settings.terms,
+        generator,
+        queries=settings.queries_per_step,
+        dtype=settings.dtype,
+        device=settings.device,
     )
-    label = None if settings.progress is None else f"{settings.progress} {module.spec.n_heads} heads"
 
     def objective(batch: Batch) -> Tensor:
-        return (batch_losses(module, batch) * batch.weight).sum() / batch.weight.sum() + alpha * _head_norms(module).sum()
+        penalty = module.head_values.flatten(1).norm(dim=1).sum() if module.spec.n_heads else 0.0
+        return mean_loss(module, batch, settings.loss) + alpha * penalty
 
+    label = None if settings.progress is None else f"{settings.progress}, {module.spec.n_heads} heads"
     train(module, objective, stream, max_steps=steps, learning_rate=settings.learning_rate, progress=label)
 
 
-def batch_losses(module: PeerModule, batch: Batch) -> Tensor:
-    """Return the loss of every focal row, (B, n_focal)."""
-    predicted, _ = module(batch.focal, batch.peers, batch.bias)
-    return (predicted - batch.y) ** 2
+def mean_loss(module: PeerModule, batch: Batch, loss: Loss) -> Tensor:
+    """Return the weighted mean loss over the focal rows of a batch."""
+    predicted, _ = module(batch.focal, batch.peers, batch.pairs)
+    return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
 
 
-def _head_norms(module: PeerModule) -> Tensor:
-    """Length of each head's value vector: its sum is the group penalty that empties useless heads."""
-    value = module.per_head()[2]
-    return value.flatten(1).norm(dim=1) if value.ndim > 1 else value.abs()
-
-
-@torch.no_grad()
-def head_importance(module: PeerModule, sections: Sequence[Section], settings: Settings, most: int = 24) -> np.ndarray:
-    """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
-    if not module.spec.n_heads:
-        return np.zeros(0)
-    at = np.unique(np.linspace(0, len(sections) - 1, most).astype(int))
-    variances = []
-    for k in at:
-        batch = make_batch([sections[k]], settings.dtype, settings.device)
-        _, heads = module(batch.focal, batch.peers, batch.bias)
-        weight = batch.weight / batch.weight.sum()
-        mean = (heads * weight[:, None]).sum(-1, keepdim=True)
-        variances.append(((heads - mean) ** 2 * weight[:, None]).sum(-1)[0].double().cpu().numpy())
-    return np.sqrt(np.mean(variances, axis=0))
-
-
-def with_heads(module: PeerModule, keep: np.ndarray) -> PeerModule:
+def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
     """Return a copy of the module with only these heads."""
     pruned = copy.deepcopy(module)
     pruned.spec = replace(module.spec, n_heads=len(keep))
-    for parameter in pruned.per_head():
-        parameter.data = parameter.data[torch.as_tensor(keep, dtype=torch.long, device=parameter.device)].clone()
-        parameter.grad = None
+    for name, parameter in module.per_head().items():
+        setattr(pruned, name, nn.take_heads(parameter, 0, module.spec.n_heads, keep))
     return pruned
+
+
+@torch.no_grad()
+def head_importance(module: PeerModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
+    """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
+    if not module.spec.n_heads:
+        return np.zeros(0)
+    at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
+    variances = []
+    for k in at:
+        batch = make_batch([sections[k]], settings.terms, settings.dtype, settings.device)
+        _, heads = module(batch.focal, batch.peers, batch.pairs)  # (1, H, n, K)
+        share = (batch.weight / batch.weight.sum())[:, None, :, None]
+        mean = (heads * share).sum(2, keepdim=True)
+        variances.append(((heads - mean) ** 2 * share).sum((2, 3))[0].double().cpu().numpy())
+    return np.sqrt(np.mean(variances, axis=0))
+
+
+@torch.no_grad()
+def refit_own(module: PeerModule, sections: Sequence[Section], settings: Settings) -> None:
+    """Solve the own term by least squares, given what the heads contribute: without heads it is OLS exactly."""
+    if settings.loss is not squared_error or module.spec.own != "linear":
+        return
+    gram: Tensor | float = 0.0
+    moment: Tensor | float = 0.0
+    for section in sections:
+        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+        _, heads = module(batch.focal, batch.peers, batch.pairs)
+        rest = (batch.y[0] - heads[0, :, :, 0].sum(0)).double()
+        inputs = module.inputs(batch.focal)[0].double()
+        design = torch.cat([inputs, inputs.new_ones(len(inputs), 1)], dim=1)
+        weighted = design * batch.weight[0].double()[:, None]
+        gram, moment = gram + weighted.T @ design, moment + weighted.T @ rest
+    assert isinstance(gram, Tensor) and isinstance(moment, Tensor)
+    solution = torch.linalg.pinv(gram, hermitian=True) @ moment
+    module.own_slope.copy_(solution[:-1, None])
+    module.intercept.copy_(solution[-1:])
 
 
 @torch.no_grad()
@@ -157,30 +209,32 @@ def _candidate(
     validation: Sequence[Section],
     settings: Settings,
 ) -> Candidate:
+    module = copy.deepcopy(module)
+    refit_own(module, training, settings)
     losses, weights = [], []
     for section in validation or training:
-        batch = make_batch([section], settings.dtype, settings.device)
-        loss, weight = batch_losses(module, batch), batch.weight
-        losses.append(float((loss * weight).sum() / weight.sum()))
-        weights.append(float(weight.sum()))
-    return Candidate(copy.deepcopy(module), kept, np.array(losses), np.array(weights))
+        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+        losses.append(float(mean_loss(module, batch, settings.loss)))
+        weights.append(float(batch.weight.sum()))
+    return Candidate(module, kept, np.array(losses), np.array(weights))
 
 
-def _by_validation(candidates: Sequence[Candidate]) -> Candidate:
+def by_validation(candidates: Sequence[Candidate]) -> Candidate:
     """Apply the one-standard-error rule (Breiman et al. 1984), with differences paired by period."""
     best = min(candidates, key=lambda c: c.loss)
     for candidate in sorted(candidates, key=lambda c: c.n_heads):
         difference = candidate.losses - best.losses
-        mean = np.average(difference, weights=best.weights)
         error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
-        if mean <= error:
+        if np.average(difference, weights=best.weights) <= error:
             return candidate
     return best
 
 
-def _by_bic(candidates: Sequence[Candidate], training: Sequence[Section]) -> Candidate:
+def by_bic(candidates: Sequence[Candidate], training: Sequence[Section]) -> Candidate:
     """Apply Schwarz's criterion ``n log(mean loss) + k log n``."""
-    n = float(sum(c.sum() for c in (np.ones(len(s.focal)) if s.focal.weight is None else s.focal.weight for s in training)))
+    n = sum(
+        float(len(s.focal) if s.focal.loss_weight is None else s.focal.loss_weight.sum()) for s in training
+    )
 
     def criterion(candidate: Candidate) -> float:
         k = sum(parameter.numel() for parameter in candidate.module.parameters())

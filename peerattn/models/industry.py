@@ -90,6 +90,9 @@ class IndustryPeerRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return () if self.industry is None else (self.industry,)
 
+    def _groupings(self) -> tuple[str, ...]:
+        return self._code_columns()
+
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self._check_parameters(panel)

@@ -10,11 +10,12 @@ from peerattn.exceptions import InputError, did_you_mean
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
     "values": ("characteristics", "outcomes"),
+    "similarity": ("scaled_dot_product", "dot_product", "additive", "gaussian"),
     "own": ("linear", "none"),
-    "scale": ("standard", None),
+    "scale": ("standard", "rank", None),
     "dtype": ("auto", "float32", "float64"),
 }
-WHOLE_NUMBERS = ("n_layers", "n_heads", "d_head", "max_steps", "queries_per_step")
+WHOLE_NUMBERS = ("n_layers", "n_heads", "d_head", "max_steps", "queries_per_step", "n_ensemble")
 
 
 def check_options(estimator: Any) -> None:
@@ -22,7 +23,9 @@ def check_options(estimator: Any) -> None:
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
         if value not in allowed:
-            raise InputError(f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}")
+            raise InputError(
+                f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}"
+            )
     for name in WHOLE_NUMBERS:
         value = getattr(estimator, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -31,6 +34,13 @@ def check_options(estimator: Any) -> None:
         raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
     if not 0 < estimator.learning_rate < math.inf:
         raise InputError(f"learning_rate must be positive, got {estimator.learning_rate!r}.")
+    loss = getattr(estimator, "loss", "squared_error")
+    losses = ("squared_error", "huber", "pinball")
+    if loss not in losses:
+        raise InputError(f"loss must be one of {list(losses)}, got {loss!r}.{did_you_mean(loss, losses)}")
+    quantile = getattr(estimator, "quantile", 0.5)
+    if not 0 < quantile < 1:
+        raise InputError(f"quantile must be between 0 and 1, got {quantile!r}.")
     periods = estimator.validation_periods
     if periods is not None and (not isinstance(periods, int) or periods < 0):
         raise InputError(f"validation_periods must be None or a whole number of at least 0, got {periods!r}.")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn import nn
 
-D_ENCODER, ENCODER_HEADS = 16, 2  # width of what stacked layers add to the characteristics
+D_ENCODER, ENCODER_HEADS = 16, 2  # width and heads of what stacked layers add to the characteristics
 
 
 @dataclass(frozen=True)
@@ -18,23 +20,27 @@ class PeerSpec:
     """What shape a :class:`PeerModule` has; with its arrays it is a fitted model."""
 
     n_characteristics: int
-    code_levels: tuple[int, ...]
-    d_code: int
-    n_heads: int
-    d_head: int
-    n_layers: int
-    values: str
-    own: str
-
-    @property
-    def width(self) -> int:
-        """Number of features that heads see: characteristics, code embeddings, encoder features."""
-        return self.n_inputs + (D_ENCODER if self.n_layers > 1 else 0)
+    code_levels: tuple[int, ...] = ()
+    d_code: int = 4
+    n_heads: int = 16
+    d_head: int = 8
+    n_layers: int = 1
+    values: str = "characteristics"
+    own: str = "linear"
+    similarity: str = "scaled_dot_product"
+    symmetric: bool = False
+    n_priors: int = 0
+    n_outputs: int = 1
 
     @property
     def n_inputs(self) -> int:
         """Number of characteristics and code embeddings."""
         return self.n_characteristics + self.d_code * len(self.code_levels)
+
+    @property
+    def width(self) -> int:
+        """Number of features that heads see: inputs, and what stacked layers add."""
+        return self.n_inputs + (D_ENCODER if self.n_layers > 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -52,44 +58,76 @@ class RowTensors:
     present: Tensor
 
 
+@dataclass(frozen=True)
+class PairTensors:
+    """What is known of pairs of focal row and peer beforehand.
+
+    ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
+    with a learned strength per head.
+    """
+
+    bias: Tensor | None = None
+    prior: Tensor | None = None
+
+
 class PeerModule(torch.nn.Module):
     """``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j`` with learned weights α.
 
-    With ``values="characteristics"`` the information is ``v^h_j = w_h'x_j`` (the slope ρ_h is the length of the value
-    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter.
+    With ``values="characteristics"`` the information is ``v^h_j = V_h'x_j`` (the slope ρ_h is the length of the value
+    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter. All draws are made in float64 from
+    ``generator``, so that the start does not depend on ``dtype``.
     """
 
-    def __init__(self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64):
+    def __init__(
+        self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
+    ):
         super().__init__()
         self.spec = spec
         generator = torch.Generator() if generator is None else generator
-        H, p, d = spec.n_heads, spec.width, spec.d_head
+        H, p, d, K = spec.n_heads, spec.width, spec.d_head, spec.n_outputs
 
         def uniform(*shape: int) -> torch.nn.Parameter:
             draw = torch.rand(*shape, generator=generator, dtype=torch.float64)
             return torch.nn.Parameter(((2 * draw - 1) / math.sqrt(p)).to(dtype))
 
-        self.embeddings = torch.nn.ParameterList(
-            [torch.nn.Parameter(torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64).to(dtype))
-             for n in spec.code_levels]
-        )  # fmt: skip
-        self.query, self.key = uniform(H, p, d), uniform(H, p, d)
+        def zeros(*shape: int) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.zeros(*shape, dtype=dtype))
+
+        tables = [
+            torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
+            for n in spec.code_levels
+        ]
+        self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
+        self.query = uniform(H, p, d)
+        if not spec.symmetric:
+            self.key = uniform(H, p, d)
+        if spec.similarity == "additive":
+            self.combine = uniform(H, d)
         if spec.values == "characteristics":
-            self.value = uniform(H, p)
+            self.value = uniform(H, p, K)
         else:
-            self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / H, dtype=dtype))
+            self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / max(H, 1), dtype=dtype))
+        if spec.n_priors:
+            self.prior_strength = zeros(H, spec.n_priors)
         if spec.own == "linear":
-            self.own_slope = torch.nn.Parameter(torch.zeros(spec.n_inputs, dtype=dtype))
-            self.intercept = torch.nn.Parameter(torch.zeros((), dtype=dtype))
+            self.own_slope, self.intercept = zeros(spec.n_inputs, K), zeros(K)
         if spec.n_layers > 1:
-            self.embed = torch.nn.utils.skip_init(torch.nn.Linear, spec.n_inputs, D_ENCODER, dtype=dtype)
-            with torch.no_grad():
-                self.embed.weight.copy_(uniform(D_ENCODER, spec.n_inputs))
-                self.embed.bias.zero_()
+            self.embed = uniform(spec.n_inputs, D_ENCODER)
             blocks = [
-                nn.TransformerBlock(D_ENCODER, ENCODER_HEADS, generator=generator) for _ in range(spec.n_layers - 1)
+                nn.TransformerBlock(D_ENCODER, ENCODER_HEADS, generator=generator)
+                for _ in range(spec.n_layers - 1)
             ]
             self.blocks = torch.nn.ModuleList(blocks).to(dtype)
+
+    def per_head(self) -> dict[str, torch.nn.Parameter]:
+        """Return the parameters whose first dimension is the head."""
+        names = ("query", "key", "combine", "value", "slope", "prior_strength")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    @property
+    def head_values(self) -> Tensor:
+        """Value vectors of the heads, or their slopes on the peers' outcomes, (H, ...)."""
+        return self.value if self.spec.values == "characteristics" else self.slope[:, None]
 
     # ------------------------------------------------------------------ features
 
@@ -98,67 +136,80 @@ class PeerModule(torch.nn.Module):
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
         return torch.cat([rows.x, *codes], dim=-1)
 
-    def features(self, focal: RowTensors, peers: RowTensors) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the own inputs of the focal rows, and what heads see of focal rows and of peers.
+    def features(self, focal: RowTensors, peers: RowTensors) -> tuple[Tensor, Tensor]:
+        """Return what heads see of focal rows and of peers, (B, n, width).
 
         Stacked layers encode characteristics only: no outcome enters here.
         """
         own, pool = self.inputs(focal), self.inputs(peers)
         if self.spec.n_layers == 1:
-            return own, own, pool
-        h_focal, h_pool = self.embed(own), self.embed(pool)
+            return own, pool
+        h_focal, h_pool = own @ self.embed, pool @ self.embed
         to_pool, within_pool = (admissible(rows, peers)[:, None] for rows in (focal, peers))
         for block in self.blocks:
             h_focal, h_pool = block(h_focal, h_pool, mask=to_pool), block(h_pool, mask=within_pool)
-        return own, torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
+        return torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
 
     # ------------------------------------------------------------------ prediction and weights
 
-    def forward(self, focal: RowTensors, peers: RowTensors, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return predictions (B, n_focal) and the contribution of every head (B, H, n_focal).
-
-        ``bias`` (B, n_focal, n_peers) is added to the scores: log frequency weights.
-        """
-        own, looking, shown = self.features(focal, peers)
-        heads = self._contributions(looking, shown, focal, peers, bias)
+    def forward(
+        self,
+        focal: RowTensors,
+        peers: RowTensors,
+        pairs: PairTensors = PairTensors(),  # noqa: B008
+    ) -> tuple[Tensor, Tensor]:
+        """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K)."""
+        heads = self._contributions(focal, peers, pairs)
         predicted = heads.sum(1)
         if self.spec.own == "linear":
-            predicted = predicted + own @ self.own_slope + self.intercept
+            predicted = predicted + self.inputs(focal) @ self.own_slope + self.intercept
         return predicted, heads
 
-    def _contributions(
-        self, looking: Tensor, shown: Tensor, focal: RowTensors, peers: RowTensors, bias: Tensor | None
-    ) -> Tensor:
+    def _contributions(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
         if not self.spec.n_heads:
-            return looking.new_zeros(looking.shape[0], 0, looking.shape[1])
-        mask = admissible(focal, peers)[:, None]  # (B, 1, n_focal, n_peers)
-        bias = None if bias is None else bias[:, None]
-        query, key, value = self._query(looking), self._key(shown), self._value(shown, peers)
-        heads = nn.attention(query, key, value, mask=mask, bias=bias)[..., 0]
-        return heads * self.slope[:, None] if self.spec.values == "outcomes" else heads
+            return focal.x.new_zeros(*focal.x.shape[:1], 0, focal.x.shape[1], self.spec.n_outputs)
+        looking, shown = self.features(focal, peers)
+        scores = self._scores(looking, shown, pairs)
+        heads = nn.attention(
+            value=self._value(shown, peers), mask=admissible(focal, peers)[:, None], **scores
+        )
+        return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
-    def weights(self, focal: RowTensors, peers: RowTensors, bias: Tensor | None = None) -> Tensor:
+    def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the weights of every head, (B, H, n_focal, n_peers)."""
-        _, looking, shown = self.features(focal, peers)
-        mask = admissible(focal, peers)[:, None]
-        bias = None if bias is None else bias[:, None]
-        return nn.attention_weights(self._query(looking), self._key(shown), mask=mask, bias=bias)
+        scores = self._scores(*self.features(focal, peers), pairs)
+        return nn.attention_weights(mask=admissible(focal, peers)[:, None], **scores)
 
-    def _query(self, features: Tensor) -> Tensor:
-        return torch.einsum("bnp,hpd->bhnd", features, self.query)
+    def _scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
+        """Return query, key, scale and bias whose scores are the similarity of the specification."""
+        key_map = self.query if self.spec.symmetric else self.key
+        query = torch.einsum("bnp,hpd->bhnd", looking, self.query)
+        key = torch.einsum("bnp,hpd->bhnd", shown, key_map)
+        bias = None if pairs.bias is None else pairs.bias[:, None]  # (B, 1, n_focal, n_peers)
+        if pairs.prior is not None:
+            learned = torch.einsum("bijk,hk->bhij", pairs.prior, self.prior_strength)
+            bias = learned if bias is None else bias + learned
+        scale = 1 / math.sqrt(self.spec.d_head) if self.spec.similarity == "scaled_dot_product" else 1.0
+        if self.spec.similarity == "gaussian":  # −½‖q − k‖² up to a constant of the row
+            height = -0.5 * (key**2).sum(-1, keepdim=True)
+            query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
+        elif self.spec.similarity == "additive":
+            additive: Any = sum(
+                self.combine[:, c, None, None] * torch.tanh(query[..., :, None, c] + key[..., None, :, c])
+                for c in range(self.spec.d_head)
+            )
+            bias = additive if bias is None else bias + additive
+            query, key = query[..., :1] * 0, key[..., :1] * 0
+        return {"query": query, "key": key, "scale": scale, "bias": bias}
 
-    def _key(self, features: Tensor) -> Tensor:
-        return torch.einsum("bnp,hpd->bhnd", features, self.key)
-
-    def _value(self, features: Tensor, peers: RowTensors) -> Tensor:
+    def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
+        """Return the information of the peers, (B, H, n_peers, K)."""
         if self.spec.values == "characteristics":
-            return torch.einsum("bnp,hp->bhn", features, self.value)[..., None]
+            return torch.einsum("bnp,hpk->bhnk", shown, self.value)
         assert peers.y is not None
-        return peers.y[:, None, :, None].expand(-1, self.spec.n_heads, -1, -1)  # (B, H, n_peers, 1)
-
-    def per_head(self) -> list[torch.nn.Parameter]:
-        """Return the parameters whose first dimension is the head."""
-        return [self.query, self.key, self.value if self.spec.values == "characteristics" else self.slope]
+        K = self.spec.n_outputs
+        outcome = peers.y[..., None] if K == 1 else F.one_hot(peers.y.long(), K).to(peers.x.dtype)
+        return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
 
 
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:

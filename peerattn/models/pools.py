@@ -25,11 +25,15 @@ class Rows:
     y : ndarray (n,) or None
         Outcomes; NaN = unknown.
     weight : ndarray (n,) or None
-        Frequency weights.
+        How often a row counts as a peer: frequency weights, or market values.
+    loss_weight : ndarray (n,) or None
+        How much a row counts in the loss.
     identity : ndarray (n,) of int
         Two rows of the same identity are never peers of each other.
     label : pandas.Index
         Firm labels (row numbers for arrays).
+    owner : pandas.Index
+        Labels whose sameness makes two rows of one identity: the firm, or the group it belongs to.
     """
 
     x: np.ndarray
@@ -38,6 +42,8 @@ class Rows:
     weight: np.ndarray | None
     identity: np.ndarray
     label: pd.Index
+    owner: pd.Index
+    loss_weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -45,7 +51,16 @@ class Rows:
     def take(self, at: np.ndarray | slice) -> Rows:
         """Return the rows at these positions."""
         pick = lambda values: None if values is None else values[at]  # noqa: E731
-        return Rows(self.x[at], self.codes[at], pick(self.y), pick(self.weight), self.identity[at], self.label[at])
+        return Rows(
+            self.x[at],
+            self.codes[at],
+            pick(self.y),
+            pick(self.weight),
+            self.identity[at],
+            self.label[at],
+            self.owner[at],
+            pick(self.loss_weight),
+        )
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
@@ -63,6 +78,8 @@ class Rows:
             both(self.weight, other.weight),
             np.concatenate([self.identity, other.identity]),
             self.label.append(other.label),
+            self.owner.append(other.owner),
+            both(self.loss_weight, other.loss_weight),
         )
 
     def anonymous(self) -> Rows:

@@ -22,10 +22,13 @@ class Reference:
         period labels, a focal firm looks to the reference rows of its own period; with firms only, to all of them.
     y : Series or array-like (n_reference,), optional
         Their outcomes; NaN = unknown.
+    weight : Series or array-like (n_reference,), optional
+        Their ``peer_weight`` (market value, say), where the model was fitted with one.
     """
 
     X: Any
     y: Any = None
+    weight: Any = None
 
     @classmethod
     def of(cls, reference: Any) -> Reference:
@@ -34,6 +37,8 @@ class Reference:
             return reference
         if isinstance(reference, tuple):
             if len(reference) != 2:
-                raise InputError(f"reference: a frame or a pair (X_ref, y_ref) was expected, a tuple of {len(reference)} came.")
+                raise InputError(
+                    f"reference: a frame or a pair (X_ref, y_ref) was expected, a tuple of {len(reference)} came."
+                )
             return cls(*reference)
         return cls(reference)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from peerattn.network import search_map
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLUMNS = ["member", "head", "focal", "peer", "score"]
 
 
 @dataclass(frozen=True)
@@ -18,19 +25,19 @@ class SearchProfile:
 
     Attributes
     ----------
-    matrices : tuple of DataFrame (p, p), one a head
+    matrices : tuple of DataFrame (p, p), one a kept head
         Rows: characteristics of the focal firm; columns: characteristics of the peer.
-    values : ndarray (n_heads, p) or (n_heads,)
+    values : tuple of ndarray
         The value vector of each head (``values="characteristics"``), or its slope on the peers' outcomes.
-    heads : tuple of int
+    heads : tuple of (member, head)
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
-        Each head's share in the network.
+        Each head's share in its member's network.
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
-    values: np.ndarray = field(repr=False)
-    heads: tuple[int, ...]
+    values: tuple[np.ndarray, ...] = field(repr=False)
+    heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
@@ -46,14 +53,18 @@ class SearchProfile:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per head and pair of characteristics, strongest first."""
         frames = []
-        for head, M in zip(self.heads, self.matrices, strict=True):
+        for (member, head), M in zip(self.heads, self.matrices, strict=True):
             scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
-            frames.append(long.assign(head=head)[["head", "focal", "peer", "score"]])
+            frames.append(long.assign(member=member, head=head)[_COLUMNS])
         if not frames:
-            return pd.DataFrame(columns=["head", "focal", "peer", "score"])
+            return pd.DataFrame(columns=_COLUMNS)
         table = pd.concat(frames)
         return table.iloc[table["score"].abs().argsort()[::-1]].reset_index(drop=True)
+
+    def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw M of one kept head (see :func:`peerattn.network.search_map`)."""
+        return search_map(self.matrices[at], ax=ax)
 
     def __str__(self) -> str:
         if not self.heads:

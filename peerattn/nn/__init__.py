@@ -8,7 +8,14 @@ from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import Encoder, FeedForward, TransformerBlock
 from peerattn.nn.linear import linear
 from peerattn.nn.multihead import MultiheadAttention
-from peerattn.nn.pruning import head_contribution, head_gates, head_importance, prune_heads
+from peerattn.nn.pruning import (
+    head_contribution,
+    head_gates,
+    head_importance,
+    most_important,
+    prune_heads,
+    take_heads,
+)
 from peerattn.nn.topk import top_k_weights
 
 __all__ = [
@@ -22,6 +29,8 @@ __all__ = [
     "head_gates",
     "head_importance",
     "linear",
+    "most_important",
     "prune_heads",
+    "take_heads",
     "top_k_weights",
 ]

@@ -190,26 +190,49 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     pruned = copy.deepcopy(layer)
     pruned.n_heads = len(numbers)
     for projection in (pruned.query, pruned.key, pruned.value):
-        projection.weight = _some_heads(projection.weight, 0, layer.n_heads, numbers)
+        projection.weight = take_heads(projection.weight, 0, layer.n_heads, numbers)
         projection.out_features = projection.weight.shape[0]
         if projection.bias is not None:
-            projection.bias = _some_heads(projection.bias, 0, layer.n_heads, numbers)
-    pruned.output.weight = _some_heads(pruned.output.weight, 1, layer.n_heads, numbers)
+            projection.bias = take_heads(projection.bias, 0, layer.n_heads, numbers)
+    pruned.output.weight = take_heads(pruned.output.weight, 1, layer.n_heads, numbers)
     pruned.output.in_features = pruned.output.weight.shape[1]
     return pruned
+
+
+def most_important(importance: Tensor, n_keep: int) -> Tensor:
+    """Return the numbers of the ``n_keep`` most important heads, in rising order.
+
+    Examples
+    --------
+    >>> most_important(torch.tensor([0.1, 0.7, 0.0, 0.2]), 2)
+    tensor([1, 3])
+    """
+    return importance.argsort(descending=True, stable=True)[:n_keep].sort().values
 
 
 def _gate(gate: Tensor, d_value: int) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:
     return lambda _, inputs: (inputs[0] * gate.repeat_interleave(d_value),)
 
 
-def _some_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:
-    """Keep the rows (or columns) that belong to the heads: (H d, ...) -> (n_kept d, ...)."""
+def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:
+    """Return a parameter with only the rows (or columns) that belong to these heads: (H d, ...) -> (n_kept d, ...).
+
+    Parameters
+    ----------
+    parameter : Tensor, (..., H d, ...)
+        Heads lie side by side along ``dim``, d entries each.
+    dim, n_heads : int
+    numbers : Tensor of int, shape (n_kept,)
+
+    Examples
+    --------
+    >>> take_heads(torch.arange(4.0), 0, 2, torch.tensor([1]))
+    Parameter containing:
+    tensor([2., 3.], requires_grad=True)
+    """
     width = parameter.shape[dim] // n_heads
     kept = (numbers[:, None] * width + torch.arange(width, device=numbers.device)).flatten()
-    return nn.Parameter(
-        parameter.detach().index_select(dim, kept.to(parameter.device)), parameter.requires_grad
-    )
+    return nn.Parameter(parameter.detach().index_select(dim, kept.to(parameter.device)))
 
 
 def _head_numbers(keep: Tensor, n_heads: int) -> Tensor:

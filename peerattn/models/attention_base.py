@@ -1,0 +1,569 @@
+"""What learned-attention estimators share: pools, learning, prediction, ensembles."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn.exceptions import InputError
+from peerattn.models.base import PeerModel
+from peerattn.models.batches import pair_tensors, row_tensors
+from peerattn.models.estimation import Estimate, Settings, estimate
+from peerattn.models.losses import Loss
+from peerattn.models.options import check_options
+from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.pools import Rows, Section, identities
+from peerattn.models.priors import PairTerms, read_priors
+from peerattn.models.reference import Reference
+from peerattn.models.search_profile import SearchProfile
+from peerattn.network import PeerNetwork
+from peerattn.panel.alignment import align_outcome, position_outcome
+from peerattn.panel.encoding import CodeBook
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.gate import Panel
+from peerattn.panel.labels import panel_labels
+from peerattn.panel.scaling import Scaling
+
+MIN_PERIODS_FOR_VALIDATION = 8
+VALIDATION_SHARE = 0.2
+MIN_ARRAY_STEPS = 100
+D_CODE = 4
+
+
+@dataclass(frozen=True)
+class Member:
+    """One fitted model of the ensemble: a specification and arrays, never a live module."""
+
+    spec: PeerSpec
+    state: dict[str, np.ndarray]
+    kept: tuple[int, ...]
+    share: np.ndarray  # of each kept head in the network
+
+    def module(self) -> PeerModule:
+        """Rebuild the module, in float64."""
+        module = PeerModule(self.spec, dtype=torch.float64)
+        module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
+        return module.requires_grad_(False)
+
+
+class AttentionModel(PeerModel):
+    """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
+
+    attention: str
+    values: str
+    similarity: str
+    symmetric_scores: bool
+    prior: Any
+    exclude_self: bool
+    own_group: str | None
+    own: str
+    n_layers: int
+    n_heads: int
+    d_head: int
+    scale: str | None
+    codes: Sequence[str]
+    alpha: float
+    prune: bool
+    n_ensemble: int
+    max_steps: int
+    queries_per_step: int
+    learning_rate: float
+    validation_periods: int | None
+    refit: bool
+    dtype: str
+    device: str
+    random_state: Any
+    verbose: bool
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of a row."""
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    # ------------------------------------------------------------------ the public calls
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether ``predict`` can take ``outcomes=``."""
+        return self.values == "outcomes" and self.attention == "self"
+
+    @property
+    def needs_outcomes(self) -> bool:
+        """Whether ``predict`` on a panel must be given ``outcomes=``."""
+        return self.reads_outcomes
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        reference: Any = None,
+        loss_weight: Any = None,
+        peer_weight: Any = None,
+    ) -> Self:
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X : DataFrame (n, p) indexed by (firm, period), or array-like
+            Characteristics and codes; without firm and period ``X`` is one cross-section.
+        y : Series or array-like (n,)
+            Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
+        sample_weight : array-like (n,), optional
+            Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
+        reference : Reference, frame, or pair (X_ref, y_ref), optional
+            The firms that answer, for ``attention="cross"``; raw, in the columns of ``X``.
+        loss_weight : Series or array-like (n,), optional
+            Weighs each row's loss (panels only).
+        peer_weight : Series or array-like (n,), optional
+            Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+        """
+        check_options(self)
+        if (self.attention == "cross") != (reference is not None):
+            raise InputError(
+                'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
+                if reference is None
+                else f'reference= was given to fit, but attention="{self.attention}": use attention="cross".'
+            )
+        panel, training = self._gate_training(X, y, sample_weight)
+        training = self._weighted(X, panel, training, sample_weight, loss_weight, peer_weight)
+        training = self._standardise_outcomes(training)
+        self.reference_ = None if reference is None else self._reference_rows(reference)
+        self._learn(training, panel)
+        return self
+
+    def peer_network(
+        self,
+        X: Any,
+        *,
+        outcomes: Any = None,
+        reference: Any = None,
+        peer_weight: Any = None,
+        head: int | None = None,
+        member: int | None = None,
+    ) -> PeerNetwork:
+        """Return whom each firm looks to when ``predict`` is called with the same arguments.
+
+        Parameters
+        ----------
+        X, outcomes, reference, peer_weight
+            As in ``predict``.
+        head : int, optional
+            One of the kept heads (a row of ``heads_``); by default heads are averaged by their share of contribution.
+        member : int, optional
+            One member of the ensemble; by default members are averaged.
+
+        Returns
+        -------
+        PeerNetwork
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. All firms are isolates when no head was kept.
+        """
+        _, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        members = self.members_
+        if member is not None:
+            if member not in range(len(members)):
+                raise InputError(
+                    f"member: {member} was asked for, but members are numbered 0 to {len(members) - 1}."
+                )
+            members = [members[member]]
+        if head is not None:
+            members = [_one_head(m, head) for m in members if head in m.kept]
+            if not members:
+                raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
+        return self._network(sections, partial(self._weights, members=members))
+
+    def edge_spread(
+        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+    ) -> pd.DataFrame:
+        """Return each edge's mean weight and standard deviation across the members of the ensemble.
+
+        The spread says how much the estimate depends on the random start; it is no sampling error.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``period, firm, peer, weight, spread``.
+        """
+        frames = [
+            self.peer_network(
+                X, outcomes=outcomes, reference=reference, peer_weight=peer_weight, member=k
+            ).edges()
+            for k in range(len(self.members_))
+        ]
+        edges = pd.concat([f.set_index(["period", "firm", "peer"])["weight"] for f in frames], axis=1).fillna(
+            0.0
+        )
+        columns = {"weight": edges.mean(axis=1), "spread": edges.std(axis=1, ddof=0)}
+        return pd.DataFrame(columns).reset_index()
+
+    def search_profile(self) -> SearchProfile:
+        """Return which characteristic of i looks for which characteristic of j, for every kept head of every member."""
+        check_is_fitted(self, "members_")
+        if self.n_layers > 1 or self.similarity in ("additive", "linear"):
+            told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
+            raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
+        scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
+        matrices, values, heads, shares = [], [], [], []
+        for k, member in enumerate(self.members_):
+            module = member.module()
+            keys = module.query if self.symmetric_scores else module.key
+            for at, head in enumerate(member.kept):
+                M = (module.query[at] @ keys[at].T).numpy() / scale
+                matrices.append(pd.DataFrame(M, index=self.feature_names_, columns=self.feature_names_))
+                values.append(module.head_values[at].numpy().squeeze() * self.y_scale_)
+                heads.append((k, head))
+                shares.append(member.share[at])
+        return SearchProfile(tuple(matrices), tuple(values), tuple(heads), np.array(shares))
+
+    # ------------------------------------------------------------------ rows
+
+    def _code_columns(self) -> tuple[str, ...]:
+        return (*self.codes, *self._groupings())
+
+    def _groupings(self) -> tuple[str, ...]:
+        return () if self.own_group is None else (self.own_group,)
+
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        codes = panel.codes.drop(columns=list(self._groupings()))
+        if fitting:
+            self.scaling_ = Scaling.fit(panel, self.scale, weight)
+            self.code_book_ = CodeBook.fit(codes)
+        return self.scaling_.transform(panel), self.code_book_.transform(codes)
+
+    def _owners(self, panel: Panel) -> pd.Index:
+        assert panel.firm is not None
+        if self.own_group is None:
+            return panel.firm
+        group = panel.codes[self.own_group].astype(object)
+        firm = panel.firm.to_numpy(dtype=object)
+        return pd.Index(
+            [("firm", f) if pd.isna(g) else ("group", g) for f, g in zip(firm, group, strict=True)],
+            tupleize_cols=False,
+        )
+
+    def _weighted(
+        self, X: Any, panel: Panel, training: Rows, sample_weight: Any, loss_weight: Any, peer_weight: Any
+    ) -> Rows:
+        self.weighs_peers_ = peer_weight is not None
+        for name, given in (("loss_weight", loss_weight), ("peer_weight", peer_weight)):
+            if given is not None and not panel.dated:
+                raise InputError(f"{name}= is for panels; arrays take sample_weight=.")
+            if given is not None and sample_weight is not None:
+                raise InputError(
+                    f"{name}= and sample_weight= do not go together: a frequency weight is both. Pass one of them."
+                )
+        if loss_weight is not None:
+            training = replace(training, loss_weight=self._row_weights(X, panel, loss_weight, "loss_weight"))
+        if peer_weight is not None:
+            training = replace(training, weight=self._row_weights(X, panel, peer_weight, "peer_weight"))
+        return training
+
+    def _row_weights(self, X: Any, panel: Panel, weight: Any, name: str) -> np.ndarray:
+        X, weight = as_pandas(X), as_pandas(weight)
+        labels = panel_labels(X, self.firm, self.period)
+        values = (
+            position_outcome(weight, len(panel), name)
+            if labels is None
+            else align_outcome(weight, X, labels, firm=self.firm, period=self.period, name=name)
+        )[panel.order]
+        if not (values >= 0).all():
+            raise InputError(
+                f"{name} must be at least 0 and known in every row; {int((~(values >= 0)).sum())} rows are not."
+            )
+        return values
+
+    def _in_units(self, rows: Rows) -> Rows:
+        return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
+
+    def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
+        given = Reference.of(reference)
+        if (given.y is None) == (self.values == "outcomes"):
+            raise InputError(
+                'values="outcomes" needs the reference\'s outcomes: reference=(X_ref, y_ref).'
+                if given.y is None
+                else 'reference=(X_ref, y_ref) carries outcomes, but values="characteristics" reads none: pass X_ref alone.'
+            )
+        if self.scale == "rank":
+            raise InputError(
+                'scale="rank" ranks firms among the rows of one call, which reference= splits in two: use scale="standard".'
+            )
+        panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
+        if self.weighs_peers_:
+            if given.weight is None:
+                raise InputError(
+                    "peer_weight= was given to fit: pass the reference's as Reference(X, y, weight)."
+                )
+            rows = replace(rows, weight=self._row_weights(given.X, panel, given.weight, "Reference.weight"))
+        return panel, self._in_units(rows)
+
+    def _encode_outcomes(self, outcomes: Any) -> Any:
+        """Return outcomes as numbers."""
+        return outcomes
+
+    # ------------------------------------------------------------------ pools
+
+    def _gate_call(
+        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
+    ) -> tuple[Panel, Iterator[Section]]:
+        check_is_fitted(self, "members_")
+        if outcomes is not None and not self.reads_outcomes:
+            raise InputError(
+                'outcomes= was given, but values="characteristics" reads no outcomes: use values="outcomes".'
+                if self.values == "characteristics"
+                else 'outcomes= was given, but attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref).'
+            )
+        panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
+        self._warn_of_lost_periods(panel)
+        if self.attention == "self" and (peer_weight is not None) != self.weighs_peers_:
+            state = "with" if self.weighs_peers_ else "without"
+            raise InputError(
+                f"peer_weight: the model was fitted {state} peer weights, and predict must be called alike."
+            )
+        if peer_weight is not None:
+            call = replace(call, weight=self._row_weights(X, panel, peer_weight, "peer_weight"))
+        return panel, self._pools(panel, self._in_units(call), outcomes is not None, reference)
+
+    def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
+        extra = self.reference_ if reference is None else self._reference_rows(reference)
+        if self.attention == "cross":
+            assert extra is not None
+            return self._among_reference(panel, call, *extra)
+        if not self.dated_ and not told:
+            if reference is not None:
+                raise InputError(
+                    'reference: a model fitted on arrays looks to its training rows; use attention="cross".'
+                )
+            return self._against_training(panel, call)
+        if self.values == "outcomes" and not told:
+            raise InputError(
+                'values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=.'
+            )
+        sections = self._own_cross_sections(panel, call)
+        return sections if extra is None else self._joined(sections, *extra)
+
+    def _own_cross_sections(self, panel: Panel, rows: Rows) -> Iterator[Section]:
+        for section in self._within(panel, rows, known=self.values == "outcomes"):
+            yield section if self.exclude_self else replace(section, focal=section.focal.anonymous())
+
+    def _among_reference(self, panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
+        """The reference is the pool: of the same period where it is dated; the focal firm is left out by label."""
+        if panel.firm is None or universe.firm is None or not self.exclude_self:
+            call = call.anonymous()
+        else:
+            mine, theirs = identities(call.owner, rows.owner)
+            call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
+        rows = rows.known() if self.values == "outcomes" else rows
+        pools = {period: rows.take(rows_at) for period, rows_at in _positions(universe, rows)}
+        for period, at in panel.cross_sections():
+            peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
+            yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
+
+    def _joined(self, sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
+        """Add the reference rows of the same period to each pool."""
+        if universe.firm is None:
+            raise InputError(
+                f"reference: it carries no {self.firm!r}, which is needed to leave the own firm out."
+            )
+        pools = {period: rows.take(at) for period, at in _positions(universe, rows)}
+        for section in sections:
+            more = pools.get(section.period) if universe.dated else rows
+            if more is not None:
+                more = more.take(~more.label.isin(section.peers.label))
+                mine, theirs, others = identities(section.focal.owner, section.peers.owner, more.owner)
+                mine = mine if self.exclude_self else section.focal.identity
+                peers = replace(section.peers, identity=theirs).joined(replace(more, identity=others))
+                section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
+            yield section
+
+    # ------------------------------------------------------------------ learning
+
+    def _standardise_outcomes(self, training: Rows) -> Rows:
+        """Learn mean and standard deviation of the known outcomes; models train in these units."""
+        assert training.y is not None
+        known = np.isfinite(training.y) & (True if training.loss_weight is None else training.loss_weight > 0)
+        weight = None if training.loss_weight is None else training.loss_weight[known]
+        self.y_center_ = float(np.average(training.y[known], weights=weight))
+        spread = float(np.sqrt(np.average((training.y[known] - self.y_center_) ** 2, weights=weight)))
+        self.y_scale_ = spread if spread > 0 else 1.0
+        return self._in_units(training)
+
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        names = list(self.code_book_.levels)
+        self.pair_terms_ = PairTerms(
+            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
+        )
+        sections = self._training_sections(training, panel)
+        held_out = self._n_validation(len(sections)) if panel.dated else 0
+        cut = len(sections) - held_out
+        spec = PeerSpec(
+            n_characteristics=training.x.shape[1],
+            code_levels=tuple(len(levels) for levels in self.code_book_.levels.values()),
+            d_code=D_CODE,
+            n_heads=self.n_heads,
+            d_head=self.d_head,
+            n_layers=self.n_layers,
+            values=self.values,
+            own=self.own,
+            similarity=self.similarity,
+            symmetric=self.symmetric_scores,
+            n_priors=len(self.pair_terms_.soft),
+            n_outputs=self._n_outputs(),
+        )
+        self.training_rows_ = training if not panel.dated and self.attention == "self" else None
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_ensemble)
+        settings = self._settings(panel.dated, sections)
+        fitted = [estimate(spec, sections[:cut], sections[cut:], settings, int(seed)) for seed in seeds]
+        self.members_ = [self._member(result) for result in fitted]
+        self._report_heads(fitted)
+
+    def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
+        """Return cross-sections whose focal rows are those of known outcome."""
+        everyone: Iterator[Section]
+        if training.weight is not None and not panel.dated and self.attention == "self":
+            training = training.take(training.weight > 0)
+            rows = training.anonymous() if self.exclude_self else training
+            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
+        elif self.attention == "cross":
+            assert self.reference_ is not None
+            everyone = self._among_reference(panel, training, *self.reference_)
+        else:
+            everyone = self._own_cross_sections(panel, training)
+        counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
+        return [section for section in counted if len(section.focal)]
+
+    def _n_validation(self, n_periods: int) -> int:
+        if self.validation_periods is None:
+            return round(n_periods * VALIDATION_SHARE) if n_periods >= MIN_PERIODS_FOR_VALIDATION else 0
+        if self.validation_periods >= n_periods:
+            raise InputError(
+                f"validation_periods={self.validation_periods}, but there are {n_periods} training periods with outcomes: leave "
+                "at least one to train on."
+            )
+        return int(self.validation_periods)
+
+    def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
+        name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype
+        n_rows = sum(
+            len(s.focal) if s.focal.loss_weight is None else s.focal.loss_weight.sum() for s in sections
+        )
+        # a small array without validation block is soon learned by heart: a step a row is enough
+        steps = self.max_steps if dated else min(self.max_steps, max(MIN_ARRAY_STEPS, round(n_rows)))
+        return Settings(
+            max_steps=steps,
+            queries_per_step=self.queries_per_step,
+            learning_rate=self.learning_rate,
+            alpha=self.alpha,
+            prune=self.prune,
+            refit=self.refit,
+            loss=self._loss(),
+            terms=self.pair_terms_,
+            dtype=getattr(torch, name),
+            device=self.device,
+            progress=type(self).__name__ if self.verbose else None,
+        )
+
+    @staticmethod
+    def _member(result: Estimate) -> Member:
+        state = {
+            name: value.detach().double().cpu().numpy() for name, value in result.module.state_dict().items()
+        }
+        total = result.kept_importance.sum()
+        uniform = np.full(len(result.kept), 1 / max(1, len(result.kept)))
+        return Member(
+            result.module.spec, state, result.kept, result.kept_importance / total if total > 0 else uniform
+        )
+
+    def _report_heads(self, fitted: Sequence[Estimate]) -> None:
+        heads, paths = [], []
+        for k, result in enumerate(fitted):
+            numbers = np.arange(len(result.importance))
+            columns = {"member": k, "head": numbers, "importance": result.importance * self.y_scale_}
+            heads.append(pd.DataFrame({**columns, "kept": np.isin(numbers, result.kept)}))
+            paths.append(pd.DataFrame(result.path, columns=["heads", "loss"]).assign(member=k))
+        self.heads_, self.pruning_path_ = (
+            pd.concat(heads, ignore_index=True),
+            pd.concat(paths, ignore_index=True),
+        )
+        self.prior_strength_ = self._prior_strengths()
+        embedded = [f"{name}[{k}]" for name in self.code_book_.levels for k in range(D_CODE)]
+        self.feature_names_ = [*self.scaling_.names, *embedded]
+
+    def _prior_strengths(self) -> pd.DataFrame:
+        rows = [
+            {"member": k, "head": head, "prior": prior.name, "strength": member.state["prior_strength"][at, c]}
+            for k, member in enumerate(self.members_)
+            for at, head in enumerate(member.kept)
+            for c, prior in enumerate(self.pair_terms_.soft)
+        ]
+        return pd.DataFrame(rows, columns=["member", "head", "prior", "strength"])
+
+    # ------------------------------------------------------------------ prediction
+
+    def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        """Return every member's outputs (members, n_focal, K), and which focal rows had no admissible peer."""
+        modules = [member.module() for member in self.members_]
+        peers = row_tensors([section.peers], torch.float64)
+        outputs = np.empty((len(modules), len(section.focal), self._n_outputs()))
+        isolated = np.zeros(len(section.focal), dtype=bool)
+        for rows in section.chunks():
+            focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
+            pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
+            for k, module in enumerate(modules):
+                outputs[k, rows] = module(focal, peers, pairs)[0][0].numpy()
+            isolated[rows] = self.pair_terms_.isolated(section, rows)
+        return outputs, isolated
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        outputs, isolated = self._outputs(section)
+        return outputs.mean(axis=0)[:, 0] * self.y_scale_ + self.y_center_, isolated
+
+    def _weights(self, section: Section, rows: slice, members: Sequence[Member] | None = None) -> np.ndarray:
+        members = self.members_ if members is None else members
+        focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
+        peers = row_tensors([section.peers], torch.float64)
+        pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
+        W = np.zeros((rows.stop - rows.start, len(section.peers)))
+        used = [member for member in members if len(member.kept)]
+        for member in used:
+            heads = member.module().weights(focal, peers, pairs)[0].numpy()  # (H, n_rows, n_peers)
+            W += np.tensordot(member.share, heads, axes=1) / len(used)
+        return W
+
+
+def _one_head(member: Member, head: int) -> Member:
+    return replace(member, share=np.eye(len(member.kept))[member.kept.index(head)])
+
+
+def _counted(rows: Rows) -> Rows:
+    """Return the rows that count in the loss."""
+    return rows if rows.loss_weight is None else rows.take(rows.loss_weight > 0)
+
+
+def _positions(panel: Panel, rows: Rows) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield each period of a reference, and where its rows are among ``rows`` (which may leave some out)."""
+    kept = panel.period if len(rows) == len(panel) else panel.period[np.isfinite(panel.y)]  # type: ignore[arg-type]
+    for period in kept.unique():
+        yield period, np.flatnonzero(kept == period)

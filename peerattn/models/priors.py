@@ -1,0 +1,139 @@
+"""What is known of pairs of firms beforehand: a shared code, a given network, frequency weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.models.pools import Section
+from peerattn.network import PeerNetwork
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A relation between firms that attention may lean on.
+
+    Parameters
+    ----------
+    source : str or PeerNetwork
+        A code column of ``X`` (firms of the same code are related), or a network. A network must never be built from
+        outcomes of the periods that are predicted; one without periods holds in all of them.
+    only : bool, default False
+        False: the relation adds ``λ_h g_ij`` to the scores of head h, with λ learned (``g`` = 1 for the same code, ``w_ij`` over
+        the largest weight for a network). True: firms look to related firms only.
+    """
+
+    source: str | PeerNetwork
+    only: bool = False
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return self.source if isinstance(self.source, str) else self.source.name or "network"
+
+
+@dataclass(frozen=True)
+class PairTerms:
+    """Computes the pair terms of any cross-section; knows at which code columns to look.
+
+    Attributes
+    ----------
+    priors : tuple of Prior
+    columns : dict
+        Position of each code column.
+    """
+
+    priors: tuple[Prior, ...]
+    columns: dict[str, int]
+
+    @property
+    def soft(self) -> tuple[Prior, ...]:
+        """Priors of learned strength."""
+        return tuple(prior for prior in self.priors if not prior.only)
+
+    def bias(self, section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+        """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
+        bias = frequency_bias(section, rows)
+        for prior in self.priors:
+            if prior.only:
+                related = self.relation(prior, section, rows) > 0
+                bias = np.where(related, 0.0 if bias is None else bias, -np.inf)
+        return bias
+
+    def prior(self, section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+        """Return the relations of learned strength, (n_rows, n_peers, K); None = there are none."""
+        relations = [self.relation(prior, section, rows) for prior in self.soft]
+        return np.stack(relations, axis=-1) if relations else None
+
+    def isolated(self, section: Section, rows: Any = slice(None)) -> np.ndarray:
+        """Return which focal rows may look to nobody."""
+        may = section.admissible(rows)
+        bias = self.bias(section, rows)
+        return np.asarray(~(may if bias is None else may & np.isfinite(bias)).any(axis=1))
+
+    def relation(self, prior: Prior, section: Section, rows: Any = slice(None)) -> np.ndarray:
+        """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
+        if isinstance(prior.source, str):
+            mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
+            return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
+        return network_relation(prior.source, section, rows)
+
+
+def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
+    """Return a given network's weights for this section's pairs, over the largest weight; unknown firms are related to nobody."""
+    dated = not (len(network.periods) == 1 and network.periods[0] is None)
+    known = len(network.periods) and (not dated or section.period in network.periods)
+    labels = section.focal.label[rows]
+    if not known:
+        return np.zeros((len(labels), len(section.peers)))
+    W = network.matrix(section.period if dated else None)
+    i, j = W.index.get_indexer(labels), W.columns.get_indexer(section.peers.label)
+    values = np.pad(W.to_numpy(), ((0, 1), (0, 1)))[np.ix_(i, j)]  # −1 (unknown) reads the padding
+    return values / max(float(np.abs(W.to_numpy()).max(initial=0)), 1e-300)
+
+
+def frequency_bias(section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+    """Return log frequency weights of the peers, (n_rows, n_peers); None where all are one."""
+    weight = section.peers.weight
+    if weight is None:
+        return None
+    with np.errstate(divide="ignore"):
+        bias = np.repeat(np.log(weight)[None, :], len(section.focal), axis=0)
+        if section.own_copies:  # a row counted w times has w − 1 copies of itself for peers
+            np.fill_diagonal(bias, np.log(np.maximum(weight - 1, 0)))
+    return bias[rows]
+
+
+def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
+    """Return the option ``prior`` as a tuple of :class:`Prior`.
+
+    Raises
+    ------
+    InputError
+        When a column is no code of ``X``, or ``"only"`` does not say which code.
+    """
+    if prior is None:
+        return ()
+    if isinstance(prior, str | Prior | PeerNetwork):
+        prior = [prior]
+    priors = []
+    for item in prior:
+        if isinstance(item, str) and item == "only":
+            if len(code_names) != 1:
+                raise InputError(
+                    f'prior="only" looks to firms of the same code, but X has {len(code_names)} codes ({list(code_names)}): '
+                    "name it, prior=Prior(column, only=True)."
+                )
+            item = Prior(code_names[0], only=True)
+        item = item if isinstance(item, Prior) else Prior(item)
+        if isinstance(item.source, str) and item.source not in code_names:
+            raise InputError(
+                f"prior: {item.source!r} is no code column of X; codes are {list(code_names)}."
+                f"{did_you_mean(item.source, code_names)} Declare it in codes=."
+            )
+        priors.append(item)
+    return tuple(priors)

@@ -111,6 +111,9 @@ def check_panel(
         return _check_array_panel(estimator, X, y, fitting, codes)
     labels = panel_labels(X, firm, period, undated=undated)
     frame = X.drop(columns=list(labels.in_columns)) if labels is not None else X
+    if not frame.columns.is_unique:
+        repeated = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
     validate_data(estimator, frame, reset=fitting, skip_check_array=True)
     if not frame.shape[1]:
         raise InputError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
@@ -238,8 +241,6 @@ def _split_columns(
     code_columns: dict[Any, Any] = {}
     for name in frame.columns:
         column = frame[name]
-        if isinstance(column, pd.DataFrame):
-            raise InputError(f"X has {column.shape[1]} columns named {name!r}: column names must be unique.")
         if name in codes or (fitting and _holds_text(column)):
             code_columns[name] = canonical_codes(column).array
             continue
@@ -259,6 +260,8 @@ def _undeclared(name: object) -> str:
 def _holds_text(column: pd.Series) -> bool:
     if isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype):
         return True
+    if isinstance(column.dtype, pd.ArrowDtype):
+        return pd.api.types.is_string_dtype(column.dtype)
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string"
 
 

@@ -80,13 +80,14 @@ def panel_labels(
     firms, periods = found[firm], found[period]
     assert firms is not None
     _refuse_missing(firms, firm)
+    firms = _plain(firms)
     in_columns = tuple(
         name for name in (firm, period) if name not in X.index.names and found[name] is not None
     )
     if periods is None:
         return PanelLabels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
     _refuse_missing(periods, period)
-    return PanelLabels(firms, _sortable_periods(periods, period), True, in_columns)
+    return PanelLabels(firms, _sortable_periods(_plain(periods), period), True, in_columns)
 
 
 def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
@@ -99,6 +100,15 @@ def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
     if isinstance(level.dtype, pd.CategoricalDtype):
         level = level.astype(level.categories.dtype)  # type: ignore[attr-defined]
     return level
+
+
+def _plain(labels: pd.Index) -> pd.Index:
+    """Return labels of nullable and Arrow dtypes as pandas' default ones, so that equal labels are equal everywhere."""
+    if isinstance(labels.dtype, pd.StringDtype) or labels.inferred_type == "string":
+        return labels.astype("str")
+    if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
+        return pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
+    return labels
 
 
 def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) -> None:
@@ -119,8 +129,6 @@ def _refuse_missing(labels: pd.Index, name: str) -> None:
 
 def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
     """Return periods whose order is the order of time; float years become integers, dates timestamps."""
-    if isinstance(periods.dtype, pd.ArrowDtype):
-        periods = periods.astype(object)
     periods = periods.infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)

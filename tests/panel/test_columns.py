@@ -1,0 +1,108 @@
+"""What is taken as a characteristic is said, and nothing that knows the future is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn.exceptions import InputError
+from peerattn.panel.columns import choose_columns, looks_like_outcome, possible_leaks, refuse_outcomes
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame(
+        {
+            "firm": ["A", "B"],
+            "year": 2001,
+            "size": [1.0, 2.0],
+            "young": [True, False],
+            "sic": [100, 3711],
+            "ff49": [1, 2],
+            "name": ["a", "b"],
+            "when": pd.Timestamp("2001-12-31"),
+            "roa_next": [0.1, 0.2],
+            "ret_lead12": [0.1, 0.2],
+            "sales_fwd": [0.1, 0.2],
+            "roa": [0.1, 0.2],
+        }
+    )
+
+
+def test_default_takes_numbers_and_says_why_the_rest_was_left(frame):
+    choice = choose_columns(frame, labels=("firm", "year"), outcome="roa", codes=("sic",))
+    assert choice.characteristics == ("size", "young")
+    assert choice.codes == ("sic",)
+    assert set(choice.left) == {"ff49", "name", "when", "roa_next", "ret_lead12", "sales_fwd"}
+    assert "looks like a code" in choice.left["ff49"]
+    assert "not a number" in choice.left["name"]
+    assert "another outcome" in choice.left["sales_fwd"]
+    assert str(choice).splitlines()[0] == "characteristics (2): size, young"
+    assert "ff49 (looks like a code; declare it in codes to use it)" in str(choice)
+
+
+def test_named_columns_are_taken_exactly(frame):
+    choice = choose_columns(frame, labels=("firm", "year"), outcome="roa", characteristics=["size", "size"])
+    assert choice.characteristics == ("size",)
+    assert choice.left["young"] == "not asked for"
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"characteristics": ["sise"]}, "characteristics: there is no column 'sise'. Near matches: 'size'"),
+        ({"codes": ["sics"]}, "codes: there is no column 'sics'. Near matches: 'sic'"),
+        (
+            {"characteristics": ["roa_next"]},
+            "characteristics: 'roa_next' hold next period's outcomes.*drop them",
+        ),
+        ({"characteristics": ["size", "roa"]}, "'roa' is already firm, period, outcome or code"),
+        ({"characteristics": ["name"]}, "'name' holds (str|object), not numbers; declare it in codes"),
+        ({"characteristics": []}, "no characteristics: none of the columns"),
+        (
+            {"characteristics": "size"},
+            r"characteristics: a list of column names .* the text 'size' came: write \['size'\]",
+        ),
+        ({"codes": "sic"}, r"codes: a list of column names .* write \['sic'\]"),
+    ],
+)
+def test_bad_choices(frame, options, message):
+    with pytest.raises(InputError, match=message):
+        choose_columns(frame, labels=("firm", "year"), outcome="roa", **options)
+
+
+def test_nothing_to_take(frame):
+    with pytest.raises(InputError, match="no characteristics"):
+        choose_columns(frame[["firm", "year", "roa", "name"]], labels=("firm", "year"), outcome="roa")
+
+
+def test_repeated_names(frame):
+    with pytest.raises(InputError, match="several columns are named 'size'"):
+        choose_columns(frame[["firm", "year", "size", "size", "roa"]], labels=("firm", "year"), outcome="roa")
+
+
+def test_names_of_outcomes():
+    assert all(map(looks_like_outcome, ["ret_next", "ret_next12", "RET_LEAD", "ret_lead3", "ret_fwd_1m"]))
+    assert not any(map(looks_like_outcome, ["lev", "nextel", "leadership", "ret_12m"]))
+    refuse_outcomes(["lev", 3])
+    with pytest.raises(InputError, match="'a_next', 'b_next' hold next period's outcomes"):
+        refuse_outcomes(["a_next", "lev", "b_next"])
+
+
+def test_possible_leaks():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=200)
+    y[:5] = np.nan
+    X = pd.DataFrame(
+        {
+            "copy": np.nan_to_num(y),
+            "mirror": 3 - 2 * np.nan_to_num(y) + 0.01 * rng.normal(size=200),
+            "near": np.nan_to_num(y) + 0.5 * rng.normal(size=200),
+            "constant": 1.0,
+            "missing": np.nan,
+        }
+    )
+    X.loc[10:20, "copy"] = np.nan
+    assert possible_leaks(X, y) == ["copy", "mirror"]
+    assert possible_leaks(X, np.ones(200)) == []
+    assert possible_leaks(X.iloc[:9], y[:9]) == []  # too few to say
+    assert possible_leaks(X[[]], y) == []

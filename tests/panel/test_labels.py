@@ -1,0 +1,184 @@
+"""Labels are found by name, checked once, and looked up as a reader spells them."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn.exceptions import InputError
+from peerattn.panel import find_firm, find_period, panel_labels
+
+MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
+
+
+def frame(**columns):
+    return pd.DataFrame(
+        {"firm": ["A", "B", "A"], "period": [2001, 2001, 2002], "size": [1.0, 2.0, 3.0]} | columns
+    )
+
+
+def test_found_in_columns_in_the_index_and_in_both():
+    columns = frame()
+    for X, in_columns in [
+        (columns, ("firm", "period")),
+        (columns.set_index(["firm", "period"]), ()),
+        (columns.set_index(["period", "firm"]), ()),
+        (columns.set_index("firm"), ("period",)),
+        (columns.set_index("period"), ("firm",)),
+    ]:
+        labels = panel_labels(X)
+        assert labels.firm.tolist() == ["A", "B", "A"]
+        assert labels.period.tolist() == [2001, 2001, 2002]
+        assert labels.in_columns == in_columns
+        assert labels.dated
+
+
+def test_other_names_and_further_levels():
+    X = frame().rename(columns={"firm": "permno", "period": "date"}).set_index(["date", "permno", "size"])
+    labels = panel_labels(X, "permno", "date")
+    assert labels.firm.tolist() == ["A", "B", "A"]
+
+
+def test_neither_is_one_cross_section():
+    assert panel_labels(np.zeros((3, 2))) is None
+    assert panel_labels(pd.DataFrame({"size": [1.0]})) is None
+
+
+def test_one_of_two_is_an_error_that_shows_near_names():
+    with pytest.raises(InputError, match=r"carries 'firm' but no 'period'.*Near matches: 'periods'.*period="):
+        panel_labels(frame().rename(columns={"period": "periods"}))
+    with pytest.raises(InputError, match=r"carries 'period' but no 'firm'"):
+        panel_labels(frame().drop(columns="firm"))
+
+
+def test_firms_without_period_where_a_reference_is_expected():
+    labels = panel_labels(frame().drop(columns="period"), undated=True)
+    assert not labels.dated
+    assert labels.period.nunique() == 1
+
+
+@pytest.mark.parametrize("names", [[None, None], ["company", "month"]])
+def test_two_level_index_of_other_names_is_refused(names):
+    X = frame().set_index(["firm", "period"]).rename_axis(names)
+    with pytest.raises(InputError, match="two-level index named .* rename the levels, or pass their names"):
+        panel_labels(X)
+
+
+@pytest.mark.parametrize("column, value", [("firm", None), ("period", np.nan)])
+def test_missing_labels_are_refused(column, value):
+    with pytest.raises(InputError, match=f"'{column}' is missing in 1 rows .first: row 1."):
+        panel_labels(frame(**{column: [1.0, value, 2.0]}))
+
+
+@pytest.mark.parametrize(
+    "periods, expected",
+    [
+        ([2001.0, 2001.0, 2002.0], [2001, 2001, 2002]),
+        (pd.array([200112, 200112, 200201], dtype="Int64"), [200112, 200112, 200201]),
+        (pd.Series([2001, 2001, 2002], dtype=object), [2001, 2001, 2002]),
+        (pd.PeriodIndex(["2001Q1", "2001Q1", "2001Q2"], freq="Q"), None),
+        (pd.DatetimeIndex(["2001-01-31", "2001-01-31", "2001-02-28"]), None),
+        (pd.Series(pd.PeriodIndex(["2001-01", "2001-01", "2001-02"], freq="M"), dtype=object), None),
+        (["2001Q4", "2001Q4", "2002Q1"], None),
+        (["200112", "200112", "200201"], None),
+        (["2001-12-31", "2001-12-31", "2002-01-31"], None),
+        (pd.Categorical([2001, 2001, 2002]), [2001, 2001, 2002]),
+        (pd.Categorical(["2001Q4", "2001Q4", "2002Q1"]), None),
+        ([datetime.date(2001, 12, 31)] * 2 + [datetime.date(2002, 1, 31)], None),
+    ],
+)
+def test_periods_of_every_kind(periods, expected):
+    labels = panel_labels(frame(period=periods))
+    ranks = pd.factorize(labels.period, sort=True)[0]
+    assert ranks.tolist() == [0, 0, 1]
+    if expected is not None:
+        assert labels.period.dtype == "int64"
+        assert labels.period.tolist() == expected
+
+
+def test_dates_become_timestamps():
+    days = [datetime.date(2012, 6, 29)] * 2 + [datetime.date(2012, 7, 31)]
+    periods = panel_labels(frame(period=days)).period
+    assert isinstance(periods, pd.DatetimeIndex)
+    assert find_period("2012-07", periods.unique()) == pd.Timestamp("2012-07-31")
+
+
+def test_categorical_firms_become_their_labels():
+    assert panel_labels(frame(firm=pd.Categorical(["A", "B", "A"]))).firm.tolist() == ["A", "B", "A"]
+
+
+@pytest.mark.parametrize(
+    "periods, message",
+    [
+        ([2001.5, 2001.5, 2002.0], "'period' holds fractional numbers such as 2001.5: use years"),
+        ([2001, "2001Q1", 2002], "cannot be sorted: it mixes int and str"),
+        ([pd.Period("2001-01"), pd.Period("2001"), pd.Period("2002")], "cannot be sorted: .*freq"),
+        (
+            ["01/31/2001", "01/31/2002", "12/31/2001"],
+            "alphabetical order is not the order of time .*'01/31/2002', '12/31/2001'",
+        ),
+        (["t1", "t2", "t10"], "alphabetical order is not the order of time .*convert it"),
+        (["Apr 2001", "Jan 2001", "Feb 2001"], "alphabetical order"),
+    ],
+)
+def test_periods_without_an_order_are_refused(periods, message):
+    with pytest.raises(InputError, match=message):
+        panel_labels(frame(period=periods))
+
+
+@pytest.mark.parametrize(
+    "label, periods, found",
+    [
+        ("2012-06", MONTHS, MONTHS[5]),
+        (201206, MONTHS, MONTHS[5]),
+        ("2012-06-30", MONTHS, MONTHS[5]),
+        (datetime.date(2012, 6, 30), MONTHS, MONTHS[5]),
+        (MONTHS[5], MONTHS, MONTHS[5]),
+        (pd.Period("2012-06"), MONTHS, MONTHS[5]),
+        ("2012-06", MONTHS.tz_localize("UTC"), MONTHS[5].tz_localize("UTC")),
+        (MONTHS[5], MONTHS.tz_localize("UTC"), MONTHS[5].tz_localize("UTC")),
+        ("2012-06", pd.DatetimeIndex(["2012-05-31", "2012-06-29"]), pd.Timestamp("2012-06-29")),
+        ("2012Q2", pd.period_range("2012Q1", periods=4, freq="Q"), pd.Period("2012Q2")),
+        ("2012-06-15", pd.period_range("2012-01", periods=12, freq="M"), pd.Period("2012-06")),
+        (pd.Timestamp("2012-06-15"), pd.period_range("2012-01", periods=12, freq="M"), pd.Period("2012-06")),
+        ("2012-06", pd.Index([201205, 201206]), 201206),
+        (pd.Period("2012-06"), pd.Index([201205, 201206]), 201206),
+        ("2012", pd.Index([2011, 2012]), 2012),
+        (2012.0, pd.Index([2011, 2012]), 2012),
+        (pd.Timestamp("2012-12-31"), pd.Index([2011, 2012]), 2012),
+        ("2012-06", pd.Index(["2012-05-31", "2012-06-30"]), "2012-06-30"),
+        ("wave 2", pd.Index(["wave 1", "wave 2"]), "wave 2"),
+    ],
+)  # fmt: skip
+def test_find_period(label, periods, found):
+    assert find_period(label, periods) == found
+
+
+@pytest.mark.parametrize(
+    "label, periods, message",
+    [
+        ("2013-01", MONTHS, "unknown period '2013-01': periods run from 2012-01-31 to 2012-12-31"),
+        (
+            2012,
+            MONTHS,
+            "period '2012' means 12 periods .2012-01-31, 2012-02-29, 2012-03-31, ....: be more exact",
+        ),
+        (pd.Timestamp("2012-06-15"), MONTHS, "unknown period '2012-06-15'"),
+        ("2001", pd.Index([2011, 2012]), "unknown period '2001'.*Near matches: .*'2011'"),
+        ("soon", MONTHS, "unknown period 'soon'"),
+        (None, pd.Index([2011]), "unknown period 'None'"),
+        ("2012", pd.Index([]), "there are no periods"),
+    ],
+)
+def test_unknown_period(label, periods, message):
+    with pytest.raises(InputError, match=message):
+        find_period(label, periods)
+
+
+def test_find_firm():
+    assert find_firm("XOM", pd.Index(["IBM", "XOM"])) == "XOM"
+    assert find_firm(10107, pd.Index(["10107", "10108"])) == "10107"
+    assert find_firm("10107", pd.Index([10107, 10108])) == 10107
+    with pytest.raises(InputError, match="unknown firm 'XON' among 2 firms. Near matches: 'XOM'"):
+        find_firm("XON", pd.Index(["IBM", "XOM"]))

@@ -1,7 +1,7 @@
 # make report: a comparison on an embedded real panel.   make test: lint, types, tests, doctests.
 # Both first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
 
-.PHONY: report test clean
+.PHONY: report test reference clean
 .DEFAULT_GOAL := report
 
 # Whatever environment is active must not leak in; how to reach the package index must.
@@ -22,6 +22,9 @@ test: $(STAMP)
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q  # small matrices: threads would only wait for each other
+
+reference: $(STAMP)
+	.venv/bin/python docs/make_api.py
 
 $(STAMP):
 	@for candidate in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \

@@ -30,10 +30,10 @@ def load_grunfeld() -> PanelFrame:
     Returns
     -------
     PanelFrame
-        220 rows, indexed by (firm, period), the period being the year. Characteristics, in millions of 1947 dollars: ``invest`` (gross
-        investment in plant and equipment), ``value`` (market value of the firm at the end of the preceding
-        year), ``capital`` (stock of plant and equipment at the end of the preceding year). Code: ``sic``,
-        which is the industry. Outcome: ``invest_next``; the 11 rows of 1954 are unknown (NaN).
+        220 rows, indexed by (firm, period), the period being the year. Characteristics, in millions of 1947
+        dollars: ``invest`` (gross investment in plant and equipment), ``value`` (market value of the firm at the
+        end of the preceding year), ``capital`` (stock of plant and equipment at the end of the preceding year).
+        Code: ``sic``, which is the industry. Outcome: ``invest_next``; the 11 rows of 1954 are unknown (NaN).
 
     Notes
     -----

@@ -92,6 +92,6 @@ def test_reference_is_up_to_date():
     make_api = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make_api)
     stored = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert stored == make_api.reference(), "docs/api.md is old: run `.venv/bin/python docs/make_api.py`"
+    assert stored == make_api.reference(), "docs/api.md is old: run `make reference`"
     for name in peerattn._HOMES:
         assert f"### {name} ★\n" in stored

@@ -18,7 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
 from peerattn.models.pools import Rows, Section, identities
 from peerattn.network import PeerNetwork
+from peerattn.panel.alignment import align_outcome
 from peerattn.panel.gate import Panel, check_panel
+from peerattn.panel.labels import panel_labels
 
 
 class PeerModel(BaseEstimator):
@@ -131,7 +133,10 @@ class PeerModel(BaseEstimator):
         panel = self._check(X, y, fitting=False)
         assert panel.y is not None
         known = np.isfinite(panel.y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[panel.order][known]
+        weight = None
+        if sample_weight is not None:
+            sample_weight = self._by_label(X, sample_weight, "sample_weight")
+            weight = np.asarray(sample_weight)[panel.order][known]
         return panel.y[known], predicted[panel.order][known], weight
 
     # ------------------------------------------------------------------ gates
@@ -153,6 +158,7 @@ class PeerModel(BaseEstimator):
         panel = self._check(X, y, fitting=True)
         weight = None
         if sample_weight is not None:
+            sample_weight = self._by_label(X, sample_weight, "sample_weight")
             weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[
                 panel.order
             ]
@@ -162,6 +168,13 @@ class PeerModel(BaseEstimator):
         self.median_cross_section_ = float(np.median(sizes))
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
+
+    def _by_label(self, X: Any, values: Any, name: str) -> Any:
+        """Return a Series that carries firm and period in the order of ``X``'s rows; anything else as it came."""
+        labels = panel_labels(X, self.firm, self.period)
+        if labels is None or not isinstance(values, pd.Series):
+            return values
+        return align_outcome(values, X, labels, firm=self.firm, period=self.period, name=name)
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if panel.firm is None:
@@ -200,9 +213,14 @@ class PeerModel(BaseEstimator):
 
     # ------------------------------------------------------------------ pools
 
-    def _within(self, panel: Panel, call: Rows, *, known: bool = True) -> Iterator[Section]:
-        """Each period of the call is its own pool; without ``known`` rows of unknown outcome are peers, too."""
-        if self.dated_ and panel.dated:
+    def _within(
+        self, panel: Panel, call: Rows, *, known: bool = True, warn: bool = True
+    ) -> Iterator[Section]:
+        """Each period of the call is its own pool; without ``known`` rows of unknown outcome are peers, too.
+
+        ``warn`` of periods that are small beside those of fit.
+        """
+        if warn and self.dated_ and panel.dated:
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
@@ -258,7 +276,10 @@ class PeerModel(BaseEstimator):
             )
 
     _isolates_get = "zero"
-    _signed = False  # whether a weight may be negative
+    @property
+    def _signed(self) -> bool:
+        """Whether a weight may be negative."""
+        return False
 
     def _network(self, sections: Iterator[Section], weights: Callable[..., Any] | None = None) -> PeerNetwork:
         weights = self._weights if weights is None else weights

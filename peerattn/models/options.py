@@ -10,7 +10,7 @@ from peerattn.exceptions import InputError, did_you_mean
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
     "values": ("characteristics", "outcomes"),
-    "similarity": ("scaled_dot_product", "dot_product", "additive", "gaussian"),
+    "similarity": ("scaled_dot_product", "dot_product", "additive", "gaussian", "linear"),
     "own": ("linear", "none"),
     "scale": ("standard", "rank", None),
     "dtype": ("auto", "float32", "float64"),
@@ -30,6 +30,10 @@ def check_options(estimator: Any) -> None:
         value = getattr(estimator, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    if isinstance(estimator.codes, str):
+        raise InputError(
+            f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
+        )
     if not estimator.alpha >= 0:
         raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
     if not 0 < estimator.learning_rate < math.inf:
@@ -49,3 +53,17 @@ def check_options(estimator: Any) -> None:
             'exclude_self=False and values="outcomes" do not go together: a firm would be predicted from its own outcome. '
             "Use exclude_self=True."
         )
+    if estimator.similarity == "linear":
+        _check_linear(estimator)
+
+
+def _check_linear(estimator: Any) -> None:
+    """Linear attention is a ridge on the peers' outcomes, with one head and one layer."""
+    needed = {"values": "outcomes", "attention": "self", "n_layers": 1, "prior": None, "own_group": None}
+    needed |= {"symmetric_scores": False, "loss": "squared_error"}
+    for name, value in needed.items():
+        given = getattr(estimator, name, "cross_entropy")
+        if given is not value and given != value:
+            raise InputError(
+                f'similarity="linear" and {name}={given!r} do not go together: use {name}={value!r}.'
+            )

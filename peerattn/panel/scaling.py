@@ -51,7 +51,7 @@ class Scaling:
         imputation = Imputation.fit(panel, weight)
         p = len(imputation.kept)
         x = imputation.transform(panel)[:, :p]
-        if how == "standard":
+        if how == "standard" and p:
             center = np.average(x, axis=0, weights=weight)
             spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
             constant = spread <= 1e-12 * (1 + np.abs(center))

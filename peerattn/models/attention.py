@@ -40,8 +40,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     values : {"characteristics", "outcomes"}, default "characteristics"
         Information of a peer: a linear function of its characteristics (a forecast), or its outcome (valuation by comparable
         firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
-    similarity : {"scaled_dot_product", "dot_product", "additive", "gaussian"}, default "scaled_dot_product"
-        Score of search criterion q and profile k: ``q'k / √d``, ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory), ``−½ ‖q − k‖²``.
+    similarity : {"scaled_dot_product", "dot_product", "additive", "gaussian", "linear"}
+        Score of search criterion q and profile k: ``q'k / √d`` (default), ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory),
+        ``−½ ‖q − k‖²``. "linear" (outcomes as values): signed weights ``z_i (Z'Z + λI)⁻¹ z_j'``, a ridge on learned features z
+        of characteristics and codes, trained through its exact leave-one-out prediction; O(n p²).
     symmetric_scores : bool, default False
         Tie ``W_Q = W_K``: the restricted model, in which i scores j as j scores i.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
@@ -71,7 +73,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     quantile : float in (0, 1), default 0.5
         For ``loss="pinball"``.
     alpha : float, default 0.02
-        Group penalty on the length of each head's value vector, while all heads train together.
+        Group penalty on the length of each head's value vector, while all heads train together (weight decay of the learned
+        features where similarity is linear).
     prune : bool, default True
         Halve the heads by importance, with fine-tuning; the validation block (or BIC) decides how many remain.
     n_ensemble : int, default 1
@@ -125,7 +128,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     >>> rng = np.random.default_rng(0)
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
     >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
-    >>> y = X["size"] + 0.1 * rng.normal(size=200)
+    >>> y = X["size"] + 0.5 * rng.normal(size=200)
     >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(X, y)
     >>> model.predict(X).index.equals(X.index)
     True

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.base import PeerModel
 from peerattn.models.batches import pair_tensors, row_tensors
-from peerattn.models.estimation import Estimate, Settings, estimate
+from peerattn.models.estimation import AnyModule, Estimate, Settings, estimate, make_module
 from peerattn.models.losses import Loss
 from peerattn.models.options import check_options
 from peerattn.models.peer_module import PeerModule, PeerSpec
@@ -35,7 +35,7 @@ from peerattn.panel.scaling import Scaling
 
 MIN_PERIODS_FOR_VALIDATION = 8
 VALIDATION_SHARE = 0.2
-MIN_ARRAY_STEPS = 100
+MIN_ARRAY_STEPS = 50
 D_CODE = 4
 
 
@@ -48,9 +48,9 @@ class Member:
     kept: tuple[int, ...]
     share: np.ndarray  # of each kept head in the network
 
-    def module(self) -> PeerModule:
+    def module(self) -> AnyModule:
         """Rebuild the module, in float64."""
-        module = PeerModule(self.spec, dtype=torch.float64)
+        module = make_module(self.spec)
         module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
 
@@ -83,6 +83,10 @@ class AttentionModel(PeerModel):
     device: str
     random_state: Any
     verbose: bool
+
+    @property
+    def _signed(self) -> bool:
+        return self.similarity == "linear"
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -227,6 +231,7 @@ class AttentionModel(PeerModel):
         matrices, values, heads, shares = [], [], [], []
         for k, member in enumerate(self.members_):
             module = member.module()
+            assert isinstance(module, PeerModule)
             keys = module.query if self.symmetric_scores else module.key
             for at, head in enumerate(member.kept):
                 M = (module.query[at] @ keys[at].T).numpy() / scale
@@ -268,6 +273,11 @@ class AttentionModel(PeerModel):
         self, X: Any, panel: Panel, training: Rows, sample_weight: Any, loss_weight: Any, peer_weight: Any
     ) -> Rows:
         self.weighs_peers_ = peer_weight is not None
+        if self.similarity == "linear" and (sample_weight is not None or peer_weight is not None):
+            given_name = "peer_weight" if sample_weight is None else "sample_weight"
+            raise InputError(
+                f'similarity="linear" weighs all peers by its ridge and takes no {given_name}=: use loss_weight=.'
+            )
         for name, given in (("loss_weight", loss_weight), ("peer_weight", peer_weight)):
             if given is not None and not panel.dated:
                 raise InputError(f"{name}= is for panels; arrays take sample_weight=.")
@@ -361,11 +371,11 @@ class AttentionModel(PeerModel):
             raise InputError(
                 'values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=.'
             )
-        sections = self._own_cross_sections(panel, call)
+        sections = self._own_cross_sections(panel, call, warn=extra is None)
         return sections if extra is None else self._joined(sections, *extra)
 
-    def _own_cross_sections(self, panel: Panel, rows: Rows) -> Iterator[Section]:
-        for section in self._within(panel, rows, known=self.values == "outcomes"):
+    def _own_cross_sections(self, panel: Panel, rows: Rows, *, warn: bool = False) -> Iterator[Section]:
+        for section in self._within(panel, rows, known=self.values == "outcomes", warn=warn):
             yield section if self.exclude_self else replace(section, focal=section.focal.anonymous())
 
     def _among_reference(self, panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
@@ -422,7 +432,7 @@ class AttentionModel(PeerModel):
             n_characteristics=training.x.shape[1],
             code_levels=tuple(len(levels) for levels in self.code_book_.levels.values()),
             d_code=D_CODE,
-            n_heads=self.n_heads,
+            n_heads=1 if self.similarity == "linear" else self.n_heads,
             d_head=self.d_head,
             n_layers=self.n_layers,
             values=self.values,
@@ -513,7 +523,12 @@ class AttentionModel(PeerModel):
 
     def _prior_strengths(self) -> pd.DataFrame:
         rows = [
-            {"member": k, "head": head, "prior": prior.name, "strength": member.state["prior_strength"][at, c]}
+            {
+                "member": k,
+                "head": head,
+                "prior": prior.name,
+                "strength": member.state["prior_strength"][at, c],
+            }
             for k, member in enumerate(self.members_)
             for at, head in enumerate(member.kept)
             for c, prior in enumerate(self.pair_terms_.soft)

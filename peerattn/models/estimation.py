@@ -13,6 +13,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
 from peerattn.models.losses import Loss, squared_error
+from peerattn.models.linear_attention import LinearAttention
 from peerattn.models.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Section
 from peerattn.models.priors import PairTerms
@@ -20,6 +21,16 @@ from peerattn.training import train
 
 FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
+
+
+AnyModule = PeerModule | LinearAttention
+
+
+def make_module(
+    spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
+) -> AnyModule:
+    """Return a module of this shape, at its random start."""
+    return (LinearAttention if spec.similarity == "linear" else PeerModule)(spec, generator, dtype)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Settings:
 class Candidate:
     """A module with some number of heads, and its losses over the sample that decides, one a cross-section."""
 
-    module: PeerModule
+    module: AnyModule
     kept: tuple[int, ...]
     losses: np.ndarray
     weights: np.ndarray
@@ -68,7 +79,7 @@ class Candidate:
 class Estimate:
     """A trained module, and how its heads were chosen."""
 
-    module: PeerModule
+    module: AnyModule
     importance: np.ndarray  # of every head, before pruning
     kept: tuple[int, ...]
     kept_importance: np.ndarray  # of the kept heads, in the final module
@@ -84,14 +95,14 @@ def estimate(
     without a validation block, the one of least BIC. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
-    module = PeerModule(spec, generator, settings.dtype).to(settings.device)
-    optimise(module, training, settings, settings.max_steps, generator, settings.alpha)
+    module = make_module(spec, generator, settings.dtype).to(settings.device)
+    optimise(module, training, settings, settings.max_steps, generator, together=True)
     importance = head_importance(module, training, settings)
     candidates = _prune(module, importance, training, validation, settings, generator)
     chosen = by_validation(candidates) if validation else by_bic(candidates, training)
     everything = [*training, *validation]
     if validation and settings.refit:
-        optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator, 0.0)
+        optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator)
         refit_own(chosen.module, everything, settings)
     final = head_importance(chosen.module, everything, settings)
     return Estimate(
@@ -100,7 +111,7 @@ def estimate(
 
 
 def _prune(
-    module: PeerModule,
+    module: AnyModule,
     importance: np.ndarray,
     training: Sequence[Section],
     validation: Sequence[Section],
@@ -113,7 +124,7 @@ def _prune(
         last = candidates[-1]
         keep = nn.most_important(torch.as_tensor(importance), last.n_heads // 2)
         module = with_heads(last.module, keep)
-        optimise(module, training, settings, settings.fine_tune_steps, generator, 0.0)
+        optimise(module, training, settings, settings.fine_tune_steps, generator)
         importance = head_importance(module, training, settings)
         candidates.append(
             _candidate(module, tuple(last.kept[k] for k in keep), training, validation, settings)
@@ -122,14 +133,17 @@ def _prune(
 
 
 def optimise(
-    module: PeerModule,
+    module: AnyModule,
     sections: Sequence[Section],
     settings: Settings,
     steps: int,
     generator: torch.Generator,
-    alpha: float,
+    together: bool = False,
 ) -> None:
-    """Minimise mean loss plus ``alpha`` times the summed length of the heads' value vectors."""
+    """Minimise the mean loss; while all heads train ``together``, plus alpha times the summed length of their value vectors.
+
+    For linear attention, which has one head, alpha is the decay of the learned features' weights.
+    """
     if not any(parameter.numel() for parameter in module.parameters()):
         return
     stream = batches(
@@ -142,20 +156,30 @@ def optimise(
     )
 
     def objective(batch: Batch) -> Tensor:
-        penalty = module.head_values.flatten(1).norm(dim=1).sum() if module.spec.n_heads else 0.0
-        return mean_loss(module, batch, settings.loss) + alpha * penalty
+        loss = mean_loss(module, batch, settings.loss)
+        return loss + settings.alpha * module.head_values.flatten(1).norm(dim=1).sum() if penalised else loss
 
+    linear = module.spec.similarity == "linear"
+    penalised = together and not linear
     label = None if settings.progress is None else f"{settings.progress}, {module.spec.n_heads} heads"
-    train(module, objective, stream, max_steps=steps, learning_rate=settings.learning_rate, progress=label)
+    train(
+        module,
+        objective,
+        stream,
+        max_steps=steps,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.alpha if linear else 0.0,
+        progress=label,
+    )
 
 
-def mean_loss(module: PeerModule, batch: Batch, loss: Loss) -> Tensor:
+def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
     """Return the weighted mean loss over the focal rows of a batch."""
     predicted, _ = module(batch.focal, batch.peers, batch.pairs)
     return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
 
 
-def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
+def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
     """Return a copy of the module with only these heads."""
     pruned = copy.deepcopy(module)
     pruned.spec = replace(module.spec, n_heads=len(keep))
@@ -165,7 +189,7 @@ def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
 
 
 @torch.no_grad()
-def head_importance(module: PeerModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
+def head_importance(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
     """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
     if not module.spec.n_heads:
         return np.zeros(0)
@@ -181,7 +205,7 @@ def head_importance(module: PeerModule, sections: Sequence[Section], settings: S
 
 
 @torch.no_grad()
-def refit_own(module: PeerModule, sections: Sequence[Section], settings: Settings) -> None:
+def refit_own(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
     """Solve the own term by least squares, given what the heads contribute: without heads it is OLS exactly."""
     if settings.loss is not squared_error or module.spec.own != "linear":
         return
@@ -203,7 +227,7 @@ def refit_own(module: PeerModule, sections: Sequence[Section], settings: Setting
 
 @torch.no_grad()
 def _candidate(
-    module: PeerModule,
+    module: AnyModule,
     kept: tuple[int, ...],
     training: Sequence[Section],
     validation: Sequence[Section],

@@ -95,7 +95,10 @@ class CrossSectionalRidge(PeerRegressor):
         self.period = period
 
     _isolates_get = "the training mean"
-    _signed = True
+
+    @property
+    def _signed(self) -> bool:
+        return True
 
     def _code_columns(self) -> tuple[str, ...]:
         return tuple(self.codes)

@@ -23,7 +23,7 @@ from sklearn.linear_model import LinearRegression
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.estimation import Settings, optimise
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.peer_module import PeerModule
 
 TEST_PERIODS = 15
 
@@ -272,8 +272,8 @@ def main() -> None:
     designs = [d for share in SHARES for d in [x for x in DESIGNS if x.share == share][:per_share]]
     rows = summary(designs, range(options.seeds))
     notes = [
-        "Correlation with the true weights over pairs of different firms, median of 15 held-out periods; with two networks heads are "
-        "matched to truths and the worse one counts.",
+        "Correlation with the true weights over pairs of different firms, median of 15 held-out periods; with two "
+        "networks heads are matched to truths and the worse one counts.",
         "single head: torch.nn.MultiheadAttention with an own term, trained alike. from truth: started at the true parameters.",
     ]
     publish("recovery", "Recovery of the true network, default settings", rows, notes)

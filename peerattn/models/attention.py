@@ -80,7 +80,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     n_ensemble : int, default 1
         Models fitted from different random starts; predictions and networks are their means.
     max_steps : int, default 800
-        Steps with all heads; each fine-tuning takes a quarter of it. Arrays take a step a row where that is fewer (at least 100).
+        Steps with all heads; each fine-tuning takes a quarter of it. A sample of fewer rows takes a step a row (at
+        least 50).
     queries_per_step : int, default 256
         Focal firms of a period drawn in one step; keys are always the full pool.
     learning_rate : float, default 0.01

@@ -35,7 +35,7 @@ from peerattn.panel.scaling import Scaling
 
 MIN_PERIODS_FOR_VALIDATION = 8
 VALIDATION_SHARE = 0.2
-MIN_ARRAY_STEPS = 50
+MIN_STEPS = 50
 D_CODE = 4
 
 
@@ -479,8 +479,8 @@ class AttentionModel(PeerModel):
         n_rows = sum(
             len(s.focal) if s.focal.loss_weight is None else s.focal.loss_weight.sum() for s in sections
         )
-        # a small array without validation block is soon learned by heart: a step a row is enough
-        steps = self.max_steps if dated else min(self.max_steps, max(MIN_ARRAY_STEPS, round(n_rows)))
+        # a small sample is soon learned by heart: a step a row is enough
+        steps = min(self.max_steps, max(MIN_STEPS, round(n_rows)))
         return Settings(
             max_steps=steps,
             queries_per_step=self.queries_per_step,

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
-from peerattn.models.losses import Loss, squared_error
 from peerattn.models.linear_attention import LinearAttention
+from peerattn.models.losses import Loss, squared_error
 from peerattn.models.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Section
 from peerattn.models.priors import PairTerms

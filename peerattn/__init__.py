@@ -35,7 +35,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "Comparison": "peerattn.evaluation",
     "CrossSectionalRidge": "peerattn.models",
-    "CrossSectionalRidge": "peerattn.models",
     "IndustryPeerRegressor": "peerattn.models",
     "InputError": "peerattn.exceptions",
     "NadarayaWatsonRegressor": "peerattn.models",

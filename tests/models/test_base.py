@@ -1,0 +1,328 @@
+"""What every peer model owes its caller: order, labels, pools, isolates, warnings, networks."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
+from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
+
+FIRMS, YEARS = list("ABCDEFGHIJKL"), range(2001, 2007)
+INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
+QUICK = {"n_heads": 2, "max_steps": 20, "prune": False, "random_state": 0}
+MODELS = {
+    "attention": PeerAttentionRegressor(**QUICK),
+    "outcomes": PeerAttentionRegressor(values="outcomes", **QUICK),
+    "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
+    "industry": IndustryPeerRegressor(industry="sic"),
+    "kernel": NadarayaWatsonRegressor(),
+}
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(72, 3)), index=INDEX, columns=["size", "lev", "mom"])
+    X["sic"] = np.repeat(["3711", "3712", "3720", "2911"], 18)
+    y = pd.Series(X["size"] - X["lev"] + rng.normal(size=72), index=INDEX, name="roa")
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted(panel):
+    return {name: clone(model).fit(*panel) for name, model in MODELS.items()}
+
+
+def modes(model, y):
+    """The calls that a fitted model takes."""
+    calls = [] if model.needs_outcomes else [{}]
+    return calls + ([{"outcomes": y}] if model.reads_outcomes else [])
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")  # unknown industries
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_are_a_series_on_the_index_and_never_nan(fitted, panel, name):
+    X, y = panel
+    holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2)
+    for call in modes(fitted[name], y):
+        for frame in (X, holes):
+            predicted = fitted[name].predict(frame, **call)
+            assert isinstance(predicted, pd.Series)
+            assert predicted.index.equals(X.index)
+            assert predicted.notna().all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_labels_in_columns(fitted, panel, name):
+    X, y = panel
+    flat = X.reset_index()
+    for call in modes(fitted[name], y):
+        predicted = fitted[name].predict(flat, **call)
+        assert predicted.index.equals(flat.index)
+        np.testing.assert_array_equal(predicted, fitted[name].predict(X, **call))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_polars_gives_an_array(fitted, panel, name):
+    polars = pytest.importorskip("polars")
+    X, y = panel
+    for call in modes(fitted[name], y):
+        predicted = fitted[name].predict(polars.from_pandas(X.reset_index()), **call)
+        assert isinstance(predicted, np.ndarray)
+        np.testing.assert_array_equal(predicted, fitted[name].predict(X, **call))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_periods_of_another_kind_change_nothing(panel, name):
+    X, y = panel
+    months = {year: pd.Timestamp(f"{year}-12-31") for year in YEARS}
+    dated = X.rename(index=months, level="period")
+    for kind in (
+        dated,
+        dated.set_index(dated.index.set_levels(dated.index.levels[1].to_period("M"), level=1)),
+    ):
+        other = clone(MODELS[name]).fit(kind, y.to_numpy())
+        same = clone(MODELS[name]).fit(X, y)
+        for call in modes(same, y.to_numpy()):
+            np.testing.assert_array_equal(other.predict(kind, **call), same.predict(X, **call))
+    assert other.peer_network(kind, **call).periods.dtype == "period[M]"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_networks_are_what_predict_looked_at(fitted, panel, name):
+    X, y = panel
+    for call in modes(fitted[name], y):
+        network = fitted[name].peer_network(X, **call)
+        assert network.periods.tolist() == list(YEARS)
+        for year in YEARS:
+            W = network.matrix(year)
+            assert W.index.tolist() == FIRMS
+            np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-9)
+            own = W.reindex(columns=W.index).to_numpy().diagonal()
+            np.testing.assert_array_equal(own, 0)
+
+
+@pytest.mark.parametrize("name", ["industry", "kernel"])
+def test_predictions_of_fixed_peers_are_their_network_times_outcomes(fitted, panel, name):
+    X, y = panel
+    y = y.mask(np.random.default_rng(3).random(72) < 0.2)
+    network = fitted[name].peer_network(X, outcomes=y)
+    predicted = fitted[name].predict(X, outcomes=y)
+    for year in YEARS:
+        W = network.matrix(year)
+        known = y.xs(year, level="period")
+        np.testing.assert_allclose(
+            W @ known[W.columns].fillna(0), predicted.xs(year, level="period"), atol=1e-9
+        )
+        assert (W[known.index[known.isna()]] == 0).all(axis=None)  # nobody looks to unknown outcomes
+
+
+def test_unknown_labels_are_asked_of_a_network(fitted, panel):
+    network = fitted["attention"].peer_network(panel[0])
+    with pytest.raises(InputError, match="unknown period '2010': periods run from 2001 to 2006"):
+        network.matrix("2010")
+    with pytest.raises(InputError, match="unknown firm 'AA' among 12 firms. Near matches: 'A'"):
+        network.peers("AA")
+
+
+# ---------------------------------------------------------------- rows without peers
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+@pytest.mark.parametrize("name", ["attention", "outcomes", "stacked"])
+def test_a_lone_firm_is_an_isolate(fitted, panel, name):
+    X, y = panel
+    alone, call = X.loc[["A"]], {"outcomes": y.loc[["A"]]} if name == "outcomes" else {}
+    with pytest.warns(
+        IsolateWarning,
+        match=r"6 of 6 rows have no admissible peer .first: A in 2001.: their peer term is zero",
+    ):
+        predicted = fitted[name].predict(alone, **call)
+    assert predicted.notna().all()
+    network = fitted[name].peer_network(alone, **call)
+    assert network.isolates.to_numpy().tolist() == [[year, "A"] for year in YEARS]
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+@pytest.mark.parametrize("name", ["industry", "kernel"])
+def test_a_lone_firm_of_fixed_peers_gets_a_finite_mean(fitted, panel, name):
+    X, y = panel
+    with pytest.warns(IsolateWarning, match="6 of 6 rows have no admissible peer"):
+        predicted = fitted[name].predict(X.loc[["A"]], outcomes=y.loc[["A"]])
+    np.testing.assert_allclose(predicted, y.mean())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_firm_periods_and_unknown_periods_in_training(panel, name):
+    X, y = panel
+    lone = X[(INDEX.get_level_values("period") > 2001) | (INDEX.get_level_values("firm") == "A")]
+    model = clone(MODELS[name]).fit(lone, y[lone.index])
+    for call in modes(model, y):
+        assert model.predict(X, **call).notna().all()
+    unknown = y.where(INDEX.get_level_values("period") > 2002)
+    model = clone(MODELS[name]).fit(X, unknown)
+    for call in modes(model, y):
+        assert model.predict(X, **call).notna().all()
+
+
+@pytest.mark.parametrize("name", ["attention", "outcomes", "kernel"])
+def test_constant_and_missing_columns(panel, name):
+    X, y = panel
+    X = X.assign(lev=3.0, mom=np.where(INDEX.get_level_values("period") == 2003, np.nan, X["mom"]))
+    model = clone(MODELS[name]).fit(X, y)
+    for call in modes(model, y):
+        assert model.predict(X, **call).notna().all()
+        assert model.predict(X.assign(lev=np.nan, size=np.nan), **call).notna().all()
+
+
+@pytest.mark.parametrize("name", ["attention", "outcomes"])
+def test_codes_never_seen_in_fit_count_as_unknown(fitted, panel, name):
+    X, y = panel
+    for call in modes(fitted[name], y):
+        unseen = fitted[name].predict(X.assign(sic="7372"), **call)
+        np.testing.assert_array_equal(unseen, fitted[name].predict(X.assign(sic=None), **call))
+        assert not np.allclose(unseen, fitted[name].predict(X, **call))
+
+
+def test_no_outcome_at_all_is_an_error(panel):
+    X, y = panel
+    for model in MODELS.values():
+        with pytest.raises(InputError, match="y has no known value: all 72 are NaN"):
+            clone(model).fit(X, y * np.nan)
+
+
+def test_every_characteristic_missing(panel):
+    X, y = panel
+    with (
+        pytest.warns(Warning),
+        pytest.raises(InputError, match="no characteristic with a training value and no code"),
+    ):
+        PeerAttentionRegressor(**QUICK).fit(X[["size"]] * np.nan, y)
+
+
+# ---------------------------------------------------------------- calls that do not fit
+
+
+def test_not_fitted(panel):
+    for model in MODELS.values():
+        for call in (model.predict, model.peer_network):
+            with pytest.raises(NotFittedError):
+                call(panel[0])
+
+
+def test_industry_column_missing(panel):
+    X, y = panel
+    with pytest.raises(InputError, match="codes: there is no column 'sic4' in X. Near matches: 'sic'"):
+        IndustryPeerRegressor(industry="sic4").fit(X, y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_of_predict_differ(fitted, panel, name):
+    X, y = panel
+    for call in modes(fitted[name], y):
+        with pytest.raises(ValueError, match="(?s)should match those that were passed during fit.*leverage"):
+            fitted[name].predict(X.rename(columns={"lev": "leverage"}), **call)
+        with pytest.raises(InputError, match="infinity in column 'lev'"):
+            fitted[name].predict(X.assign(lev=np.inf), **call)
+        with pytest.raises(InputError, match=r"duplicated .firm, period. rows, such as .A, 2001."):
+            fitted[name].predict(pd.concat([X, X.iloc[:1]]), **call)
+
+
+@pytest.mark.parametrize("name", ["outcomes", "industry", "kernel"])
+def test_outcomes_of_other_rows(fitted, panel, name):
+    X, y = panel
+    with pytest.raises(InputError, match="labels of outcomes are not those of X"):
+        fitted[name].predict(X, outcomes=y.rename({"A": "Z"}))
+    with pytest.raises(InputError, match=r"outcomes has shape \(5,\)"):
+        fitted[name].predict(X, outcomes=np.zeros(5))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_lost_periods_warn(panel):
+    X, y = panel
+    X = X.drop(columns="sic")
+    for model in (PeerAttentionRegressor(**QUICK), NadarayaWatsonRegressor()):
+        model.fit(X, y)
+        with pytest.warns(
+            LostPeriodWarning, match="fitted on a panel but X carries no 'firm' and 'period'.*set_output"
+        ):
+            predicted = model.predict(X.to_numpy())
+        assert isinstance(predicted, np.ndarray)
+        assert np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_small_cross_sections_warn(fitted, panel, name):
+    X, y = panel
+    few, some = X.loc[list("ADG")], X.loc[list("ABCDEF")]
+    for call in modes(fitted[name], y.loc[list("ADG")]):
+        if call or name in ("attention", "stacked"):
+            with pytest.warns(
+                SmallCrossSectionWarning, match=r"6 periods of X .first: 2001, 3 firms.*median of 12"
+            ):
+                fitted[name].predict(few, **call)
+    for call in modes(fitted[name], y.loc[list("ABCDEF")]):
+        fitted[name].predict(some, **call)  # half is enough: no warning
+
+
+def test_unbalanced_training_does_not_warn(panel):
+    X, y = panel
+    early = INDEX.get_level_values("period") < 2003
+    X = X[~early | INDEX.get_level_values("firm").isin(list("ABC"))]
+    for model in MODELS.values():
+        clone(model).fit(X, y[X.index])
+
+
+def test_score_is_r2_over_known_outcomes(fitted, panel):
+    X, y = panel
+    holes = y.mask(np.random.default_rng(0).random(72) < 0.3)
+    for name in ("attention", "industry", "kernel"):
+        predicted = fitted[name].predict(X)
+        known = holes.notna()
+        error, spread = (y - predicted)[known], (y - y[known].mean())[known]
+        expected = 1 - (error**2).sum() / (spread**2).sum()
+        assert fitted[name].score(X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
+        weight = pd.Series(np.arange(72.0), index=INDEX)
+        w = weight[known]
+        expected = 1 - (w * error**2).sum() / (w * (y[known] - np.average(y[known], weights=w)) ** 2).sum()
+        assert fitted[name].score(X, holes, sample_weight=weight[::-1]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predict_changes_nothing_and_pickles(fitted, panel, name):
+    X, y = panel
+    model = fitted[name]
+    before = pickle.dumps(model)
+    for call in modes(model, y):
+        copy = pickle.loads(before)
+        np.testing.assert_array_equal(model.predict(X, **call), copy.predict(X, **call))
+        model.peer_network(X, **call)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sample_weights_find_their_rows_by_label(panel, name):
+    X, y = panel
+    weight = pd.Series(np.random.default_rng(0).integers(0, 3, size=72), index=INDEX)
+    by_label = clone(MODELS[name]).fit(X, y, sample_weight=weight.sample(frac=1, random_state=0))
+    by_position = clone(MODELS[name]).fit(X, y, sample_weight=weight.to_numpy())
+    for call in modes(by_label, y):
+        np.testing.assert_array_equal(by_label.predict(X, **call), by_position.predict(X, **call))
+    with pytest.raises(InputError, match="labels of sample_weight are not those of X"):
+        clone(MODELS[name]).fit(X, y, sample_weight=weight.iloc[:-1])
+    with pytest.raises(ValueError, match="Negative values"):
+        clone(MODELS[name]).fit(X, y, sample_weight=-weight.to_numpy() - 1)
+
+
+@pytest.mark.parametrize("name", ["industry", "kernel"])
+def test_a_training_call_leaves_the_own_firm_out_of_every_period(panel, name):
+    X, y = panel
+    model = clone(MODELS[name]).fit(X, y)
+    changed = clone(MODELS[name]).fit(X, y.where(INDEX.get_level_values("firm") != "A", y + 100.0))
+    before, after = model.predict(X), changed.predict(X)
+    np.testing.assert_allclose(before.loc["A"], after.loc["A"], rtol=0, atol=1e-9)
+    assert (np.abs(after - before).loc["B"] > 0.1).all()

@@ -1,7 +1,7 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
 from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import PeerModel, PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.priors import Prior
@@ -15,6 +15,7 @@ __all__ = [
     "NadarayaWatsonRegressor",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
+    "PeerModel",
     "PeerRegressor",
     "Prior",
     "Reference",

@@ -59,7 +59,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     n_layers : int, default 1
         Layers of attention; all but the last encode characteristics (peers of peers).
     n_heads : int, default 16
-        Heads at the start; pruning decides how many remain.
+        Heads at the start; pruning decides how many remain. 0 = no peers: ordinary least squares on the characteristics.
     d_head : int, default 8
         Width of search criterion and profile.
     scale : {"standard", "rank", None}, default "standard"

@@ -128,7 +128,8 @@ class AttentionModel(PeerModel):
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
-            The firms that answer, for ``attention="cross"``; raw, in the columns of ``X``.
+            Raw, in the columns of ``X``. The firms that answer, for ``attention="cross"``; with ``"self"``, on a panel,
+            firms that join the pool of their period.
         loss_weight : Series or array-like (n,), optional
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
@@ -144,15 +145,13 @@ class AttentionModel(PeerModel):
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
         check_options(self)
-        if (self.attention == "cross") != (reference is not None):
-            raise InputError(
-                'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
-                if reference is None
-                else f'reference= was given to fit, but attention="{self.attention}": use attention="cross".'
-            )
+        if self.attention == "cross" and reference is None:
+            raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
         panel, training = self._gate_training(X, y, sample_weight)
         training = self._weighted(X, panel, training, sample_weight, loss_weight, peer_weight)
         training = self._standardise_outcomes(training)
+        if reference is not None and not panel.dated and self.attention == "self":
+            raise InputError('reference: on arrays self-attention looks to the training rows; use attention="cross".')
         self.reference_ = None if reference is None else self._reference_rows(reference)
         self._learn(training, panel)
         return self
@@ -461,6 +460,8 @@ class AttentionModel(PeerModel):
             everyone = self._among_reference(panel, training, *self.reference_)
         else:
             everyone = self._own_cross_sections(panel, training)
+            if self.reference_ is not None:
+                everyone = self._joined(everyone, *self.reference_)
         counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
         return [section for section in counted if len(section.focal)]
 

@@ -103,8 +103,8 @@ def estimate(
     everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator)
-        refit_own(chosen.module, everything, settings)
-    final = head_importance(chosen.module, everything, settings)
+    refit_own(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
+    final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
     return Estimate(
         chosen.module, importance, chosen.kept, final, tuple((c.n_heads, c.loss) for c in candidates)
     )

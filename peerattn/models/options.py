@@ -15,7 +15,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "scale": ("standard", "rank", None),
     "dtype": ("auto", "float32", "float64"),
 }
-WHOLE_NUMBERS = ("n_layers", "n_heads", "d_head", "max_steps", "queries_per_step", "n_ensemble")
+WHOLE_NUMBERS = ("n_layers", "d_head", "max_steps", "queries_per_step", "n_ensemble")
 
 
 def check_options(estimator: Any) -> None:
@@ -34,6 +34,8 @@ def check_options(estimator: Any) -> None:
         raise InputError(
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
         )
+    if not isinstance(estimator.n_heads, int) or isinstance(estimator.n_heads, bool) or estimator.n_heads < 0:
+        raise InputError(f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}.")
     if not estimator.alpha >= 0:
         raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
     if not 0 < estimator.learning_rate < math.inf:

@@ -1,0 +1,138 @@
+"""Same-month co-movement of US stocks: peers' outcomes known, own excluded; train 2000-08, choose on 2009, test 2010-12.
+
+Run: ``python benchmarks/comovement.py [--only NAME ...]``. Finished models are stored in ``benchmarks/results/comovement/``.
+Within-period R² beside leave-one-out means, the leave-one-out ridge and plain attention; paired monthly t against the ridge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from report import RESULTS, publish
+
+from peerattn.evaluation.metrics import r2_within_period
+from peerattn.exceptions import PeerAttnWarning
+from peerattn.models import (
+    CrossSectionalRidge,
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    PeerModel,
+)
+
+SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+CHARACTERISTICS = "rev1 mom12_2 mom6_2 vol1 vol12 maxret beta ivol ldolvol12 volchg lamihud hi52".split()
+CODES = ["ff49", "sic3", "sic"]
+TRAIN, VALIDATION, TEST = ("2000", "2008"), ("2009", "2009"), ("2010", "2012")
+
+
+def load() -> tuple[pd.DataFrame, pd.Series]:
+    """Return ranked characteristics with codes, and the clipped return, of rows whose SIC code is known."""
+    frame = pd.read_parquet(SHARED / "firm" / "us_monthly_2000_2012.parquet")
+    frame = frame[frame["sic"].notna()].rename(columns={"date": "period"}).set_index(["firm", "period"])
+    sic = frame["sic"].astype(int).astype(str).str.zfill(4)
+    ranks = frame.groupby(level="period")[CHARACTERISTICS].rank(pct=True).fillna(0.5) * 2 - 1
+    codes = {"ff49": frame["ff49"].astype(int).astype("str"), "sic3": sic.str[:3], "sic": sic, "ff12": frame["ff12"].astype("str")}
+    return ranks.astype(float).assign(**codes), frame["ret_next"].clip(-0.5, 1.0).astype(float)
+
+
+def years(X: pd.DataFrame, span: tuple[str, str]) -> np.ndarray:
+    """Return which rows lie in these years."""
+    year = X.index.get_level_values("period").year
+    return np.asarray((year >= int(span[0])) & (year <= int(span[1])))
+
+
+def inverse_variance(y: pd.Series) -> pd.Series:
+    """Weigh each month by one over the variance of its outcomes, so that no crisis decides alone."""
+    return 1 / y.groupby(level="period").transform("var")
+
+
+def attention(**options: object) -> PeerAttentionRegressor:
+    """Return an attention model on outcomes, without scaling (characteristics are ranks)."""
+    return PeerAttentionRegressor(values="outcomes", scale=None, random_state=0, **options)  # type: ignore[arg-type]
+
+
+def linear(**options: object) -> PeerAttentionRegressor:
+    """Return linear attention on learned features."""
+    defaults = {"similarity": "linear", "own": "none", "prune": False, "alpha": 0.01, "learning_rate": 6e-3, "max_steps": 540}
+    return attention(**{**defaults, **options})
+
+
+MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
+    "mean of SIC-4": (lambda: IndustryPeerRegressor(industry="sic"), ["sic"]),
+    "mean of SIC-3": (lambda: IndustryPeerRegressor(industry="sic3"), ["sic3"]),
+    "mean of FF12": (lambda: IndustryPeerRegressor(industry="ff12"), ["ff12"]),
+    "mean of FF49": (lambda: IndustryPeerRegressor(industry="ff49"), ["ff49"]),
+    "Nadaraya-Watson": (lambda: NadarayaWatsonRegressor(bandwidth=0.7), []),
+    "ridge, λ = 30": (lambda: CrossSectionalRidge(alpha=30.0, scale=None), ["ff49", "sic3"]),
+    "plain attention": (lambda: attention(n_heads=8, d_head=16, prune=False, max_steps=1080), CODES),
+    "pruned attention": (lambda: attention(n_heads=16, d_head=16), CODES),
+    "linear attention": (linear, CODES),
+    "linear attention, 8 members": (lambda: linear(n_ensemble=8), CODES),
+}
+
+
+def predictions(name: str, X: pd.DataFrame, y: pd.Series) -> tuple[pd.Series, float]:
+    """Fit on 2000-08 and predict 2009-12 from the peers' outcomes; stored under the model's name."""
+    store = RESULTS / "comovement" / f"{name.replace(' ', '_').replace(',', '')}.parquet"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    if store.exists():
+        stored = pd.read_parquet(store)
+        return stored["predicted"], float(stored["seconds"].iloc[0])
+    make, codes = MODELS[name]
+    rows, later = years(X, TRAIN), ~years(X, TRAIN)
+    inputs = X[[*CHARACTERISTICS, *codes]] if not isinstance(make(), IndustryPeerRegressor) else X[codes]
+    start = time.perf_counter()
+    model = make()
+    weighs = isinstance(model, PeerAttentionRegressor)
+    model.fit(inputs[rows], y[rows], **({"loss_weight": inverse_variance(y[rows])} if weighs else {}))
+    predicted = model.predict(inputs[later], outcomes=y[later])
+    seconds = time.perf_counter() - start
+    pd.DataFrame({"predicted": predicted, "seconds": seconds}).to_parquet(store)
+    return predicted, seconds
+
+
+def monthly_r2(y: pd.Series, predicted: pd.Series) -> pd.Series:
+    """Return the within-period R² of every month."""
+    table = pd.DataFrame({"y": y, "f": predicted})
+    deviation = table - table.groupby(level="period").transform("mean")
+    error = ((deviation["y"] - deviation["f"]) ** 2).groupby(level="period").sum()
+    return 1 - error / (deviation["y"] ** 2).groupby(level="period").sum()
+
+
+def main() -> None:
+    """Fit, predict, compare, publish."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    warnings.simplefilter("ignore", PeerAttnWarning)
+    X, y = load()
+    names = list(dict.fromkeys(["ridge, λ = 30", *options.only]))
+    found = {name: predictions(name, X, y) for name in names}
+    chosen, test = years(X, VALIDATION), years(X, TEST)
+    base = monthly_r2(y[test], found["ridge, λ = 30"][0].reindex(y[test].index))
+    rows = []
+    for name, (predicted, seconds) in found.items():
+        gain = monthly_r2(y[test], predicted.reindex(y[test].index)) - base
+        scores = {
+            label: r2_within_period(y[at], predicted.reindex(y[at].index), y[at].index.get_level_values("period"))
+            for label, at in (("2009", chosen), ("test", test))
+        }
+        t = float(gain.mean() / gain.std() * np.sqrt(len(gain))) if gain.std() > 0 else float("nan")
+        rows.append({"model": name, **{k: round(float(v), 4) for k, v in scores.items()}, "paired t": t, "seconds": seconds})
+    publish("comovement", "Within-period R² of same-month co-movement, test 2010-01 to 2012-11", rows,
+            ["paired t: monthly R² less the ridge's, 35 months."])  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

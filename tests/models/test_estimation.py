@@ -1,0 +1,92 @@
+"""How many heads remain is decided by data; same seed, same bits; an ensemble is the mean of its members."""
+
+import numpy as np
+import pytest
+import torch
+
+from peerattn.datasets import simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models import PeerAttentionRegressor
+from peerattn.models.estimation import Candidate, by_bic, by_validation
+from peerattn.models.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball
+from peerattn.models.peer_module import PeerModule, PeerSpec
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(60, 40, 4, signal_share=0.8, d_head=2, random_state=3)
+
+
+def candidate(n_heads, losses):
+    return Candidate(
+        PeerModule(PeerSpec(2, n_heads=n_heads)),
+        tuple(range(n_heads)),
+        np.array(losses),
+        np.ones(len(losses)),
+    )
+
+
+def test_one_standard_error_rule_takes_the_fewest_heads_that_are_as_good():
+    best, close, bad = [1.0, 1.2, 0.8, 1.0], [1.05, 1.15, 0.9, 0.97], [1.5, 1.6, 1.4, 1.5]
+    chosen = by_validation([candidate(4, best), candidate(2, close), candidate(1, bad)])
+    assert chosen.n_heads == 2
+    assert by_validation([candidate(4, best), candidate(2, bad), candidate(1, bad)]).n_heads == 4
+
+
+def test_bic_counts_parameters(panel):
+    model = PeerAttentionRegressor(n_heads=1, max_steps=1, random_state=0)
+    _, rows = model._gate_training(panel.X.iloc[:60], panel.y.iloc[:60], None)
+    section = type("S", (), {"focal": rows})()
+    same = [candidate(2, [1.0]), candidate(0, [1.0])]
+    assert by_bic(same, [section]).n_heads == 0
+    assert by_bic([candidate(2, [1e-9]), candidate(0, [1.0])], [section]).n_heads == 2
+
+
+def test_same_seed_same_bits_and_global_generators_untouched(panel):
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    fits = [
+        PeerAttentionRegressor(n_heads=4, max_steps=30, random_state=7).fit(panel.X, panel.y)
+        for _ in range(2)
+    ]
+    for name, value in fits[0].members_[0].state.items():
+        assert (value == fits[1].members_[0].state[name]).all(), name
+    assert (torch.get_rng_state() == torch_state).all() and (np.random.get_state()[1] == numpy_state).all()
+
+
+def test_ensemble_is_the_mean_of_its_members(panel):
+    model = PeerAttentionRegressor(n_heads=2, max_steps=30, n_ensemble=2, prune=False, random_state=0).fit(
+        panel.X, panel.y
+    )
+    networks = [model.peer_network(panel.X, member=k).matrix("2000-03") for k in (0, 1)]
+    np.testing.assert_allclose(
+        model.peer_network(panel.X).matrix("2000-03"), (networks[0] + networks[1]) / 2, atol=1e-12
+    )
+    spread = model.edge_spread(panel.X).set_index(["period", "firm", "peer"])
+    pair = (model.peer_network(panel.X).periods[2], "F001", "F002")
+    values = [net.loc["F001", "F002"] for net in networks]
+    assert spread.loc[pair, "weight"] == pytest.approx(np.mean(values))
+    assert spread.loc[pair, "spread"] == pytest.approx(np.std(values))
+    with pytest.raises(InputError, match="members are numbered 0 to 1"):
+        model.peer_network(panel.X, member=2)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.9])
+def test_pinball_predicts_the_quantile(panel, quantile):
+    model = PeerAttentionRegressor(
+        loss="pinball", quantile=quantile, n_heads=2, max_steps=300, random_state=0
+    )
+    below = (panel.y <= model.fit(panel.X, panel.y).predict(panel.X)).mean()
+    assert below == pytest.approx(quantile, abs=0.04)
+
+
+def test_losses_are_their_formulas():
+    y = torch.tensor([[0.0, 1.0, -3.0]], dtype=torch.float64)
+    f = torch.tensor([[[0.5], [1.0], [1.0]]], dtype=torch.float64)
+    c = HUBER_THRESHOLD
+    assert torch.allclose(huber(f, y), torch.tensor([[0.25, 0.0, c * (2 * 4 - c)]], dtype=torch.float64))
+    assert torch.allclose(pinball(0.9)(f, y), torch.tensor([[0.05, 0.0, 0.4]], dtype=torch.float64))
+    labels, logits = torch.tensor([[1.0]]), torch.tensor([[[0.3]]])
+    assert cross_entropy(logits, labels).item() == pytest.approx(np.log1p(np.exp(-0.3)), abs=1e-6)
+    three = torch.tensor([[[0.1, 0.2, 0.3]]])
+    expected = -0.2 + np.log(np.exp([0.1, 0.2, 0.3]).sum())
+    assert cross_entropy(three, labels).item() == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,79 @@
+"""Linear attention is a ridge on learned features: exact leave-one-out, signed weights that reproduce the prediction."""
+
+import numpy as np
+import pytest
+import torch
+
+from peerattn.datasets import simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models import PeerAttentionRegressor
+from peerattn.models.batches import row_tensors
+
+OPTIONS = {"values": "outcomes", "similarity": "linear", "max_steps": 15, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    panel = simulate_panel(30, 9, 3, n_industries=4, random_state=1)
+    model = PeerAttentionRegressor(own="none", prune=False, codes=["industry"], **OPTIONS)
+    return model.fit(panel.X, panel.y), panel.X, panel.y
+
+
+def test_prediction_is_the_ridge_without_the_own_row(fitted):
+    model, X, y = fitted
+    panel, sections = model._gate_call(X, y)
+    section = list(sections)[4]
+    module = model.members_[0].module()
+    z = module.features(row_tensors([section.peers], torch.float64))[0].numpy()
+    penalty, known = float(module.log_penalty.exp()), section.peers.y
+    expected = []
+    for i in range(len(z)):
+        others = np.arange(len(z)) != i
+        gram = z[others].T @ z[others] + penalty * np.eye(z.shape[1])
+        expected.append(z[i] @ np.linalg.solve(gram, z[others].T @ known[others]))
+    expected = np.array(expected) * float(module.slope[0]) * model.y_scale_ + model.y_center_
+    predicted = model.predict(X, outcomes=y).to_numpy()[panel.order][section.at]
+    np.testing.assert_allclose(predicted, expected, atol=1e-10)
+
+
+def test_signed_network_reproduces_the_prediction(fitted):
+    model, X, y = fitted
+    network = model.peer_network(X, outcomes=y)
+    assert network.signed
+    W = network.matrix("2000-05")
+    month = y.xs(network.periods[4], level="period").loc[W.columns]
+    expected = W.to_numpy() @ (month.to_numpy() - model.y_center_) + model.y_center_
+    predicted = model.predict(X, outcomes=y).xs(network.periods[4], level="period").loc[W.index]
+    np.testing.assert_allclose(predicted, expected, atol=1e-10)
+    assert np.abs(np.diag(W)).max() == 0
+
+
+def test_own_outcome_does_not_count(fitted):
+    model, X, y = fitted
+    changed = y.copy()
+    changed.iloc[7] += 5
+    before, after = model.predict(X, outcomes=y), model.predict(X, outcomes=changed)
+    assert abs(before.iloc[7] - after.iloc[7]) < 1e-12
+    assert (before - after).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"values": "characteristics"},
+        {"n_layers": 2},
+        {"symmetric_scores": True},
+        {"loss": "huber"},
+        {"own_group": "industry"},
+    ],
+)
+def test_options_that_do_not_go_together(fitted, option):
+    _, X, y = fitted
+    with pytest.raises(InputError, match=f'similarity="linear" and {next(iter(option))}='):
+        PeerAttentionRegressor(**{**OPTIONS, **option}).fit(X, y)
+
+
+def test_takes_no_frequency_weights(fitted):
+    _, X, y = fitted
+    with pytest.raises(InputError, match="takes no sample_weight"):
+        PeerAttentionRegressor(**OPTIONS).fit(X, y, sample_weight=np.ones(len(y)))

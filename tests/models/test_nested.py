@@ -1,0 +1,77 @@
+"""Nested models are settings: each equals its separate baseline."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from peerattn.datasets import simulate_panel
+from peerattn.models import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor, Prior
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(24, 10, 3, n_industries=4, random_state=0)
+
+
+def frozen(model, X, y, **state):
+    """Fit with one step, then set the arrays: a model of known parameters."""
+    model.set_params(
+        max_steps=1, prune=False, n_heads=1, validation_periods=0, own="none", random_state=0
+    ).fit(X, y)
+    for name, value in state.items():
+        model.members_[0].state[name] = value
+    return model
+
+
+def test_no_peers_is_ordinary_least_squares(panel):
+    X = panel.X.drop(columns="industry")
+    model = PeerAttentionRegressor(n_heads=0, random_state=0).fit(X, panel.y)
+    expected = LinearRegression().fit(X, panel.y).predict(X)
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-10)
+    assert len(model.peer_network(X).isolates) == len(X)
+
+
+def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
+    X, y = panel.X, panel.y
+    width = 3 + 4  # characteristics and the code's embedding
+    model = frozen(
+        PeerAttentionRegressor(values="outcomes", prior="only", codes=["industry"]),
+        X, y, query=np.zeros((1, width, 8)), slope=np.ones(1),
+    )  # fmt: skip
+    industry = IndustryPeerRegressor(industry="industry").fit(X, y)
+    np.testing.assert_allclose(model.predict(X, outcomes=y), industry.predict(X, outcomes=y), atol=1e-10)
+    W, V = (m.peer_network(X, outcomes=y).matrix("2000-04") for m in (model, industry))
+    np.testing.assert_allclose(W, V.loc[W.index, W.columns], atol=1e-10)
+
+
+def test_a_given_network_as_the_only_prior_masks_to_it(panel):
+    X, y = panel.X.drop(columns="industry"), panel.y
+    industry = IndustryPeerRegressor(industry="industry").fit(panel.X, y)
+    given = industry.peer_network(panel.X, outcomes=y)
+    model = frozen(
+        PeerAttentionRegressor(values="outcomes", prior=Prior(given, only=True)),
+        X, y, query=np.zeros((1, 3, 8)), slope=np.ones(1),
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10
+    )
+
+
+def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
+    X, y = panel.X.drop(columns="industry"), panel.y
+    h = np.array([0.5, 0.8, 1.3])
+    model = frozen(
+        PeerAttentionRegressor(values="outcomes", similarity="gaussian", scale=None, d_head=3),
+        X, y, query=np.diag(1 / h)[None], key=np.diag(1 / h)[None], slope=np.ones(1),
+    )  # fmt: skip
+    kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)
+    np.testing.assert_allclose(model.predict(X, outcomes=y), kernel.predict(X, outcomes=y), atol=1e-10)
+
+
+def test_symmetric_scores_are_reversible_and_free_ones_are_not(panel):
+    X, y = panel.X.drop(columns="industry"), panel.y
+    options = {"n_heads": 1, "max_steps": 30, "prune": False, "random_state": 0}
+    tied = PeerAttentionRegressor(symmetric_scores=True, **options).fit(X, y).peer_network(X)
+    free = PeerAttentionRegressor(**options).fit(X, y).peer_network(X)
+    rest = [network.asymmetry().by_period["direction"].max() for network in (tied, free)]
+    assert rest[0] < 1e-8 < rest[1]

@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
-from peerattn.models.pools import Rows, Section, identities
+from peerattn.models.pools import NOBODY, Rows, Section, identities
 from peerattn.network import PeerNetwork
 from peerattn.panel.alignment import align_outcome
 from peerattn.panel.gate import Panel, check_panel
@@ -298,7 +298,8 @@ class PeerModel(BaseEstimator):
     def _peer_columns(section: Section) -> tuple[pd.Index, sparse.csr_array]:
         """Return the network's columns, and the matrix that adds peer rows up into them."""
         labels = section.focal.label if section.focal.label.is_unique else section.focal.label.unique()
-        if not section.peers.label.isin(labels).all():
+        rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()
+        if rows_of_others or not section.peers.label.isin(labels).all():  # row numbers name other rows here
             labels = section.peers.label.unique()
         column = labels.get_indexer(section.peers.label)
         ones = np.ones(len(column))

@@ -1,12 +1,35 @@
-"""Frames in, checked cross-sections out."""
+"""Frames in, checked cross-sections out.
 
-from peerattn.panel.codes import canonical_codes, code_scheme
-from peerattn.panel.encoding import PanelEncoder
-from peerattn.panel.gate import Panel, check_panel
-from peerattn.panel.labels import PanelLabels, find_firm, find_period, panel_labels
-from peerattn.panel.reading import PanelFrame, read_panel
+Names are loaded when first used, so that a part which needs labels alone (the network) does not load scikit-learn.
+"""
 
-__all__ = [
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from peerattn.panel.codes import canonical_codes, code_scheme
+    from peerattn.panel.encoding import PanelEncoder
+    from peerattn.panel.gate import Panel, check_panel
+    from peerattn.panel.labels import PanelLabels, find_firm, find_period, panel_labels
+    from peerattn.panel.reading import PanelFrame, read_panel
+
+_HOMES = {
+    "Panel": "gate",
+    "PanelEncoder": "encoding",
+    "PanelFrame": "reading",
+    "PanelLabels": "labels",
+    "canonical_codes": "codes",
+    "check_panel": "gate",
+    "code_scheme": "codes",
+    "find_firm": "labels",
+    "find_period": "labels",
+    "panel_labels": "labels",
+    "read_panel": "reading",
+}
+
+__all__ = [  # noqa: F822 - loaded by __getattr__
     "Panel",
     "PanelEncoder",
     "PanelFrame",
@@ -19,3 +42,16 @@ __all__ = [
     "panel_labels",
     "read_panel",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name on first use (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

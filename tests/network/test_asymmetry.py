@@ -154,3 +154,12 @@ def test_potential_of_two_components() -> None:
     known[0, 1] = known[1, 0] = known[2, 3] = known[3, 2] = True
     c = np.array([1.0, -1.0, 2.0, -2.0, 0.0])
     np.testing.assert_allclose(potential(np.where(known, c[None] - c[:, None], 0.0), known), c, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_of_any_size_are_compared_without_overflow() -> None:
+    W = np.array([[0.0, 1.0, 1e-300], [1.0, 0.0, 5e-324], [1e-5, 1.0 - 1e-5, 0.0]])
+    pairs = asymmetry(network_of(W)).pairs
+    found = pairs[(pairs["firm"] == 2) & (pairs["peer"] == 0) & (pairs["kind"] == "difference")]
+    assert found["log_ratio"].item() == pytest.approx(np.log(1e-5) - np.log(1e-300))
+    assert np.isfinite(pairs["gap"]).all()

@@ -294,7 +294,8 @@ def _extreme_pairs(weights: Array, c: Array, firms: pd.Index, period: Any) -> pd
     i, j = np.triu_indices(len(weights), 1)
     there, back = weights[i, j], weights[j, i]
     both = (there > 0) & (back > 0)
-    ratio = np.log(np.divide(there, back, out=np.ones_like(there), where=both))
+    logs = [np.log(w, out=np.zeros_like(w), where=both) for w in (there, back)]
+    ratio = logs[0] - logs[1]  # of logs: a kernel's weights may be as small as 1e-300
     popularity = np.where(both, c[j] - c[i], 0.0)
     mutual = there + back
     parts = {

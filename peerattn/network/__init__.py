@@ -1,5 +1,6 @@
 """The directed peer network and what can be said of it."""
 
+from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.flows import flow_map, group_flows
 from peerattn.network.figures.heat_map import heat_map
@@ -53,4 +54,5 @@ __all__ = [
     "strength_plot",
     "timeline",
     "turnover",
+    "write_explorer",
 ]

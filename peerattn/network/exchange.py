@@ -1,4 +1,4 @@
-"""To and from other tools: networkx, SciPy, libpysal, GraphML, GEXF, CSV, Parquet."""
+"""To and from other tools that know graphs: networkx, GraphML, GEXF, libpysal; and the explorer."""
 
 from __future__ import annotations
 
@@ -7,76 +7,24 @@ import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError
 from peerattn.network import parquet
-from peerattn.network.building import network_from_edges, sections_from_matrices
-from peerattn.network.store import NetworkStore
+from peerattn.network.building import sections_from_matrices
+from peerattn.network.exchange_tables import TableExchange
 from peerattn.render import show_label, write_atomic
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class NetworkExchange(NetworkStore):
+class NetworkExchange(TableExchange):
     """A network that other tools can read and write; :class:`PeerNetwork` is one."""
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to one Parquet file of tidy edges; :meth:`from_parquet` gives all of it back.
-
-        Parameters
-        ----------
-        path : path-like
-            The file. It is replaced whole or not at all.
-
-        Raises
-        ------
-        InputError
-            When it cannot be written.
-        """
-        parquet.write_parquet(self, path)
-
-    @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a network that :meth:`to_parquet` wrote.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        PeerNetwork
-            Equal to the one written: weights, isolates, label dtypes, name and kind.
-
-        Raises
-        ------
-        InputError
-            When the file is missing, cut off, or not a network.
-        """
-        return cls(**parquet.read_parquet(path))
-
-    def to_scipy(self, period: Any = None) -> sparse.csr_array:
-        """Return one period's weights as a SciPy sparse array; rows and columns as in :meth:`matrix`.
-
-        Parameters
-        ----------
-        period : label, optional
-            May be left out when there is only one.
-
-        Returns
-        -------
-        scipy.sparse.csr_array, shape (n_firms, n_peers)
-            An own copy.
-        """
-        return self.section(period)[1].csr().copy()
 
     def to_networkx(self, period: Any = None) -> nx.DiGraph:
         """Return one period as a directed graph: an edge from the firm that looks to the firm looked to.
@@ -311,75 +259,19 @@ class NetworkExchange(NetworkStore):
         labels, periods, sections = sections_from_matrices({None: (firms, None, graph.sparse)})
         return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write all edges as CSV: ``period, firm, peer, weight``; an isolate has a row without a peer.
-
-        Parameters
-        ----------
-        path : path-like
-            The file. Text has no dtypes: for a faithful copy use :meth:`to_parquet`.
-        """
-        blocks = []
-        for label, section in self.sections():
-            i, j, w = section.entries()
-            alone = section.rows[section.isolates()]
-            firms = pd.Series(self.labels.take(np.concatenate([section.rows[i], alone]))).map(show_label)
-            peers = [show_label(peer) for peer in self.labels.take(section.columns[j])]
-            blocks.append(
-                pd.DataFrame(
-                    {
-                        "period": show_label(label),
-                        "firm": firms,
-                        "peer": peers + [""] * len(alone),
-                        "weight": np.concatenate([w.astype(np.float64), np.zeros(len(alone))]),
-                    }
-                )
-            )
-        write_atomic(path, pd.concat(blocks).to_csv(index=False))
-
-    @classmethod
-    def from_csv(
-        cls,
+    def to_explorer(
+        self,
         path: str | os.PathLike[str],
         *,
-        name: str = "",
-        signed: bool = False,
-        row_normalized: bool = True,
-    ) -> Self:
-        """Read edges that :meth:`to_csv` wrote, or any CSV file with those columns; labels come as text.
+        codes: pd.Series | None = None,
+        top_k: int = 10,
+        intervals: pd.DataFrame | None = None,
+        title: str | None = None,
+    ) -> None:
+        """Write an interactive page that opens offline; see :func:`peerattn.network.write_explorer`."""
+        from peerattn.network.explorer import write_explorer
 
-        Parameters
-        ----------
-        path : path-like
-            The file.
-        name, signed, row_normalized
-            As in :meth:`PeerNetwork.from_matrices`.
-
-        Returns
-        -------
-        PeerNetwork
-            Square and sparse inside; a period's firms are those its rows name.
-
-        Raises
-        ------
-        InputError
-            When the file is missing, a column is missing, or weights are bad.
-        """
-        if not Path(path).is_file():
-            raise InputError(f"path: there is no file {str(path)!r}.")
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-        for column in ("firm", "peer", "weight"):
-            if column not in frame.columns:
-                raise InputError(f"path: column {column!r} is missing.{did_you_mean(column, frame.columns)}")
-        frame["weight"] = pd.to_numeric(frame["weight"], errors="coerce")
-        if "period" in frame.columns and (frame["period"] == "").all():
-            frame = frame.drop(columns="period")
-        key = [column for column in ("period",) if column in frame.columns]
-        both = [frame[[*key, "firm"]], frame[[*key, "peer"]].rename(columns={"peer": "firm"})]
-        firms = pd.concat(both).drop_duplicates()
-        edges = frame[frame["peer"] != ""]
-        labels, periods, sections = network_from_edges(edges, firms[firms["firm"] != ""])
-        return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
+        write_explorer(self, path, codes=codes, top_k=top_k, intervals=intervals, title=title)
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +50,10 @@ def write_parquet(network: NetworkStore, path: str | os.PathLike[str]) -> Path:
     """
     import pyarrow.parquet as pq
 
-    schema = _edge_schema(network)
+    schema = edge_schema(network)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for position, (_, section) in enumerate(network.sections()):
-            writer.write_table(_edge_table(network, position, section, schema))
+            writer.write_table(edge_table(network, position, section, schema))
     return Path(path)
 
 
@@ -69,13 +69,15 @@ def _edge_frame(network: NetworkStore, position: int, section: CrossSection) -> 
     )
 
 
-def _edge_table(network: NetworkStore, position: int, section: CrossSection, schema: pa.Schema) -> pa.Table:
+def edge_table(network: NetworkStore, position: int, section: CrossSection, schema: pa.Schema) -> pa.Table:
+    """Return one period's edges as an Arrow table."""
     import pyarrow as pa
 
     return pa.Table.from_pandas(_edge_frame(network, position, section), schema=schema, preserve_index=False)
 
 
-def _edge_schema(network: NetworkStore) -> pa.Schema:
+def edge_schema(network: NetworkStore) -> pa.Schema:
+    """Return the columns of the edges, with the network's description as metadata."""
     import pyarrow as pa
 
     count = len(network.periods) if len(network.labels) else 0
@@ -93,7 +95,7 @@ def _edge_schema(network: NetworkStore) -> pa.Schema:
         raise InputError(
             f"to_parquet: labels of this kind have no Parquet type ({error}); make them text."
         ) from error
-    return schema.with_metadata({**(schema.metadata or {}), _KEY: _description(network)})
+    return schema.with_metadata({**(schema.metadata or {}), _KEY: description(network)})
 
 
 def _common_float(network: NetworkStore) -> str:
@@ -101,7 +103,8 @@ def _common_float(network: NetworkStore) -> str:
     return "float32" if kinds == {"float32"} else "float64"
 
 
-def _description(network: NetworkStore) -> bytes:
+def description(network: NetworkStore) -> bytes:
+    """Everything of a network that is not an edge, as JSON."""
     sections = [section for _, section in network.sections()]
     pairs = [(section.rows, section.columns) for section in sections]
     members = {
@@ -182,7 +185,15 @@ def read_parquet(path: str | os.PathLike[str]) -> dict[str, Any]:
                     "for a file of edges use PeerNetwork.from_edges(pandas.read_parquet(path))."
                 )
             facts = json.loads(metadata[_KEY])
-            return _network_parts(file, facts, str(path))
+            groups = _row_groups(file, facts["edges"])
+
+            def edges(position: int) -> pd.DataFrame:
+                frame: pd.DataFrame = file.read_row_groups(
+                    groups[position], columns=["firm", "peer", "weight"]
+                ).to_pandas()
+                return frame
+
+            return network_parts(facts, edges, str(path))
     except FileNotFoundError as error:
         raise InputError(f"path: there is no file {str(path)!r}.") from error
     except (pa.ArrowException, OSError) as error:
@@ -191,7 +202,8 @@ def read_parquet(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
 
 
-def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any]:
+def network_parts(facts: dict[str, Any], edges: Callable[[int], pd.DataFrame], path: str) -> dict[str, Any]:
+    """Return the arguments of :class:`PeerNetwork` from a description and the edges of each period."""
     if facts["version"] != _VERSION:
         raise InputError(
             f"path: {path!r} has format {facts['version']}, this version reads format {_VERSION}."
@@ -203,13 +215,10 @@ def _network_parts(file: Any, facts: dict[str, Any], path: str) -> dict[str, Any
     rows = _by_section(unpacked(facts["rows"]), len(periods))
     columns = _by_section(unpacked(facts["columns"]), len(periods))
     sections = []
-    groups = _row_groups(file, facts["edges"])
     for position in range(len(periods)):
         peers = rows[position] if facts["square"][position] else columns[position]
-        frame = file.read_row_groups(groups[position], columns=["firm", "peer", "weight"]).to_pandas()
-        weights = _weights(
-            frame, labels, rows[position], peers, facts["dtype"][position], facts["sparse"][position]
-        )
+        kind = facts["dtype"][position], facts["sparse"][position]
+        weights = _weights(edges(position), labels, rows[position], peers, *kind)
         sections.append(CrossSection(rows[position], peers, weights))
     return {
         "labels": labels,

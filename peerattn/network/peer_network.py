@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
-from peerattn.network import algebra
+from peerattn.network import algebra, views
 from peerattn.network.building import network_from_edges, sections_from_matrices
 from peerattn.network.exchange import NetworkExchange
-from peerattn.network.store import joined, position_of
-from peerattn.render import Table, show_label
+from peerattn.render import Table
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -204,32 +202,7 @@ class PeerNetwork(NetworkExchange):
         InputError
             When the period is unknown or ``top_k`` is not a positive integer.
         """
-        if top_k is not None and (
-            isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1
-        ):
-            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        if period is None:
-            chosen = range(len(self._sections))
-        else:
-            found, _ = self.section(period)
-            start = position_of(found, self._periods)
-            chosen = range(start, start + 1)
-        where, focal, peers, weights = [], [], [], []
-        for position in chosen:
-            section = self._sections[position]
-            i, j, w = section.entries(None if top_k is None else int(top_k))
-            where.append(np.full(len(i), position))
-            focal.append(section.rows[i])
-            peers.append(section.columns[j])
-            weights.append(w.astype(np.float64))
-        return pd.DataFrame(
-            {
-                "period": self._periods.take(joined(where)),
-                "firm": self._labels.take(joined(focal)),
-                "peer": self._labels.take(joined(peers)),
-                "weight": np.concatenate([np.empty(0), *weights]),
-            }
-        )
+        return views.edges(self, period, top_k)
 
     def to_frame(self) -> pd.DataFrame:
         """Return all edges: :meth:`edges` without a choice.
@@ -263,11 +236,7 @@ class PeerNetwork(NetworkExchange):
         InputError
             When the firm or period is unknown, or the firm does not look in that period.
         """
-        chosen = self if period is None else algebra.subset(self, None, [period])
-        position = chosen.firm_position(firm)
-        _require(chosen, position, "rows", "does not look")
-        weights, _ = algebra.mean_rows(chosen, np.array([position]))
-        return _ranked(chosen, weights[0], "peer", k)
+        return views.peers(self, firm, period, k)
 
     def followers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
         """Return who looks to a firm, most weight first.
@@ -292,10 +261,7 @@ class PeerNetwork(NetworkExchange):
         InputError
             When the firm or period is unknown, or the firm cannot be looked to in that period.
         """
-        chosen = self if period is None else algebra.subset(self, None, [period])
-        position = chosen.firm_position(firm)
-        _require(chosen, position, "columns", "is not among the firms looked to")
-        return _ranked(chosen, algebra.weights_to(chosen, position), "firm", k)
+        return views.followers(self, firm, period, k)
 
     def subset(self, *, firms: Any = None, periods: Any = None) -> PeerNetwork:
         """Return the network among some firms, in some periods.
@@ -393,23 +359,7 @@ class PeerNetwork(NetworkExchange):
         -------
         bool
         """
-        if not isinstance(other, PeerNetwork):
-            return False
-        same = (self.name, self.signed, self.row_normalized) == (
-            other.name,
-            other.signed,
-            other.row_normalized,
-        )
-        pairs = ((self.periods, other.periods), (self.labels, other.labels))
-        same = same and all(a.equals(b) and a.dtype == b.dtype for a, b in pairs)
-        return same and all(
-            np.array_equal(a.rows, b.rows)
-            and np.array_equal(a.columns, b.columns)
-            and a.weights.dtype == b.weights.dtype
-            and a.is_sparse == b.is_sparse
-            and all(np.array_equal(x, y) for x, y in zip(a.entries(), b.entries(), strict=True))
-            for (_, a), (_, b) in zip(self.sections(), other.sections(), strict=True)
-        )
+        return isinstance(other, PeerNetwork) and views.equal(self, other)
 
     def __repr__(self) -> str:
         facts = [repr(self.name)] if self.name else []
@@ -437,19 +387,6 @@ class PeerNetwork(NetworkExchange):
 
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _require(network: PeerNetwork, position: int, side: str, lack: str) -> None:
-    if not any(position in getattr(section, side) for _, section in network.sections()):
-        where = f" in period {show_label(network.periods[0])}" if len(network.periods) == 1 else ""
-        where = where if network.is_dated else ""
-        raise InputError(f"firm: {network.labels[position]!r} {lack}{where}.")
-
-
-def _ranked(network: PeerNetwork, weights: Any, column: str, k: int | None) -> pd.DataFrame:
-    order = np.argsort(-np.abs(weights), kind="stable")
-    order = order[weights[order] != 0][:k]
-    return pd.DataFrame({column: network.labels.take(order), "weight": weights[order]})
 
 
 def _counted(count: int, noun: str) -> str:

@@ -108,3 +108,79 @@ def test_libpysal_and_back() -> None:
     assert graph[3].to_dict() == {1: 1 / 3, 2: 2 / 3}
     back = PeerNetwork.from_libpysal(graph, name="trial")
     np.testing.assert_array_equal(back.matrix().loc[[3, 1, 2], [3, 1, 2]], W)
+
+
+def over_time(firms: Any, periods: Any) -> PeerNetwork:
+    labels = pd.Index(firms)
+    matrices = {
+        periods[0]: (labels, None, W),
+        periods[1]: (labels[:2], None, np.eye(2)[::-1]),
+        periods[2]: (labels[1:], None, np.zeros((2, 2))),
+    }
+    return PeerNetwork.from_matrices(matrices, name="a/b <c>")
+
+
+@pytest.mark.parametrize("periods", ["int", "timestamp", "period", "str"])
+@pytest.mark.parametrize("firms", LABELS)
+def test_partitions_lose_nothing(firms: str, periods: str, tmp_path: Path) -> None:
+    when = sorted(LABELS[periods]()) if periods in ("int", "str") else LABELS[periods]()
+    network = over_time(LABELS[firms](), when)
+    network.to_parquet(tmp_path / "n", partitioned=True)
+    assert PeerNetwork.from_parquet(tmp_path / "n").equals(network)
+    network.subset(periods=[when[0]]).to_parquet(tmp_path / "n", partitioned=True)  # replaces the old one
+    assert len(list((tmp_path / "n").glob("period=*"))) == 1 and len(list(tmp_path.iterdir())) == 1
+
+
+def test_partitions_are_read_by_others(tmp_path: Path) -> None:
+    network = over_time(["a", "b", "c"], [2001, 2002, 2003])
+    network.to_parquet(tmp_path / "n", partitioned=True)
+    found = pd.read_parquet(tmp_path / "n").astype({"period": int})[["period", "firm", "peer", "weight"]]
+    expected = network.edges()
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    one = pd.read_parquet(tmp_path / "n" / "period=2002")
+    assert one["weight"].tolist() == [1.0, 1.0]
+
+
+def test_an_undated_sparse_rectangle_in_partitions(tmp_path: Path) -> None:
+    entry = (["a", "b"], ["x", "a", "y"], sparse.csr_array(np.full((2, 3), 1 / 3)))
+    network = PeerNetwork.from_matrices({None: entry})
+    network.to_parquet(tmp_path / "n", partitioned=True)
+    assert PeerNetwork.from_parquet(tmp_path / "n").equals(network)
+
+
+def test_partitions_refuse(tmp_path: Path) -> None:
+    network = over_time(["a", "b", "c"], [2001, 2002, 2003])
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="holds no network"):
+        network.to_parquet(tmp_path / "mine", partitioned=True)
+    with pytest.raises(InputError, match="_network.json"):
+        PeerNetwork.from_parquet(tmp_path / "mine")
+    with pytest.raises(InputError, match="cannot write"):
+        network.to_parquet(tmp_path / "none" / "n", partitioned=True)
+    network.to_parquet(tmp_path / "n", partitioned=True)
+    (tmp_path / "n" / "period=2002" / "edges.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="period=2002"):
+        PeerNetwork.from_parquet(tmp_path / "n")
+    (tmp_path / "n" / "period=2003" / "edges.parquet").unlink()
+    (tmp_path / "n" / "period=2002").rename(tmp_path / "n" / "elsewhere")
+    with pytest.raises(InputError, match="cannot be read"):
+        PeerNetwork.from_parquet(tmp_path / "n")
+
+
+def test_xarray_and_back() -> None:
+    pytest.importorskip("xarray", reason="xarray is not installed")
+    network = over_time(["a", "b", "c"], pd.date_range("2001-01-31", periods=3, freq="ME"))
+    array = network.to_xarray()
+    assert float(array.sel(period="2001-01-31", firm="c", peer="b")) == 0.9
+    assert np.isnan(array.sel(period="2001-02-28", firm="c")).all()
+    assert PeerNetwork.from_xarray(array).equals(network)
+    undated = PeerNetwork.from_matrices(
+        {None: (["a", "b"], ["x", "y", "z"], np.full((2, 3), 0.5))}, row_normalized=False
+    )
+    assert PeerNetwork.from_xarray(undated.to_xarray()).equals(undated)
+    with pytest.raises(InputError, match="dimensions"):
+        PeerNetwork.from_xarray(array.rename(firm="company"))
+    holed = array.copy()
+    holed[0, 0, 1] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        PeerNetwork.from_xarray(holed)

@@ -1,0 +1,201 @@
+"""What the explorer holds: the strongest edges of each period and the measures beside them, packed."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.network.attributes import code_numbers
+from peerattn.network.cross_section import Array, CrossSection, frozen
+from peerattn.network.measures.asymmetry import asymmetry
+from peerattn.render import printable, show_label
+
+if TYPE_CHECKING:
+    from peerattn.network.peer_network import PeerNetwork
+
+_MOST_GROUPS = 60
+_PAIRS = 25
+_KINDS = ("direction", "popularity", "difference")
+
+
+def explorer_content(
+    network: PeerNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
+) -> dict[str, Any]:
+    """Return all that the page shows, ready for JSON.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    codes : Series by firm, or by firm and period, or None
+        Industries.
+    top_k : int
+        Edges kept for each firm, as one that looks and as one that is looked to.
+    intervals : DataFrame or None
+        Columns ``firm, peer, lower, upper`` and, unless undated, ``period``.
+
+    Returns
+    -------
+    dict
+        Numbers of each period are one gzipped block of 4-byte numbers, in base64.
+    """
+    groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
+    if len(groups) > _MOST_GROUPS:
+        raise InputError(
+            f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."
+        )
+    bounds = None if intervals is None else _bounds(network, intervals)
+    sections = []
+    for position, (period, section) in enumerate(network.sections()):
+        number = np.full(len(network.labels), -1)
+        if codes is not None:
+            everyone = np.arange(len(network.labels))
+            number = code_numbers(network, codes, everyone, period, "codes")
+        packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
+        sections.append(
+            {
+                "packed": packed,
+                "edges": edges,
+                "flows": _flows(section, number, len(groups)) if groups else None,
+                "pairs": _pairs(network, period, section),
+            }
+        )
+    return {
+        "firms": [printable(show_label(firm)) for firm in network.labels],
+        "periods": [printable(show_label(period)) for period in network.periods],
+        "dated": network.is_dated,
+        "signed": network.signed,
+        "percent": network.row_normalized,
+        "top_k": top_k,
+        "groups": [printable(name) for name in groups],
+        "group_name": "" if codes is None else printable(codes.name or "industry"),
+        "intervals": bounds is not None,
+        "start": _most_looked_to(section),
+        "note": _note(top_k, intervals is not None),
+        "sections": sections,
+    }
+
+
+def _most_looked_to(section: CrossSection) -> int:
+    sizes: Any = abs(section.weights)
+    return int(section.columns[int(np.argmax(sizes.sum(axis=0)))]) if len(section.columns) else 0
+
+
+def _note(top_k: int, with_intervals: bool) -> str:
+    kept = (
+        f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
+    )
+    return kept + (" The dark line in a bar and the brackets are its interval." if with_intervals else "")
+
+
+def _packed(
+    network: PeerNetwork, section: CrossSection, group: Array, top_k: int, bounds: pd.DataFrame | None
+) -> tuple[str, int]:
+    """One period's numbers as text, and how many edges they hold; page.js reads them in this order."""
+    size = len(network.labels)
+    i, j, w = _strongest(section, top_k)
+    blocks = [group.astype("<i4")]
+    sizes: Any = abs(section.weights)
+    totals = np.asarray(sizes.sum(axis=1), dtype=np.float64).ravel()
+    squares = np.asarray((sizes * sizes).sum(axis=1), dtype=np.float64).ravel()
+    effective = np.divide(totals**2, squares, out=np.full(len(totals), np.nan), where=squares > 0)
+    for positions, values in (
+        (section.columns, section.column_sums()),
+        (section.rows, effective),
+        (section.rows, section.row_sums()),
+    ):
+        whole = np.full(size, np.nan)
+        whole[positions] = values
+        blocks.append(_rounded(whole))
+    blocks += [np.bincount(section.rows[i], minlength=size).astype("<i4"), section.columns[j].astype("<i4")]
+    blocks.append(_rounded(w))
+    if bounds is not None:
+        wanted = pd.MultiIndex.from_arrays([section.rows[i], section.columns[j]])
+        found = bounds.reindex(wanted)
+        blocks += [_rounded(found[side].to_numpy()) for side in ("lower", "upper")]
+    content = gzip.compress(b"".join(block.tobytes() for block in blocks), compresslevel=9, mtime=0)
+    return base64.b64encode(content).decode("ascii"), len(w)
+
+
+def _strongest(section: CrossSection, top_k: int) -> tuple[Array, Array, Array]:
+    """The largest weights of each row and of each column, in the order of the labels of the firms that look."""
+    i, j, w = section.entries(top_k)
+    turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
+    j_back, i_back, w_back = turned.entries(top_k)
+    i, j, w = np.append(i, i_back), np.append(j, j_back), np.append(w, w_back)
+    _, first = np.unique(i.astype(np.int64) * len(section.columns) + j, return_index=True)
+    order = first[np.lexsort((section.columns[j[first]], section.rows[i[first]]))]
+    return i[order], j[order], w[order]
+
+
+def _rounded(values: Array) -> Array:
+    """Four-byte floats with 12 binary digits: a relative error of 2⁻¹³, and well compressed."""
+    bits = np.ascontiguousarray(values, dtype="<f4").view("<u4")
+    rounded = ((bits.astype(np.uint64) + 0x800) & 0xFFFFF000).astype("<u4").view("<f4")
+    return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
+
+
+def _flows(section: CrossSection, group: Array, count: int) -> list[list[float | None]]:
+    """Mean row of each group that looks, summed over the groups looked to; None where nobody stands."""
+    own, peers = group[section.rows], group[section.columns]
+    to_group = np.zeros((len(own), count))
+    for number in range(count):
+        found: Any = section.weights[:, np.flatnonzero(peers == number)]
+        to_group[:, number] = np.asarray(found.sum(axis=1)).ravel()
+    there = np.isin(np.arange(count), peers)
+    flows: list[list[float | None]] = []
+    for number in range(count):
+        looking = own == number
+        means = to_group[looking].mean(axis=0) if looking.any() else np.full(count, np.nan)
+        shown = looking.any() & there
+        flows.append([float(f"{w:.4g}") if s else None for w, s in zip(means, shown, strict=True)])
+    return flows
+
+
+def _pairs(network: PeerNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:
+    """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
+    if network.signed or not len(np.intersect1d(section.rows, section.columns)):
+        return None
+    one = network.replaced([section], periods=pd.Index([None], dtype=object))
+    found = asymmetry(one).pairs
+    pairs: dict[str, list[Any]] = {}
+    for kind in _KINDS:
+        chosen = found[found["kind"] == kind].head(_PAIRS)
+        ends = [network.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
+        weights = [[float(f"{w:.4g}") for w in np.nan_to_num(chosen[side])] for side in ("weight", "reverse")]
+        pairs[kind] = [list(row) for row in zip(*ends, *weights, strict=True)]
+    return pairs if any(pairs.values()) else None
+
+
+def _bounds(network: PeerNetwork, intervals: pd.DataFrame) -> list[pd.DataFrame]:
+    """For each period ``lower`` and ``upper`` by the positions of firm and peer."""
+    wanted = [*(["period"] if network.is_dated else []), "firm", "peer", "lower", "upper"]
+    for column in wanted:
+        if column not in intervals.columns:
+            raise InputError(
+                f"intervals: column {column!r} is missing; expected {', '.join(wanted)}."
+                f"{did_you_mean(column, map(str, intervals.columns))}"
+            )
+    ends = [network.labels.get_indexer_for(pd.Index(intervals[side])) for side in ("firm", "peer")]
+    for side, positions in zip(("firm", "peer"), ends, strict=True):
+        if (positions < 0).any():
+            stranger = intervals[side].iloc[int(np.argmax(positions < 0))]
+            raise InputError(f"intervals: {side} {stranger!r} is not in the network.")
+    frame = pd.DataFrame(
+        {side: intervals[side].to_numpy(dtype=np.float64) for side in ("lower", "upper")},
+        index=pd.MultiIndex.from_arrays(ends),
+    )
+    if not network.is_dated:
+        return [_unique(frame)]
+    when = network.periods.get_indexer_for(pd.Index(intervals["period"]))
+    return [_unique(frame[when == position]) for position in range(len(network.periods))]
+
+
+def _unique(frame: pd.DataFrame) -> pd.DataFrame:
+    if frame.index.has_duplicates:
+        raise InputError("intervals: a pair of firms is given twice in one period.")
+    return frame

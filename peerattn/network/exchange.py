@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ from peerattn.render import show_label, write_atomic
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from peerattn.network.peer_network import PeerNetwork
 
 
 class NetworkExchange(TableExchange):
@@ -271,7 +273,9 @@ class NetworkExchange(TableExchange):
         """Write an interactive page that opens offline; see :func:`peerattn.network.write_explorer`."""
         from peerattn.network.explorer import write_explorer
 
-        write_explorer(self, path, codes=codes, top_k=top_k, intervals=intervals, title=title)
+        write_explorer(
+            cast("PeerNetwork", self), path, codes=codes, top_k=top_k, intervals=intervals, title=title
+        )
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:

@@ -1,53 +1,98 @@
-"""Nadaraya–Watson kernel regression: attention whose weights are a fixed kernel of the characteristics."""
+"""Nadaraya–Watson kernel regression: attention whose weights are a fixed kernel of characteristics and codes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.models.bandwidth import (
+    CRITERIA,
+    Choice,
+    Problem,
+    choose_bandwidths,
+    given_bandwidths,
+    reference_bandwidths,
+)
 from peerattn.models.base import PeerRegressor, known_training_rows
-from peerattn.models.pools import Rows, Section
+from peerattn.models.kernel_codes import KernelCodes, category_orders
+from peerattn.models.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.significance import Sample, Significance, significance
 from peerattn.panel.encoding import Imputation
 from peerattn.panel.gate import Panel
 
+PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
+DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
+
 
 class NadarayaWatsonRegressor(PeerRegressor):
-    """Kernel-weighted mean of the other firms' outcomes.
+    """Kernel-weighted mean (or line) of the other firms' outcomes.
 
-    ``ŷ_i = Σ_j α_ij y_j``, ``α_ij = K(x_i, x_j) / Σ_k K(x_i, x_k)`` with the Gaussian product kernel
-    ``K(x_i, x_j) = exp(−½ Σ_c ((x_ic − x_jc) / h_c)²)``: attention with queries and keys ``x / h`` and the Gaussian score.
+    ``ŷ_i = Σ_j α_ij y_j``, ``α_ij = K(x_i, x_j) / Σ_k K(x_i, x_k)`` with a product kernel: for characteristics by default the
+    Gaussian, ``exp(−½ ((x_ic − x_jc) / h_c)²)``, which makes it attention with queries and keys ``x / h``; for unordered codes
+    Aitchison and Aitken's (``1 − λ`` for the same level, else ``λ / (c − 1)``); for ordered ones Wang and van Ryzin's
+    (``1 − λ``, else ``½ (1 − λ) λ^|d|``).
 
     Parameters
     ----------
-    bandwidth : "normal_reference", float or array of shape (p,), default "normal_reference"
-        h, in the units of each characteristic. ``"normal_reference"``: ``1.06 min(sd, IQR / 1.349) n^(−1/(4+p))`` with n the size
-        of the pool (training rows, or the median cross-section when ``outcomes=`` is passed). ``inf`` makes a characteristic irrelevant.
+    bandwidth : str, float, array or dict, default "normal_reference"
+        h, in the units of each characteristic, and λ of each code. ``"normal_reference"``: ``1.06 min(sd, IQR / 1.349)
+        n^(−1/(4+p))``, n the size of the pool (training rows, or the median cross-section when ``outcomes=`` is passed), p the
+        number of characteristics; ``λ = n^(−2/(4+p))``, at most half of its range. ``"cv_ls"``: least leave-one-firm-out
+        squared error. ``"aic"``: least corrected AIC. A number: h of all characteristics. An array: h of each, and if it is
+        longer λ of each code. A dict: by column. ``inf`` makes a characteristic irrelevant.
+    kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}, default "gaussian"
+        Kernel of the characteristics; all but the Gaussian are zero beyond one bandwidth.
+    degree : {0, 1}, default 0
+        0: local mean (Nadaraya–Watson). 1: local line in the characteristics.
+    neighbors : int, optional
+        Adaptive bandwidth: at each focal firm h is multiplied by the distance, in bandwidths, to its k-th nearest peer.
+    codes : sequence of str
+        Columns that are unordered codes (besides those of dtype string or unordered category).
+    ordered : sequence of str
+        Columns that are ordered codes, of whole numbers or ordered categories (columns of that dtype are in any case).
+    n_starts : int, default 2
+        Starting points of the search for ``"cv_ls"`` and ``"aic"``.
+    dtype : {"float64", "float32"}, default "float64"
+        Precision of predictions and networks.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
     Attributes
     ----------
-    bandwidth_ : ndarray (p,)
-        Bandwidths over the training rows, the pool of ``predict(X)``.
-    within_bandwidth_ : ndarray (p,)
-        Bandwidths within a cross-section, the pool of ``predict(X, outcomes=y)``.
+    bandwidth_, within_bandwidth_ : ndarray (p,)
+        h over the training rows, the pool of ``predict(X)``, and within a cross-section, that of ``predict(X, outcomes=y)``.
+    mixing_, within_mixing_ : ndarray (c,)
+        λ, likewise.
+    bandwidths_ : DataFrame
+        One row a column of X: kernel, bandwidths, and whether it counts: "local", "irrelevant" (so wide that all firms are
+        alike in it), or "linear" (so wide that one slope serves all, ``degree=1``).
+    criterion_, within_criterion_ : float or None
+        Least value of the criterion chosen by.
 
     Notes
     -----
     ``predict(X)`` looks to the training rows of all periods, own firm left out; ``predict(X, outcomes=y)`` to the same period's
-    firms. Missing characteristics are filled (median of the cross-section); code columns are left out, since a Gaussian
-    kernel has no distance between codes. Streams over queries: memory O(chunk × n). Computed in float64. Firms without any
-    admissible peer get the training mean.
+    firms. Missing characteristics are filled (median of the cross-section). A firm of unknown code is as unlike all others;
+    an unknown ordered code takes the median level. Firms without any peer of positive kernel get the training mean. Prediction
+    costs O(n² p) in chunks: memory does not grow with n². A criterion is minimised by L-BFGS in log-bandwidths over at most
+    50 million pairs of rows; beyond that focal rows are thinned out evenly, never the pool. AIC keeps the own row in the pool.
 
     References
     ----------
     Nadaraya, E. A. (1964), On estimating regression, Theory of Probability and Its Applications 9(1).
     Watson, G. S. (1964), Smooth regression analysis, Sankhyā A 26(4).
-    Li, Q. and Racine, J. S. (2007), Nonparametric Econometrics, chapter 2.
+    Racine, J. and Li, Q. (2004), Nonparametric estimation of regression functions with both categorical and continuous
+    data, Journal of Econometrics 119(1).
+    Li, Q. and Racine, J. S. (2007), Nonparametric Econometrics, chapters 2 and 4.
 
     Examples
     --------
@@ -60,98 +105,298 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def __init__(
         self,
         *,
-        bandwidth: str | float | Sequence[float] = "normal_reference",
+        bandwidth: str | float | Sequence[float] | Mapping[str, float] = "normal_reference",
+        kernel: str = "gaussian",
+        degree: int = 0,
+        neighbors: int | None = None,
+        codes: Sequence[str] = (),
+        ordered: Sequence[str] = (),
+        n_starts: int = 2,
+        dtype: str = "float64",
         firm: str = "firm",
         period: str = "period",
     ) -> None:
         self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.degree = degree
+        self.neighbors = neighbors
+        self.codes = codes
+        self.ordered = ordered
+        self.n_starts = n_starts
+        self.dtype = dtype
         self.firm = firm
         self.period = period
 
     _isolates_get = "the training mean"
 
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def _signed(self) -> bool:  # type: ignore[override]
+        return self.degree == 1
+
+    # ------------------------------------------------------------------ more than a prediction
+
+    def marginal_effects(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame | np.ndarray:
+        """Return how each row's prediction moves with each of its own characteristics.
+
+        ``∂ŷ_i / ∂x_ic`` by automatic differentiation, peers held fixed; for ``degree=1`` the slope of the local line. The
+        arguments are those of :meth:`predict`.
+
+        Returns
+        -------
+        DataFrame (n, p) where ``X`` is a frame, else ndarray; units of the outcome per unit of the characteristic.
+        """
+        panel, sections = self._gate_call(X, outcomes)
+        effects = np.zeros((len(panel), len(self.imputation_.kept)))
+        for section in sections:
+            effects[section.at] = self._effects(section)
+        out = np.empty_like(effects)
+        out[panel.order] = effects
+        if panel.index is None:
+            return out
+        return pd.DataFrame(out, index=panel.index, columns=list(self.imputation_.kept))
+
+    def significance_test(
+        self, *, n_bootstrap: int = 399, cluster: str | None = None, random_state: Any = None
+    ) -> Significance:
+        """Test for each characteristic and code whether it matters (Racine 1997; Racine, Hart and Li 2006).
+
+        See :func:`peerattn.models.significance.significance`. The regression is that of ``predict(X)`` at the training rows,
+        with the bandwidths of the fit.
+
+        Parameters
+        ----------
+        n_bootstrap : int, default 399
+            Draws of the outcome under "it does not matter", by the wild bootstrap.
+        cluster : {None, "firm", "period"}
+            Draw one sign for all rows of a firm or of a period, whose residuals may be dependent.
+        random_state : int, RandomState instance or None
+        """
+        check_is_fitted(self)
+        if n_bootstrap < 19:
+            raise InputError(f"n_bootstrap must be at least 19 (a p value of 0.05), got {n_bootstrap!r}.")
+        if self.kernel == "uniform" and len(self.bandwidth_):
+            raise InputError('kernel="uniform" has no slope to test: choose another kernel.')
+        groups = {None: np.arange(len(self.training_rows_)), "firm": self.training_rows_.identity}
+        if self.dated_:
+            groups["period"] = self.training_periods_
+        if cluster not in groups or (cluster == "firm" and not self.firm_label_):
+            raise InputError(f"cluster must be None, or in a panel 'firm' or 'period', got {cluster!r}.")
+        rows = self._copied(replace(self.training_rows_, loss_weight=groups[cluster]))
+        assert rows.y is not None and rows.loss_weight is not None
+        sample = Sample(
+            self.regression_,
+            self._points(rows, torch.float64),
+            Bandwidths(torch.tensor(self.bandwidth_), torch.tensor(self.mixing_)),
+            torch.from_numpy(rows.y - self.mean_),
+            torch.from_numpy(rows.identity),
+            torch.from_numpy(pd.factorize(rows.loss_weight)[0]),
+            torch.from_numpy(self.scale_),
+            (*map(str, self.imputation_.kept), *self.codes_.names),
+        )
+        return significance(sample, n_bootstrap, cluster, check_random_state(random_state))
+
+    # ------------------------------------------------------------------ rows
+
+    def _code_columns(self) -> tuple[str, ...]:
+        return (*self.codes, *self.ordered)
+
+    def _check(self, X: Any, y: Any, *, fitting: bool, undated: bool = False) -> Panel:
+        if fitting:
+            self._check_options()
+            self.orders_ = category_orders(X, self.ordered)
+        return super()._check(X, y, fitting=fitting, undated=undated)
+
+    def _check_options(self) -> None:
+        for name, options in (("kernel", KERNELS), ("degree", (0, 1)), ("dtype", ("float64", "float32"))):
+            value = getattr(self, name)
+            if value not in options or isinstance(value, bool):
+                raise InputError(
+                    f"{name} must be one of {list(options)}, got {value!r}.{did_you_mean(str(value), map(str, options))}"
+                )
+        for name in ("neighbors", "n_starts"):
+            value = getattr(self, name)
+            if not (value is None and name == "neighbors") and (
+                not isinstance(value, int | np.integer) or value < 1
+            ):
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        both = set(self.codes) & set(self.ordered)
+        if both:
+            raise InputError(
+                f"codes and ordered both name {', '.join(map(repr, sorted(both)))}: a code is one or the other."
+            )
+
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self.imputation_ = Imputation.fit(panel, weight)
-            if not self.imputation_.kept:
-                raise InputError("NadarayaWatsonRegressor needs at least one characteristic that is a number.")
+            self.codes_ = KernelCodes.fit(panel.codes, self.orders_, weight)
+            if not self.imputation_.kept and not self.codes_.names:
+                raise InputError("NadarayaWatsonRegressor needs at least one characteristic or code.")
         x = self.imputation_.transform(panel)[:, : len(self.imputation_.kept)]
-        return x, np.empty((len(panel), 0))
+        return x, self.codes_.transform(panel.codes)
+
+    def _copied(self, rows: Rows) -> Rows:
+        """Return rows with frequency weights written out as copies: on arrays each copy is a peer of the others."""
+        if rows.weight is None:
+            return rows
+        if (rows.weight != np.round(rows.weight)).any():
+            raise InputError(
+                "sample_weight: here it counts rows, in whole numbers; for other weights give bandwidth=."
+            )
+        copies = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(int)))
+        identity = copies.identity if self.firm_label_ else np.arange(len(copies))
+        return replace(copies, weight=None, identity=identity)
+
+    def _points(self, rows: Rows, dtype: torch.dtype) -> Points:
+        x = torch.from_numpy(rows.x - self.center_)
+        line = x / torch.from_numpy(self.scale_) if self.degree else x[:, :0]
+        weight = None if rows.weight is None else torch.from_numpy(rows.weight).to(dtype).log()
+        return Points(x.to(dtype), torch.from_numpy(rows.codes), line.to(dtype), weight)
+
+    # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self.training_rows_ = known_training_rows(training)
         assert rows.y is not None
+        if panel.dated:
+            assert training.y is not None
+            taken = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
+            self.training_periods_ = pd.factorize(panel.period[taken])[0]
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
-        self.center_ = np.average(rows.x, axis=0, weights=rows.weight)
-        n = len(rows) if rows.weight is None else float(rows.weight.sum())
-        self.bandwidth_ = self._bandwidths(rows, n)
-        self.within_bandwidth_ = self._bandwidths(rows, self.median_cross_section_ if self.dated_ else n)
+        share = np.full(len(rows), 1 / len(rows)) if rows.weight is None else rows.weight / rows.weight.sum()
+        self.center_ = share @ rows.x
+        spread = np.sqrt(share @ (rows.x - self.center_) ** 2)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.regression_ = LocalRegression(self.kernel, self.degree, self.codes_.kernels, self.neighbors)
+        n = float(len(rows) if rows.weight is None else rows.weight.sum())
+        sizes = (n, self.median_cross_section_ if self.dated_ else n)
+        start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
+        if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
+            sections = [known_training_rows(training.take(at)) for _, at in panel.cross_sections()]
+            pooled = self._choose([rows], start[0])
+            within = self._choose(sections, start[1]) if panel.dated else pooled
+            least: tuple[float | None, float | None] = pooled.criterion, within.criterion
+            chosen = pooled.bandwidths, within.bandwidths
+        else:
+            names = [*map(str, self.imputation_.kept), *self.codes_.names]
+            least = None, None
+            chosen = (
+                given_bandwidths(self.bandwidth, names, start[0]),
+                given_bandwidths(self.bandwidth, names, start[1]),
+            )
+        self.criterion_, self.within_criterion_ = least
+        (self.bandwidth_, self.mixing_), (self.within_bandwidth_, self.within_mixing_) = (
+            (found.h.numpy(), found.mixing.numpy()) for found in chosen
+        )
 
-    def _bandwidths(self, rows: Rows, n: float) -> np.ndarray:
-        p = rows.x.shape[1]
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth != "normal_reference":
-                raise InputError(f'bandwidth must be "normal_reference", a number or an array, got {self.bandwidth!r}.')
-            return normal_reference_bandwidth(rows.x, n, rows.weight)
-        h = np.asarray(self.bandwidth, dtype=float)
-        if h.ndim > 1 or h.size not in (1, p):
-            raise InputError(f"bandwidth has shape {h.shape}, but there are {p} characteristics: give one number or {p}.")
-        if not (h > 0).all():
-            raise InputError(f"bandwidth must be positive, got {h.min():g}.")
-        return np.broadcast_to(h, (p,)).copy()
+    def _choose(self, sections: Sequence[Rows], start: Bandwidths) -> Choice:
+        """Choose by a criterion: each row from the rows of other identity in its section."""
+        pairs = sum(len(rows) ** 2 for rows in sections)
+        problems = []
+        for rows in map(self._copied, sections):
+            assert rows.y is not None
+            at = torch.arange(0, len(rows), max(1, -(-pairs // PAIRS)))
+            y = torch.from_numpy(rows.y - self.mean_)
+            problems.append(
+                Problem(self._points(rows, torch.float64), y, torch.from_numpy(rows.identity), at)
+            )
+        x = self.training_rows_.x
+        return choose_bandwidths(
+            self.regression_,
+            [problem for problem in problems if len(problem.at)],
+            start,
+            x.max(axis=0) - x.min(axis=0),
+            criterion=str(self.bandwidth),
+            n_starts=self.n_starts,
+        )
 
-    # ------------------------------------------------------------------ the kernel as attention
+    @property
+    def bandwidths_(self) -> pd.DataFrame:
+        """Kernel, bandwidths and role of each column."""
+        kernels = [self.kernel] * len(self.bandwidth_) + [
+            "Aitchison-Aitken" if kernel.places is None else "Wang-van Ryzin"
+            for kernel in self.codes_.kernels
+        ]
+        most = np.array([kernel.most if kernel.places is None else np.inf for kernel in self.codes_.kernels])
+        flat = "irrelevant" if self.degree == 0 else "linear"
+        columns: dict[str, Any] = {"kernel": kernels}
+        for prefix, h, mixing in (
+            ("", self.bandwidth_, self.mixing_),
+            ("within_", self.within_bandwidth_, self.within_mixing_),
+        ):
+            columns[f"{prefix}bandwidth"] = np.r_[h, mixing]
+            roles = [flat if wide else "local" for wide in np.isinf(h)]
+            columns[f"{prefix}role"] = roles + ["irrelevant" if wide else "local" for wide in mixing >= most]
+        return pd.DataFrame(columns, index=[*map(str, self.imputation_.kept), *self.codes_.names])
 
-    def _scores(self, section: Section) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return queries (n_focal, p + 1) and keys (n_peers, p + 1) whose inner product is the log kernel, up to a row constant."""
-        h = self.within_bandwidth_ if section.within else self.bandwidth_
-        q, k = ((rows.x - self.center_) / h for rows in (section.focal, section.peers))
-        height = -0.5 * (k**2).sum(axis=1, keepdims=True)
-        if section.peers.weight is not None:
-            height = height + np.log(section.peers.weight)[:, None]
-        q, k = np.hstack([q, np.ones((len(q), 1))]), np.hstack([k, height])
-        return torch.from_numpy(q), torch.from_numpy(k)
+    # ------------------------------------------------------------------ prediction
+
+    def _bandwidths(self, section: Section) -> Bandwidths:
+        dtype = getattr(torch, self.dtype)
+        within = section.within
+        h, mixing = (
+            (self.within_bandwidth_, self.within_mixing_) if within else (self.bandwidth_, self.mixing_)
+        )
+        return Bandwidths(torch.tensor(h, dtype=dtype), torch.tensor(mixing, dtype=dtype))
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
         if not len(section.peers):
             return predicted, isolated
-        q, k = self._scores(section)
         assert section.peers.y is not None
-        v = torch.from_numpy(section.peers.y - self.mean_)[:, None]
-        for rows in section.chunks():
-            mask = torch.from_numpy(section.admissible(rows))
-            isolated[rows] = ~mask.any(dim=1).numpy()
-            mean = nn.attention(q[None, None, rows], k[None, None], v[None, None], mask=mask[None, None], scale=1.0)
-            predicted[rows] = np.where(isolated[rows], self.mean_, self.mean_ + mean[0, 0, :, 0].numpy())
+        dtype = getattr(torch, self.dtype)
+        focal, peers, bandwidths = (
+            *map(lambda r: self._points(r, dtype), (section.focal, section.peers)),
+            self._bandwidths(section),
+        )
+        one = torch.ones(len(peers), 1, dtype=dtype)
+        values = torch.cat([torch.from_numpy(section.peers.y - self.mean_).to(dtype)[:, None], one], dim=1)
+        for rows in self._slices(section):
+            fitted, _ = self.regression_.fit(
+                focal.take(rows), peers, bandwidths, values, _mask(section, rows)
+            )
+            predicted[rows] = self.mean_ + fitted[:, 0].numpy()
+            isolated[rows] = fitted[:, 1].numpy() < 0.5  # the weights sum to one, or are zero
         return predicted, isolated
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
-        q, k = self._scores(section)
-        mask = torch.from_numpy(section.admissible(rows))
-        return nn.attention_weights(q[None, None, rows], k[None, None], mask=mask[None, None], scale=1.0)[0, 0].numpy()
+        dtype = getattr(torch, self.dtype)
+        focal, peers = self._points(section.focal, dtype).take(rows), self._points(section.peers, dtype)
+        return (
+            self.regression_.weights(focal, peers, self._bandwidths(section), _mask(section, rows))
+            .double()
+            .numpy()
+        )
+
+    def _effects(self, section: Section) -> np.ndarray:
+        effects = np.zeros((len(section.focal), len(self.imputation_.kept)))
+        if not len(section.peers) or not effects.shape[1]:
+            return effects
+        assert section.peers.y is not None
+        dtype = getattr(torch, self.dtype)
+        focal, peers, bandwidths = (
+            self._points(section.focal, dtype),
+            self._points(section.peers, dtype),
+            self._bandwidths(section),
+        )
+        values = torch.from_numpy(section.peers.y - self.mean_).to(dtype)[:, None]
+        for rows in self._slices(section):
+            points = focal.take(rows)
+            points.x.requires_grad_(self.degree == 0)
+            fitted, slopes = self.regression_.fit(points, peers, bandwidths, values, _mask(section, rows))
+            if self.degree:
+                effects[rows] = slopes[:, :, 0].numpy() / self.scale_
+            else:
+                effects[rows] = torch.autograd.grad(fitted.sum(), points.x)[0].numpy()
+        return effects
+
+    def _slices(self, section: Section) -> Any:
+        return section.chunks() if self.regression_.streams else section.chunks(DENSE_CELLS)
 
 
-def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return ``1.06 min(sd, IQR / 1.349) n^(−1/(4+p))`` for each column; ``inf`` for a constant column.
-
-    Parameters
-    ----------
-    x : ndarray (n_rows, p)
-    n : float, optional
-        Size of the pool; by default the number of rows.
-    weight : ndarray (n_rows,), optional
-        Frequency weights.
-
-    References
-    ----------
-    Silverman, B. W. (1986), Density Estimation for Statistics and Data Analysis, section 3.4.
-    """
-    if weight is not None:
-        x = np.repeat(x, weight.astype(int), axis=0) if np.all(weight == weight.astype(int)) else x[weight > 0]
-    n = len(x) if n is None else n
-    sd = x.std(axis=0, ddof=1) if len(x) > 1 else np.zeros(x.shape[1])
-    iqr = np.subtract(*np.percentile(x, [75, 25], axis=0)) / 1.349
-    spread = np.where(iqr > 0, np.minimum(sd, iqr), sd)
-    h = 1.06 * spread * n ** (-1 / (4 + x.shape[1]))
-    return np.where(h > 0, h, np.inf)
+def _mask(section: Section, rows: slice) -> torch.Tensor | None:
+    """Return who may be looked to; None = everybody, which the fast kernel likes."""
+    if (section.focal.identity[rows] == NOBODY).all():
+        return None
+    return torch.from_numpy(section.admissible(rows))

@@ -140,7 +140,7 @@ class CrossSectionalRidge(PeerRegressor):
         pooled = self._leave_firm_out() if self.firm_label_ else within
         path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
         self.alpha_path_ = path.rename_axis("alpha")
-        self.within_alpha_, self.alpha_ = (float(path[name].idxmin()) for name in path)
+        self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
 
     def _leave_one_out(self, rows: Rows) -> tuple[np.ndarray, float]:
         """Return the sum of squared leave-one-out errors for each penalty, and the number of rows.
@@ -193,6 +193,7 @@ class CrossSectionalRidge(PeerRegressor):
         gram, moment = np.zeros((q, q)), np.zeros(q)
         for start in range(0, len(rows), BLOCK):
             block = rows.take(slice(start, start + BLOCK))
+            assert block.y is not None
             Z = self._design(block)
             S = Z * _weight(block)[:, None]
             gram, moment = gram + S.T @ Z, moment + S.T @ (block.y - self.mean_)

@@ -1,0 +1,106 @@
+"""Codes as product kernels see them: levels, and for ordered codes their places on a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.models.local_regression import CodeKernel
+from peerattn.panel.codes import canonical_codes
+from peerattn.panel.encoding import weighted_median
+from peerattn.panel.frames import as_pandas
+
+
+def category_orders(X: Any, ordered: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the levels, in order, of each ordered code of X that says its order: an ordered category.
+
+    Columns named in ``ordered`` that are no categories get an empty tuple: their levels are whole numbers.
+    """
+    frame = as_pandas(X)
+    if not isinstance(frame, pd.DataFrame):
+        return {}
+    orders: dict[str, tuple[str, ...]] = {str(name): () for name in ordered}
+    for name, dtype in frame.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+            orders[str(name)] = tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
+    return orders
+
+
+@dataclass(frozen=True)
+class KernelCodes:
+    """The codes of the training rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+    levels : tuple of tuple of str
+        Training levels of each code, in order.
+    places : tuple of (tuple of float or None)
+        Places of the levels of an ordered code: whole numbers themselves, ordered categories 0, 1, 2, ...; None = unordered.
+    median : tuple of int
+        Median level of an ordered code, taken where it is unknown.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    places: tuple[tuple[float, ...] | None, ...]
+    median: tuple[int, ...]
+
+    @classmethod
+    def fit(
+        cls, codes: pd.DataFrame, orders: dict[str, tuple[str, ...]], weight: np.ndarray | None = None
+    ) -> KernelCodes:
+        """Learn levels, places and medians from the training rows."""
+        levels, places, medians = [], [], []
+        for name in codes.columns:
+            column = codes[name] if weight is None else codes[name][weight > 0]
+            seen = set(column.dropna())
+            known = sorted(seen)
+            place: tuple[float, ...] | None = None
+            if name in orders:
+                known, place = _ordered(name, known, orders[name])
+            at = pd.Index(known, dtype=object).get_indexer(pd.Index(codes[name].astype(object))).astype(float)
+            middle = weighted_median(np.where(at < 0, np.nan, at), weight) if place else 0.0
+            levels.append(tuple(known))
+            places.append(place)
+            medians.append(int(np.nan_to_num(middle)))
+        return cls(tuple(map(str, codes.columns)), tuple(levels), tuple(places), tuple(medians))
+
+    @property
+    def kernels(self) -> tuple[CodeKernel, ...]:
+        """The kernel of each code."""
+        return tuple(
+            CodeKernel(len(levels), place) for levels, place in zip(self.levels, self.places, strict=True)
+        )
+
+    def transform(self, codes: pd.DataFrame) -> np.ndarray:
+        """Return the level of each code, (n, c): −1 = unknown; unseen levels of unordered codes follow the training ones."""
+        out = np.empty((len(codes), len(self.names)), dtype=np.int64)
+        for column, name in enumerate(self.names):
+            values = codes[name].astype(object)
+            at = pd.Index(self.levels[column], dtype=object).get_indexer(pd.Index(values))
+            if self.places[column] is not None:
+                at = np.where(at < 0, self.median[column], at)
+            else:
+                new = (at < 0) & values.notna().to_numpy()
+                at[new] = len(self.levels[column]) + pd.factorize(values[new])[0]
+            out[:, column] = at
+        return out
+
+
+def _ordered(name: str, seen: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
+    if order:
+        return list(order), tuple(float(place) for place in range(len(order)))
+    try:
+        numbers = sorted(float(level) for level in seen)
+    except ValueError as error:
+        raise InputError(
+            f"ordered: column {name!r} holds text, whose order is not known; make it an ordered category "
+            "(pandas.Categorical(..., ordered=True))."
+        ) from error
+    return sorted(seen, key=float), tuple(numbers)

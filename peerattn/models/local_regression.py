@@ -1,0 +1,281 @@
+"""Local regression with mixed product kernels, as attention: the weights are a fixed kernel of characteristics and codes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from peerattn import nn
+
+KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
+FLAT = (
+    1e-10,
+    1e-13,
+)  # spreads of the peers that count as none: relative to the widest, and to the squares they come from
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows as a kernel sees them.
+
+    Attributes
+    ----------
+    x : Tensor (n, p)
+        Characteristics, centred: far from zero the Gaussian's inner products lose digits.
+    codes : Tensor (n, c) of int
+        Level of each code; −1 = unknown, alike to no level.
+    line : Tensor (n, k)
+        Columns of the local line; no column = the local mean.
+    log_weight : Tensor (n,) or None
+        Log of the rows' frequency weights.
+    """
+
+    x: Tensor
+    codes: Tensor
+    line: Tensor
+    log_weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, at: slice | Tensor) -> Points:
+        """Return the rows at these positions."""
+        weight = None if self.log_weight is None else self.log_weight[at]
+        return Points(self.x[at], self.codes[at], self.line[at], weight)
+
+
+@dataclass(frozen=True)
+class Bandwidths:
+    """The bandwidths of characteristics, ``h`` (p,), and of codes, ``mixing`` (c,), which is λ."""
+
+    h: Tensor
+    mixing: Tensor
+
+
+@dataclass(frozen=True)
+class CodeKernel:
+    """Kernel of one code.
+
+    Unordered (Aitchison and Aitken 1976): ``1 − λ`` for the same level, else ``λ / (c − 1)``. Ordered (Wang and van Ryzin
+    1981): ``1 − λ``, else ``½ (1 − λ) λ^|d|``.
+
+    Attributes
+    ----------
+    n_levels : int
+        c, the number of training levels.
+    places : tuple of float or None
+        Places of the levels on the line for an ordered code; None = unordered.
+    """
+
+    n_levels: int
+    places: tuple[float, ...] | None = None
+
+    @property
+    def most(self) -> float:
+        """The λ at which an unordered code counts for nothing, ``(c − 1) / c``; 1 for an ordered one."""
+        return 1.0 if self.places is not None else max(self.n_levels - 1, 1) / max(self.n_levels, 2)
+
+    def columns(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return columns of queries and keys whose inner product is the log kernel, up to a constant a row."""
+        tiny = torch.finfo(mixing.dtype).tiny
+        if self.places is not None:
+            places = mixing.new_tensor(self.places)
+            distance = (places[:, None] - places).abs()
+            log_kernel = torch.where(
+                distance > 0, distance * mixing.clamp(min=tiny).log() + math.log(0.5), 0.0
+            )
+            return log_kernel[focal], _one_hot(peers, len(places), mixing.dtype)
+        different = max(self.n_levels - 1, 1)
+        likeness = ((1 - mixing).clamp(min=tiny) * different / mixing.clamp(min=tiny)).log()
+        levels, both = torch.cat([focal, peers]).unique(return_inverse=True)  # -1, the unknown, comes first
+        unknown = int((levels < 0).any())
+        width, both = len(levels) - unknown, both - unknown
+        hot = _one_hot(both, width, mixing.dtype)
+        return hot[: len(focal)] * likeness, hot[len(focal) :]
+
+
+def _one_hot(level: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """Return one column a level, (n, width); an unknown level (−1) is all zeros."""
+    return (level[:, None] == torch.arange(width)).to(dtype)
+
+
+@dataclass(frozen=True)
+class LocalRegression:
+    """Kernel-weighted mean (``degree=0``) or line (``degree=1``) around each focal row.
+
+    Attributes
+    ----------
+    kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}
+        Of the characteristics; their product over characteristics and codes weighs a peer.
+    degree : {0, 1}
+    code_kernels : tuple of CodeKernel
+    neighbors : int or None
+        Adaptive bandwidth: at each focal row h is multiplied by the distance, in bandwidths, to its k-th nearest peer.
+    """
+
+    kernel: str = "gaussian"
+    degree: int = 0
+    code_kernels: tuple[CodeKernel, ...] = ()
+    neighbors: int | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether a fit needs no array of focal rows × peers (besides a mask)."""
+        return self.kernel == "gaussian" and self.neighbors is None
+
+    def fit(
+        self, focal: Points, peers: Points, bandwidths: Bandwidths, values: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return fitted values (m, d) and slopes of the local line (m, k, d) at the focal rows.
+
+        ``values`` is (n, d); ``mask`` (m, n), True = may be looked to. A row without any peer is all zeros.
+        """
+        payload = (
+            values if self.degree == 0 else torch.cat([values, _moment_columns(peers.line, values)], dim=1)
+        )
+        if self.kernel == "gaussian":
+            q, k = self._columns(focal, peers, bandwidths, mask)
+            mean = nn.attention(
+                q[None, None], k[None, None], payload[None, None], mask=_as_4d(mask), scale=1.0
+            )[0, 0]
+        else:
+            mean = self._means_weights(focal, peers, bandwidths, mask) @ payload
+        if self.degree == 0:
+            return mean, mean.new_zeros(len(focal), 0, values.shape[1])
+        return _local_line(mean, focal.line, values.shape[1])
+
+    def weights(
+        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the weights of the peers in each fitted value, (m, n); signed where ``degree=1``.
+
+        Rows sum to one, or are all zero where there is no peer.
+        """
+        W = self._means_weights(focal, peers, bandwidths, mask)
+        if self.degree == 0:
+            return W
+        nothing = W.new_zeros(len(peers), 0)
+        center, inverse = _spread(W @ _moment_columns(peers.line, nothing), peers.line.shape[1])
+        tilt = (inverse @ (focal.line - center)[..., None])[..., 0]  # (m, k)
+        return W * (1 + tilt @ peers.line.T - (tilt * center).sum(1, keepdim=True))
+
+    # ------------------------------------------------------------------ kernels
+
+    def _means_weights(
+        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
+    ) -> Tensor:
+        """Return the normalised kernel, (m, n)."""
+        if self.kernel == "gaussian":
+            q, k = self._columns(focal, peers, bandwidths, mask)
+            return nn.attention_weights(q, k, mask=mask, scale=1.0)
+        scale = self._local_scale(focal, peers, bandwidths, mask)
+        kernel = torch.ones(len(focal), len(peers), dtype=focal.x.dtype)
+        for column, h in enumerate(bandwidths.h):
+            u = (focal.x[:, column, None] - peers.x[:, column]) / h
+            kernel = kernel * _compact(self.kernel, u if scale is None else u / scale)
+        others = replace(self, kernel="gaussian", neighbors=None)
+        flat = Bandwidths(torch.full_like(bandwidths.h, math.inf), bandwidths.mixing)
+        q, k = others._columns(focal, peers, flat, mask)
+        log_kernel = q @ k.T
+        kernel = kernel * (log_kernel - log_kernel.detach().amax(1, keepdim=True)).exp()
+        if mask is not None:
+            kernel = kernel * mask
+        total = kernel.sum(1, keepdim=True)
+        return kernel / torch.where(total > 0, total, 1.0)
+
+    def _columns(
+        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return queries (m, w) and keys (n, w) whose inner product is the log of the Gaussian kernel, up to a constant a row."""
+        z, z_peers = focal.x / bandwidths.h, peers.x / bandwidths.h
+        scale = self._local_scale(focal, peers, bandwidths, mask)
+        shrink = 1.0 if scale is None else scale**-2
+        one = torch.ones(len(focal), 1, dtype=z.dtype)
+        q, k = [z * shrink, one * shrink], [z_peers, -0.5 * (z_peers**2).sum(1, keepdim=True)]
+        if peers.log_weight is not None:
+            q.append(one)
+            k.append(peers.log_weight[:, None])
+        for column, code_kernel in enumerate(self.code_kernels):
+            mine, theirs = code_kernel.columns(
+                bandwidths.mixing[column], focal.codes[:, column], peers.codes[:, column]
+            )
+            q.append(mine)
+            k.append(theirs)
+        return torch.cat(q, dim=1), torch.cat(k, dim=1)
+
+    def _local_scale(
+        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
+    ) -> Tensor | None:
+        """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1)."""
+        if self.neighbors is None:
+            return None
+        z, z_peers = focal.x / bandwidths.h, peers.x / bandwidths.h
+        squared = (z**2).sum(1, keepdim=True) + (z_peers**2).sum(1) - 2 * z @ z_peers.T
+        squared = squared.clamp(min=0.0)
+        if mask is not None:
+            squared = squared.masked_fill(~mask, math.inf)
+        nearest = _kth(squared, self.neighbors, peers.log_weight)
+        floor = 1e-10 * (1 + (z**2).sum(1, keepdim=True))  # rounding of the difference of squares
+        positive = squared.masked_fill(squared <= floor, math.inf).amin(1, keepdim=True)
+        nearest = torch.where(nearest > floor, nearest, positive)
+        return torch.where(nearest.isfinite(), nearest, 1.0).sqrt()
+
+
+def _kth(squared: Tensor, k: int, log_weight: Tensor | None) -> Tensor:
+    """Return the k-th smallest of each row, each value counted as often as its frequency weight, (m, 1)."""
+    if log_weight is None:
+        return squared.kthvalue(min(k, squared.shape[1]), dim=1, keepdim=True).values
+    ordered, at = squared.sort(dim=1)
+    before = (log_weight.exp()[at].cumsum(1) < k - 1e-9).sum(1, keepdim=True)
+    return ordered.gather(1, before.clamp(max=squared.shape[1] - 1))
+
+
+def _compact(kernel: str, u: Tensor) -> Tensor:
+    """Return a kernel that is zero beyond one bandwidth, up to its constant."""
+    if kernel == "uniform":
+        return (u.abs() <= 1).to(u.dtype)
+    if kernel == "triangular":
+        return (1 - u.abs()).clamp(min=0.0)
+    epanechnikov = (1 - u**2).clamp(min=0.0)
+    return epanechnikov**2 if kernel == "biweight" else epanechnikov
+
+
+def _as_4d(mask: Tensor | None) -> Tensor | None:
+    return None if mask is None else mask[None, None]
+
+
+# ---------------------------------------------------------------------- the local line
+
+
+def _moment_columns(line: Tensor, values: Tensor) -> Tensor:
+    """Return columns whose weighted means are the moments of the local line: ``l``, ``l l'`` and ``l v'``, flattened."""
+    outer = line[:, :, None] * torch.cat([line, values], dim=1)[:, None, :]  # (n, k, k + d)
+    return torch.cat([line, outer.flatten(1)], dim=1)
+
+
+def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the weighted mean of the line's columns (m, k) and the pseudo-inverse of their covariance (m, k, k)."""
+    center = moments[:, :k]
+    second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
+    noise = FLAT[1] * (1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1))
+    covariance = second - center[:, :, None] * center[:, None, :]
+    coarse = 1e6 if moments.dtype == torch.float32 else 1.0
+    relative = torch.full_like(noise, FLAT[0] * coarse)
+    return center, torch.linalg.pinv(covariance, atol=noise * coarse, rtol=relative, hermitian=True)
+
+
+def _local_line(mean: Tensor, at: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    """Return the local lines' values (m, d) and slopes (m, k, d) at ``at`` (m, k), from the weighted moments.
+
+    The line through the weighted mean: ``v̄ + (l_i − l̄)'β``, ``β = C⁻¹c`` with weighted covariances C of the columns and c with
+    the values. In directions in which the peers do not differ the slope is 0, and the line is the local mean.
+    """
+    k = at.shape[1]
+    fitted, moments = mean[:, :d], mean[:, d:]
+    center, inverse = _spread(moments, k)
+    cross = moments[:, k:].unflatten(1, (k, k + d))[:, :, k:] - center[:, :, None] * fitted[:, None, :]
+    slopes = inverse @ cross
+    return fitted + ((at - center)[:, :, None] * slopes).sum(1), slopes

@@ -1,0 +1,346 @@
+"""NadarayaWatsonRegressor: the estimator around the kernel engine."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.utils.estimator_checks import check_estimator
+from statsmodels.nonparametric.kernel_regression import KernelReg
+
+from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.models import NadarayaWatsonRegressor
+from peerattn.models.bandwidth import criterion_value, normal_reference_bandwidth
+
+
+def simulated_panel(n_firms=15, n_periods=4, seed=0):
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"]
+    )
+    index = index[rng.permutation(len(index))]
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    X["sector"] = rng.choice(["A", "B", "C"], size=len(index))
+    X["rating"] = pd.Categorical(
+        rng.choice(["low", "mid", "high"], size=len(index)), ["low", "mid", "high"], ordered=True
+    )
+    y = np.sin(X["size"]) + (X["sector"] == "A") + X["rating"].cat.codes + 0.1 * rng.normal(size=len(index))
+    return X, y.rename("ret")
+
+
+def smooth_sample(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    return x, np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=n)
+
+
+def test_check_estimator():
+    check_estimator(NadarayaWatsonRegressor())
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_equals_kernel_reg_with_codes(degree):
+    X, y = simulated_panel()
+    bare = X.reset_index(drop=True)
+    bandwidth = {"size": 0.5, "lev": 1.5, "sector": 0.2, "rating": 0.4}
+    model = NadarayaWatsonRegressor(bandwidth=bandwidth, degree=degree).fit(bare, y.to_numpy())
+    if degree:  # KernelReg adds slopes in the codes, too: compare without them
+        model = NadarayaWatsonRegressor(bandwidth=[0.5, 1.5], degree=1).fit(
+            bare[["size", "lev"]], y.to_numpy()
+        )
+        theirs = KernelReg(y.to_numpy(), bare[["size", "lev"]].to_numpy(), "cc", "ll", bw=[0.5, 1.5], rng=0)
+        np.testing.assert_allclose(model.predict(bare[["size", "lev"]]), theirs.fit()[0], atol=1e-10)
+        return
+    numbers = bare.assign(sector=pd.factorize(bare["sector"])[0], rating=bare["rating"].cat.codes).to_numpy(
+        float
+    )
+    theirs = KernelReg(y.to_numpy(), numbers, "ccuo", "lc", bw=list(bandwidth.values()), rng=0)
+    np.testing.assert_allclose(model.predict(bare), theirs.fit()[0], atol=1e-10)
+
+
+def test_ordered_whole_numbers_count_their_distance():
+    X, y = simulated_panel()
+    bare = X[["size"]].reset_index(drop=True).assign(grade=np.random.default_rng(1).choice([1, 2, 5], len(X)))
+    model = NadarayaWatsonRegressor(bandwidth=[0.5, 0.6], ordered=["grade"]).fit(bare, y.to_numpy())
+    theirs = KernelReg(y.to_numpy(), bare.to_numpy(float), "co", "lc", bw=[0.5, 0.6], rng=0)
+    np.testing.assert_allclose(model.predict(bare), theirs.fit()[0], atol=1e-10)
+
+
+def test_uncentred_characteristics_keep_their_digits():
+    x, y = smooth_sample()
+    near = NadarayaWatsonRegressor(bandwidth=0.05).fit(x, y).predict(x)
+    far = NadarayaWatsonRegressor(bandwidth=0.05).fit(x + 2048, y).predict(x + 2048)
+    np.testing.assert_allclose(near, far, atol=1e-9)
+
+
+def test_float32_is_close():
+    x, y = smooth_sample()
+    np.testing.assert_allclose(
+        NadarayaWatsonRegressor(dtype="float32").fit(x, y).predict(x),
+        NadarayaWatsonRegressor().fit(x, y).predict(x),
+        atol=1e-4,
+    )
+
+
+# ---------------------------------------------------------------------- bandwidths
+
+
+@pytest.mark.parametrize("criterion", ["cv_ls", "aic"])
+def test_criterion_is_kernel_regs_and_no_worse(criterion):
+    x, y = smooth_sample(60)
+    model = NadarayaWatsonRegressor(bandwidth=criterion).fit(x, y)
+    theirs = KernelReg(y, x, "cc", "lc", bw=criterion, rng=0)
+    value = {
+        "cv_ls": lambda h: theirs.cv_loo(h, theirs._est_loc_constant),
+        "aic": lambda h: theirs.aic_hurvich(h),
+    }[criterion]
+    finite = np.where(np.isinf(model.bandwidth_), 1e8, model.bandwidth_)
+    assert model.criterion_ == pytest.approx(float(np.squeeze(value(finite))), rel=1e-7)
+    least = float(np.squeeze(value(theirs.bw)))
+    assert model.criterion_ <= least + 1e-7 * abs(least)
+
+
+def test_an_irrelevant_characteristic_is_said_to_be():
+    x, y = smooth_sample(200, seed=3)
+    frame = pd.DataFrame(x, columns=["size", "noise"])
+    table = NadarayaWatsonRegressor(bandwidth="cv_ls").fit(frame, y).bandwidths_
+    assert table.loc["size", "role"] == "local" and table.loc["size", "bandwidth"] < 0.5
+    assert table.loc["noise", "role"] == "irrelevant" and np.isinf(table.loc["noise", "bandwidth"])
+
+
+def test_a_linear_characteristic_is_said_to_be():
+    x, _ = smooth_sample(150, seed=1)
+    y = np.sin(3 * x[:, 0]) + 2 * x[:, 1] + 0.1 * np.random.default_rng(3).normal(size=150)
+    table = NadarayaWatsonRegressor(bandwidth="cv_ls", degree=1).fit(x, y).bandwidths_
+    assert list(table["role"]) == ["local", "linear"]
+
+
+def test_an_irrelevant_code_is_said_to_be():
+    x, y = smooth_sample(200, seed=1)
+    frame = pd.DataFrame({"size": x[:, 0], "sector": np.random.default_rng(4).choice(list("ABC"), 200)})
+    model = NadarayaWatsonRegressor(bandwidth="cv_ls").fit(frame, y)
+    assert model.bandwidths_.loc["sector", "role"] == "irrelevant"
+    assert model.mixing_[0] == pytest.approx(2 / 3)
+
+
+def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
+    X, y = simulated_panel(20, 3)
+    X = X[["size", "lev"]]
+    model = NadarayaWatsonRegressor(bandwidth="cv_ls").fit(X, y)
+    given = NadarayaWatsonRegressor(bandwidth=model.bandwidth_).fit(X, y)
+    assert model.criterion_ == pytest.approx(((given.predict(X) - y) ** 2).mean(), rel=1e-9)
+    given = NadarayaWatsonRegressor(bandwidth=model.within_bandwidth_).fit(X, y)
+    assert model.within_criterion_ == pytest.approx(
+        ((given.predict(X, outcomes=y) - y) ** 2).mean(), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("kernel", ["gaussian", "biweight"])
+def test_gradient_of_the_criterion(kernel, degree):
+    from peerattn.models import bandwidth as module
+    from peerattn.models.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
+
+    x, y = smooth_sample(40)
+    codes = torch.tensor(np.random.default_rng(5).integers(0, 3, (40, 1)))
+    tensor = torch.tensor(x)
+    rows = Points(tensor, codes, tensor if degree else tensor[:, :0])
+    problem = module.Problem(rows, torch.tensor(y), torch.arange(40), torch.arange(0, 40, 2))
+    regression = LocalRegression(kernel, degree, (CodeKernel(3),))
+    start = Bandwidths(
+        torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
+    )
+    map_ = module._Parameters(regression, start)
+    for criterion in ("cv_ls", "aic"):
+        theta = np.array([0.1, -0.2, 0.3])
+        value, gradient = module._value_and_gradient(regression, [problem], map_, theta, criterion)
+        assert value == pytest.approx(
+            criterion_value(regression, [problem], map_.bandwidths(torch.tensor(theta)), criterion), rel=1e-12
+        )
+        for k in range(3):
+            step = np.eye(3)[k] * 1e-5
+            up, down = (
+                module._value_and_gradient(regression, [problem], map_, theta + sign * step, criterion)[0]
+                for sign in (1, -1)
+            )
+            assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+def test_bandwidths_by_name_and_the_rule_of_thumb():
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(bandwidth={"lev": 9.0}).fit(X, y)
+    rule = normal_reference_bandwidth(X[["size", "lev"]].to_numpy())
+    np.testing.assert_allclose(model.bandwidth_, [rule[0], 9.0])
+    np.testing.assert_allclose(
+        model.within_bandwidth_[0], rule[0] * 4 ** (1 / 6)
+    )  # the median cross-section is a quarter
+    np.testing.assert_allclose(model.mixing_, [60 ** (-1 / 3)] * 2)
+    np.testing.assert_allclose(
+        model.within_mixing_, [1 / 3, 15 ** (-1 / 3)]
+    )  # at most half of the range, 2/3
+
+
+# ---------------------------------------------------------------------- marginal effects, tests
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "biweight", "bandwidth": 2.0}, {"neighbors": 9}], ids=str)
+def test_marginal_effects_are_derivatives(options):
+    x, y = smooth_sample()
+    model = NadarayaWatsonRegressor(**options).fit(x, y)
+    at, step = x[:10] * 0.9, 1e-5
+    effects = model.marginal_effects(at)
+    for column in range(2):
+        shift = step * np.eye(2)[column]
+        slope = (model.predict(at + shift) - model.predict(at - shift)) / (2 * step)
+        np.testing.assert_allclose(effects[:, column], slope, atol=1e-6)
+
+
+def test_local_line_effects_are_kernel_regs_slopes():
+    x, y = smooth_sample()
+    model = NadarayaWatsonRegressor(bandwidth=0.4, degree=1).fit(x, y)
+    np.testing.assert_allclose(
+        model.marginal_effects(x), KernelReg(y, x, "cc", "ll", bw=[0.4, 0.4], rng=0).fit()[1], atol=1e-9
+    )
+
+
+def test_marginal_effects_of_a_panel_keep_its_index():
+    X, y = simulated_panel()
+    effects = NadarayaWatsonRegressor().fit(X, y).marginal_effects(X, outcomes=y)
+    assert effects.index.equals(X.index) and list(effects.columns) == ["size", "lev"]
+
+
+def test_significance():
+    x, y = smooth_sample()
+    frame = pd.DataFrame(x, columns=["size", "noise"]).assign(
+        sector=np.random.default_rng(6).choice(list("AB"), 120)
+    )
+    y = y + 0.5 * (frame["sector"] == "A")
+    result = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=99, random_state=0)
+    p = result.to_frame()["p_value"]
+    assert p["size"] <= 0.02 and p["sector"] <= 0.02 and p["noise"] > 0.1
+    again = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=99, random_state=0)
+    pd.testing.assert_frame_equal(again.table, result.table)
+    assert "99 wild-bootstrap draws" in str(result) and "noise" in result._repr_html_()
+    assert repr(result) == "Significance(3 columns, 120 rows, 99 draws)"
+
+
+def test_significance_by_period():
+    X, y = simulated_panel()
+    result = (
+        NadarayaWatsonRegressor()
+        .fit(X, y)
+        .significance_test(n_bootstrap=39, cluster="period", random_state=0)
+    )
+    assert result.cluster == "period" and list(result.table.index) == ["size", "lev", "sector", "rating"]
+
+
+# ---------------------------------------------------------------------- panel
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"degree": 1}, {"kernel": "triangular", "bandwidth": 3.0}, {"neighbors": 5}], ids=str
+)
+def test_network_rebuilds_the_prediction(options):
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(**options).fit(X, y)
+    network, predicted = model.peer_network(X, outcomes=y), model.predict(X, outcomes=y)
+    assert network.signed == ("degree" in options)
+    for period in network.periods:
+        W = network.matrix(period)
+        np.testing.assert_allclose(W.sum(axis=1), 1.0, atol=1e-12)
+        assert (np.diag(W) == 0).all()
+        here = y.xs(period, level="period")
+        np.testing.assert_allclose(
+            W @ here[W.columns], predicted.xs(period, level="period")[W.index], atol=1e-10
+        )
+    pooled = model.peer_network(X).matrix(2002)
+    np.testing.assert_allclose(pooled.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_own_outcome_and_later_values_have_no_influence(degree):
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(degree=degree).fit(X, y)
+    before, shocked = model.predict(X, outcomes=y), y.copy()
+    shocked.iloc[7] += 1e6
+    after = model.predict(X, outcomes=shocked)
+    period = X.index.get_level_values("period")
+    assert after.iloc[7] == before.iloc[7]
+    assert (after[period != period[7]] == before[period != period[7]]).all()
+    assert (
+        after[(period == period[7]) & (np.arange(len(X)) != 7)]
+        != before[(period == period[7]) & (np.arange(len(X)) != 7)]
+    ).all()
+    changed = X.copy()
+    changed.loc[period == 2004, "size"] = 50.0
+    early = period < 2004
+    assert (model.predict(changed, outcomes=y)[early] == before[early]).all()
+    own_changed = y.copy()
+    own_changed[X.index.get_level_values("firm") == 3] += 100
+    refit = NadarayaWatsonRegressor(degree=degree, bandwidth=1.0)
+    one = refit.fit(X, y).predict(X).xs(3, level="firm")
+    other = refit.fit(X, own_changed).predict(X).xs(3, level="firm")
+    np.testing.assert_allclose(
+        one, other, atol=1e-9
+    )  # the own firm is left out of the training rows in all periods
+
+
+def test_a_firm_beyond_every_kernel_gets_the_training_mean():
+    x, y = smooth_sample()
+    model = NadarayaWatsonRegressor(kernel="epanechnikov", bandwidth=0.5).fit(x, y)
+    with pytest.warns(IsolateWarning, match="the training mean"):
+        predicted = model.predict([[90.0, 90.0], [0.0, 0.0]])
+    assert predicted[0] == pytest.approx(y.mean()) and predicted[1] != predicted[0]
+
+
+def test_codes_alone():
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(bandwidth={"sector": 0.0}).fit(X[["sector"]], y)
+    expected = [
+        y[(X["sector"] == s) & (X.index.get_level_values(0) != f)].mean() for (f, _), s in X["sector"].items()
+    ]
+    np.testing.assert_allclose(model.predict(X[["sector"]]), expected, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bandwidth": "cv"}, "bandwidth must be one of"),
+        ({"bandwidth": -1.0}, "bandwidth must be positive, got -1"),
+        (
+            {"bandwidth": [1.0, 2.0, 3.0]},
+            r"bandwidth has shape \(3,\), but there are 2 characteristics and 2 codes",
+        ),
+        ({"bandwidth": {"siz": 1.0}}, "bandwidth names 'siz', which is no column used. Near match"),
+        ({"bandwidth": {"sector": 2.0}}, "must be from 0 to 1"),
+        ({"kernel": "gausian"}, "kernel must be one of"),
+        ({"degree": 2}, "degree must be one of"),
+        ({"neighbors": 0}, "neighbors must be a whole number"),
+        ({"n_starts": 0}, "n_starts must be a whole number"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"codes": ["sector"], "ordered": ["sector"]}, "codes and ordered both name 'sector'"),
+        ({"ordered": ["sector"]}, "whose order is not known"),
+    ],
+)
+def test_bad_options(options, message):
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match=message):
+        NadarayaWatsonRegressor(**options).fit(X, y)
+
+
+def test_bad_tests():
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match="n_bootstrap must be at least 19"):
+        NadarayaWatsonRegressor().fit(X, y).significance_test(n_bootstrap=9)
+    with pytest.raises(InputError, match="has no slope to test"):
+        NadarayaWatsonRegressor(kernel="uniform").fit(X, y).significance_test()
+    with pytest.raises(InputError, match="cluster must be None"):
+        NadarayaWatsonRegressor().fit(*smooth_sample()).significance_test(cluster="firm")
+
+
+def test_fractional_weights_cannot_choose():
+    x, y = smooth_sample()
+    with pytest.raises(InputError, match="whole numbers"):
+        NadarayaWatsonRegressor(bandwidth="cv_ls").fit(x, y, sample_weight=np.full(len(x), 0.5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -16,15 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import PeerModel
-from peerattn.models.batches import pair_tensors, row_tensors
-from peerattn.models.estimation import AnyModule, Estimate, Settings, estimate, make_module
+from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.estimation import Settings, estimate
 from peerattn.models.losses import Loss
+from peerattn.models.members import Member, heads_table, prior_strengths, pruning_path
 from peerattn.models.options import check_options
 from peerattn.models.peer_module import PeerModule, PeerSpec
-from peerattn.models.pools import Rows, Section, identities
+from peerattn.models.pools import Rows, Section
 from peerattn.models.priors import PairTerms, read_priors
 from peerattn.models.reference import Reference
 from peerattn.models.search_profile import SearchProfile
+from peerattn.models.universes import (
+    among_reference,
+    answering_outcomes,
+    refuse_other_periods,
+    with_reference,
+)
 from peerattn.network import PeerNetwork
 from peerattn.panel.alignment import align_outcome, position_outcome
 from peerattn.panel.encoding import CodeBook
@@ -37,22 +44,6 @@ MIN_PERIODS_FOR_VALIDATION = 8
 VALIDATION_SHARE = 0.2
 MIN_STEPS = 50
 D_CODE = 4
-
-
-@dataclass(frozen=True)
-class Member:
-    """One fitted model of the ensemble: a specification and arrays, never a live module."""
-
-    spec: PeerSpec
-    state: dict[str, np.ndarray]
-    kept: tuple[int, ...]
-    share: np.ndarray  # of each kept head in the network
-
-    def module(self) -> AnyModule:
-        """Rebuild the module, in float64."""
-        module = make_module(self.spec)
-        module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
-        return module.requires_grad_(False)
 
 
 class AttentionModel(PeerModel):
@@ -146,13 +137,19 @@ class AttentionModel(PeerModel):
         """
         check_options(self)
         if self.attention == "cross" and reference is None:
-            raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
+            raise InputError(
+                'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
+            )
         panel, training = self._gate_training(X, y, sample_weight)
         training = self._weighted(X, panel, training, sample_weight, loss_weight, peer_weight)
         training = self._standardise_outcomes(training)
         if reference is not None and not panel.dated and self.attention == "self":
-            raise InputError('reference: on arrays self-attention looks to the training rows; use attention="cross".')
+            raise InputError(
+                'reference: on arrays self-attention looks to the training rows; use attention="cross".'
+            )
         self.reference_ = None if reference is None else self._reference_rows(reference)
+        if self.reference_ is not None:
+            refuse_other_periods(panel, self.reference_[0])
         self._learn(training, panel)
         return self
 
@@ -191,7 +188,7 @@ class AttentionModel(PeerModel):
                 )
             members = [members[member]]
         if head is not None:
-            members = [_one_head(m, head) for m in members if head in m.kept]
+            members = [m.with_one_head(head) for m in members if head in m.kept]
             if not members:
                 raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
         return self._network(sections, partial(self._weights, members=members))
@@ -319,7 +316,14 @@ class AttentionModel(PeerModel):
             raise InputError(
                 'scale="rank" ranks firms among the rows of one call, which reference= splits in two: use scale="standard".'
             )
-        panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
+        try:
+            panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
+        except ValueError as error:
+            raise InputError(f"reference: {error}") from error
+        if self.attention == "self" and panel.firm is None:
+            raise InputError(
+                f"reference: it carries no {self.firm!r}, which is needed to leave the own firm out."
+            )
         if self.weighs_peers_:
             if given.weight is None:
                 raise InputError(
@@ -356,56 +360,35 @@ class AttentionModel(PeerModel):
         return panel, self._pools(panel, self._in_units(call), outcomes is not None, reference)
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
-        extra = self.reference_ if reference is None else self._reference_rows(reference)
-        if self.attention == "cross":
-            assert extra is not None
-            return self._among_reference(panel, call, *extra)
-        if not self.dated_ and not told:
+        if self.attention == "self" and not self.dated_ and not told:
             if reference is not None:
                 raise InputError(
                     'reference: a model fitted on arrays looks to its training rows; use attention="cross".'
                 )
             return self._against_training(panel, call)
-        if self.values == "outcomes" and not told:
+        extra = self.reference_ if reference is None else self._reference_rows(reference)
+        if extra is not None:
+            refuse_other_periods(panel, extra[0])
+        if self.needs_outcomes and not told:
             raise InputError(
                 'values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=.'
             )
-        sections = self._own_cross_sections(panel, call, warn=extra is None)
-        return sections if extra is None else self._joined(sections, *extra)
+        return self._cross_sections(panel, call, extra, warn=True)
 
-    def _own_cross_sections(self, panel: Panel, rows: Rows, *, warn: bool = False) -> Iterator[Section]:
-        for section in self._within(panel, rows, known=self.values == "outcomes", warn=warn):
-            yield section if self.exclude_self else replace(section, focal=section.focal.anonymous())
-
-    def _among_reference(self, panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
-        """The reference is the pool: of the same period where it is dated; the focal firm is left out by label."""
-        if panel.firm is None or universe.firm is None or not self.exclude_self:
-            call = call.anonymous()
+    def _cross_sections(
+        self, panel: Panel, rows: Rows, extra: tuple[Panel, Rows] | None, *, warn: bool = False
+    ) -> Iterator[Section]:
+        """Return each period's focal rows and pool, in fit as in predict."""
+        if self.attention == "cross":
+            assert extra is not None
+            sections = among_reference(panel, rows, *extra, exclude_self=self.exclude_self)
         else:
-            mine, theirs = identities(call.owner, rows.owner)
-            call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
-        rows = rows.known() if self.values == "outcomes" else rows
-        pools = {period: rows.take(rows_at) for period, rows_at in _positions(universe, rows)}
-        for period, at in panel.cross_sections():
-            peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
-            yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
-
-    def _joined(self, sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
-        """Add the reference rows of the same period to each pool."""
-        if universe.firm is None:
-            raise InputError(
-                f"reference: it carries no {self.firm!r}, which is needed to leave the own firm out."
-            )
-        pools = {period: rows.take(at) for period, at in _positions(universe, rows)}
-        for section in sections:
-            more = pools.get(section.period) if universe.dated else rows
-            if more is not None:
-                more = more.take(~more.label.isin(section.peers.label))
-                mine, theirs, others = identities(section.focal.owner, section.peers.owner, more.owner)
-                mine = mine if self.exclude_self else section.focal.identity
-                peers = replace(section.peers, identity=theirs).joined(replace(more, identity=others))
-                section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
-            yield section
+            sections = self._within(panel, rows, known=False, warn=warn and extra is None)
+            if not self.exclude_self:
+                sections = (replace(s, focal=s.focal.anonymous()) for s in sections)
+            if extra is not None:
+                sections = with_reference(sections, *extra, exclude_self=self.exclude_self)
+        return map(answering_outcomes, sections) if self.values == "outcomes" else sections
 
     # ------------------------------------------------------------------ learning
 
@@ -445,8 +428,11 @@ class AttentionModel(PeerModel):
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_ensemble)
         settings = self._settings(panel.dated, sections)
         fitted = [estimate(spec, sections[:cut], sections[cut:], settings, int(seed)) for seed in seeds]
-        self.members_ = [self._member(result) for result in fitted]
-        self._report_heads(fitted)
+        self.members_ = [Member.of(result) for result in fitted]
+        self.heads_, self.pruning_path_ = heads_table(fitted, self.y_scale_), pruning_path(fitted)
+        self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
+        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
+        self.feature_names_ = [*self.scaling_.names, *embedded]
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
         """Return cross-sections whose focal rows are those of known outcome."""
@@ -455,13 +441,8 @@ class AttentionModel(PeerModel):
             training = training.take(training.weight > 0)
             rows = training.anonymous() if self.exclude_self else training
             everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
-        elif self.attention == "cross":
-            assert self.reference_ is not None
-            everyone = self._among_reference(panel, training, *self.reference_)
         else:
-            everyone = self._own_cross_sections(panel, training)
-            if self.reference_ is not None:
-                everyone = self._joined(everyone, *self.reference_)
+            everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
         return [section for section in counted if len(section.focal)]
 
@@ -496,52 +477,12 @@ class AttentionModel(PeerModel):
             progress=type(self).__name__ if self.verbose else None,
         )
 
-    @staticmethod
-    def _member(result: Estimate) -> Member:
-        state = {
-            name: value.detach().double().cpu().numpy() for name, value in result.module.state_dict().items()
-        }
-        total = result.kept_importance.sum()
-        uniform = np.full(len(result.kept), 1 / max(1, len(result.kept)))
-        return Member(
-            result.module.spec, state, result.kept, result.kept_importance / total if total > 0 else uniform
-        )
-
-    def _report_heads(self, fitted: Sequence[Estimate]) -> None:
-        heads, paths = [], []
-        for k, result in enumerate(fitted):
-            numbers = np.arange(len(result.importance))
-            columns = {"member": k, "head": numbers, "importance": result.importance * self.y_scale_}
-            heads.append(pd.DataFrame({**columns, "kept": np.isin(numbers, result.kept)}))
-            paths.append(pd.DataFrame(result.path, columns=["heads", "loss"]).assign(member=k))
-        self.heads_, self.pruning_path_ = (
-            pd.concat(heads, ignore_index=True),
-            pd.concat(paths, ignore_index=True),
-        )
-        self.prior_strength_ = self._prior_strengths()
-        embedded = [f"{name}[{k}]" for name in self.code_book_.levels for k in range(D_CODE)]
-        self.feature_names_ = [*self.scaling_.names, *embedded]
-
-    def _prior_strengths(self) -> pd.DataFrame:
-        rows = [
-            {
-                "member": k,
-                "head": head,
-                "prior": prior.name,
-                "strength": member.state["prior_strength"][at, c],
-            }
-            for k, member in enumerate(self.members_)
-            for at, head in enumerate(member.kept)
-            for c, prior in enumerate(self.pair_terms_.soft)
-        ]
-        return pd.DataFrame(rows, columns=["member", "head", "prior", "strength"])
-
     # ------------------------------------------------------------------ prediction
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return every member's outputs (members, n_focal, K), and which focal rows had no admissible peer."""
         modules = [member.module() for member in self.members_]
-        peers = row_tensors([section.peers], torch.float64)
+        peers = peer_tensors([section], torch.float64)
         outputs = np.empty((len(modules), len(section.focal), self._n_outputs()))
         isolated = np.zeros(len(section.focal), dtype=bool)
         for rows in section.chunks():
@@ -559,7 +500,7 @@ class AttentionModel(PeerModel):
     def _weights(self, section: Section, rows: slice, members: Sequence[Member] | None = None) -> np.ndarray:
         members = self.members_ if members is None else members
         focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
-        peers = row_tensors([section.peers], torch.float64)
+        peers = peer_tensors([section], torch.float64)
         pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
         used = [member for member in members if len(member.kept)]
@@ -569,17 +510,6 @@ class AttentionModel(PeerModel):
         return W
 
 
-def _one_head(member: Member, head: int) -> Member:
-    return replace(member, share=np.eye(len(member.kept))[member.kept.index(head)])
-
-
 def _counted(rows: Rows) -> Rows:
     """Return the rows that count in the loss."""
     return rows if rows.loss_weight is None else rows.take(rows.loss_weight > 0)
-
-
-def _positions(panel: Panel, rows: Rows) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield each period of a reference, and where its rows are among ``rows`` (which may leave some out)."""
-    kept = panel.period if len(rows) == len(panel) else panel.period[np.isfinite(panel.y)]  # type: ignore[arg-type]
-    for period in kept.unique():
-        yield period, np.flatnonzero(kept == period)

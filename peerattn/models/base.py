@@ -162,6 +162,14 @@ class PeerModel(BaseEstimator):
             weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[
                 panel.order
             ]
+        if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
+            warnings.warn(
+                LostPeriodWarning(
+                    f"y carries {self.firm!r} and {self.period!r} but X does not: X is taken as one cross-section, all "
+                    "periods in one. In a Pipeline, set_output(transform='pandas') keeps the index."
+                ),
+                stacklevel=4,
+            )
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
         _, sizes = np.unique(panel.period, return_counts=True)
@@ -245,6 +253,7 @@ class PeerModel(BaseEstimator):
         """The training rows are the pool; the focal firm is left out of them in all periods."""
         pool = self.training_rows_
         if panel.firm is not None and self.firm_label_:
+            _refuse_other_labels(call.label, pool.label)
             mine, theirs = identities(call.owner, pool.owner)
             call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
         else:
@@ -276,6 +285,7 @@ class PeerModel(BaseEstimator):
             )
 
     _isolates_get = "zero"
+
     @property
     def _signed(self) -> bool:
         """Whether a weight may be negative."""
@@ -320,6 +330,17 @@ class PeerRegressor(RegressorMixin, PeerModel):
         """Return R² of ``predict(X)`` over the rows whose outcome is known."""
         known, predicted, weight = self._scored(X, y, sample_weight)
         return float(r2_score(known, predicted, sample_weight=weight))
+
+
+def _refuse_other_labels(mine: pd.Index, theirs: pd.Index) -> None:
+    """Raise where firms are text on one side and integers on the other: no firm would be left out of its own pool."""
+    kinds = {"string": "text", "integer": "integers"}
+    now, then = (kinds.get(labels.inferred_type) for labels in (mine, theirs))
+    if now and then and now != then:
+        raise InputError(
+            f"firm labels of X are {now} (such as {mine[0]!r}), those of fit were {then} (such as {theirs[0]!r}): give them "
+            "one type, so that each firm is left out of its own peers."
+        )
 
 
 def known_training_rows(training: Rows) -> Rows:

@@ -30,8 +30,13 @@ class Batch:
     pairs: PairTensors
 
 
-def row_tensors(rows: Sequence[Rows], dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
-    """Return rows of several cross-sections as padded tensors."""
+def row_tensors(
+    rows: Sequence[Rows],
+    dtype: torch.dtype,
+    device: str | torch.device = "cpu",
+    answering: Sequence[np.ndarray | None] | None = None,
+) -> RowTensors:
+    """Return rows of several cross-sections as padded tensors; ``answering`` says which of them may be looked to."""
 
     def pad(values: list[np.ndarray], kind: torch.dtype, fill: float = 0) -> Tensor:
         tensors = [torch.as_tensor(v, dtype=kind) for v in values]
@@ -40,12 +45,15 @@ def row_tensors(rows: Sequence[Rows], dtype: torch.dtype, device: str | torch.de
 
     known = [np.nan_to_num(r.y) for r in rows if r.y is not None]
     y = pad(known, dtype) if known else None
+    present = [np.ones(len(r), dtype=bool) for r in rows]
+    answers = [None] * len(rows) if answering is None else answering
     return RowTensors(
         pad([r.x for r in rows], dtype),
         pad([r.codes for r in rows], torch.int64),
         y,
         pad([r.identity for r in rows], torch.int64, -1),
-        pad([np.ones(len(r), dtype=bool) for r in rows], torch.bool),
+        pad(present, torch.bool),
+        pad([known if a is None else a for known, a in zip(present, answers, strict=True)], torch.bool),
     )
 
 
@@ -64,7 +72,14 @@ def make_batch(
     weight = pad_sequence([torch.as_tensor(w, dtype=dtype) for w in weights], True).to(device)
     pairs = pair_tensors(sections, at, terms, dtype, device)
     assert targets.y is not None
-    return Batch(targets, row_tensors([s.peers for s in sections], dtype, device), targets.y, weight, pairs)
+    return Batch(targets, peer_tensors(sections, dtype, device), targets.y, weight, pairs)
+
+
+def peer_tensors(
+    sections: Sequence[Section], dtype: torch.dtype, device: str | torch.device = "cpu"
+) -> RowTensors:
+    """Return the pools of several cross-sections as padded tensors."""
+    return row_tensors([s.peers for s in sections], dtype, device, [s.answering for s in sections])
 
 
 def pair_tensors(

@@ -63,7 +63,7 @@ class LinearAttention(torch.nn.Module):
         return rows.x
 
     def features(self, rows: RowTensors) -> Tensor:
-        """Return z of every row, (B, n, P); padded rows are zero."""
+        """Return z of every row, (B, n, P); rows that do not answer are zero."""
         x = rows.x
         parts = [torch.full_like(x[..., :1], INTERCEPT_SCALE), x * self.log_scale.exp()]
         parts.append(torch.nn.functional.gelu(x @ self.hidden + self.hidden_shift) @ self.functions)
@@ -77,7 +77,7 @@ class LinearAttention(torch.nn.Module):
                 (table[rows.codes[..., c]] for c, table in enumerate(self.tables)), torch.zeros(())
             )
             parts.append(embedded * (x @ self.directions))
-        return torch.cat(parts, dim=-1) * rows.present[..., None]
+        return torch.cat(parts, dim=-1) * rows.answers[..., None]
 
     def _solved(self, z: Tensor) -> Tensor:
         """Return ``(Z'Z + λI)⁻¹ Z'``, (B, P, n)."""
@@ -99,7 +99,7 @@ class LinearAttention(torch.nn.Module):
             assert peers.y is not None
             z_focal, z_peers = self.features(focal), self.features(peers)
             solved = self._solved(z_peers)  # (B, P, n_peers)
-            y = (peers.y * peers.present)[..., None]
+            y = (peers.y * peers.answers)[..., None]
             fitted = z_focal @ (solved @ y)  # (B, n_focal, 1), own outcome still in
             own_y, own_h = self._own(focal, peers, z_focal, solved, y)
             heads = ((fitted - own_h * own_y) / (1 - own_h))[:, None] * self.slope[:, None, None]
@@ -114,7 +114,7 @@ class LinearAttention(torch.nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return each focal row's own outcome and leverage among the peers; zero where it is not one of them."""
         match = (focal.identity[:, :, None] == peers.identity[:, None, :]) & (focal.identity[:, :, None] >= 0)
-        match &= peers.present[:, None, :]
+        match &= peers.answers[:, None, :]
         found, at = match.any(-1, keepdim=True), match.float().argmax(-1, keepdim=True)  # (B, n_focal, 1)
         own_y = torch.gather(y, 1, at) * found
         column = torch.gather(solved, 2, at.mT.expand(-1, solved.shape[1], -1))  # (B, P, n_focal)

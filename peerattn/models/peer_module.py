@@ -48,7 +48,7 @@ class RowTensors:
     """Rows of a batch of cross-sections, padded to equal length.
 
     ``x`` (B, n, p), ``codes`` (B, n, c), ``y`` (B, n) or None, ``identity`` (B, n) with −1 = equal to no other,
-    ``present`` (B, n): False where padded.
+    ``present`` (B, n): False where padded; ``answers`` (B, n): False where a peer may not be looked to either.
     """
 
     x: Tensor
@@ -56,6 +56,7 @@ class RowTensors:
     y: Tensor | None
     identity: Tensor
     present: Tensor
+    answers: Tensor
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class PeerModule(torch.nn.Module):
         if self.spec.n_layers == 1:
             return own, pool
         h_focal, h_pool = own @ self.embed, pool @ self.embed
-        to_pool, within_pool = (admissible(rows, peers)[:, None] for rows in (focal, peers))
+        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, peers))
         for block in self.blocks:
             h_focal, h_pool = block(h_focal, h_pool, mask=to_pool), block(h_pool, mask=within_pool)
         return torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
@@ -212,7 +213,12 @@ class PeerModule(torch.nn.Module):
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
 
 
-def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
-    """Return who may attend to whom, (B, n_focal, n_peers): another identity, and not padding."""
+def others(focal: RowTensors, peers: RowTensors) -> Tensor:
+    """Return who is another firm, (B, n_focal, n_peers): of another identity, and not padding."""
     mine, theirs = focal.identity[:, :, None], peers.identity[:, None, :]
     return ((mine < 0) | (mine != theirs)) & peers.present[:, None, :]
+
+
+def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
+    """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
+    return others(focal, peers) & peers.answers[:, None, :]

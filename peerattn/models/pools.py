@@ -99,6 +99,8 @@ class Section:
     focal, peers : Rows
     within : bool
         The peers are the call's own cross-section (not stored training rows).
+    answering : ndarray (n_peers,) of bool, or None
+        Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     """
@@ -109,11 +111,13 @@ class Section:
     peers: Rows
     within: bool = False
     own_copies: bool = False
+    answering: np.ndarray | None = None
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
-        return (mine == NOBODY) | (mine != self.peers.identity[None, :])
+        may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
+        return may if self.answering is None else may & self.answering[None, :]
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""

@@ -17,7 +17,8 @@ def rows(seed, y=None, identity=None):
     x = torch.randn(1, N, P, generator=g, dtype=torch.float64)
     codes = torch.randint(0, 3, (1, N, 1), generator=g)
     identity = torch.arange(N)[None] if identity is None else identity
-    return RowTensors(x, codes, y, identity, torch.ones(1, N, dtype=torch.bool))
+    everyone = torch.ones(1, N, dtype=torch.bool)
+    return RowTensors(x, codes, y, identity, everyone, everyone)
 
 
 def own_gradients(spec, size, cross):

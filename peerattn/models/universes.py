@@ -1,0 +1,72 @@
+"""Pools that reach beyond the rows of the call: a reference universe, alone or beside the own cross-section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+from peerattn.models.pools import Rows, Section, identities
+from peerattn.panel.gate import Panel
+
+
+def among_reference(
+    panel: Panel, call: Rows, universe: Panel, rows: Rows, *, exclude_self: bool
+) -> Iterator[Section]:
+    """Yield each period's firms with the reference for a pool.
+
+    A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
+    """
+    if panel.firm is None or universe.firm is None or not exclude_self:
+        call = call.anonymous()
+    else:
+        mine, theirs = identities(call.owner, rows.owner)
+        call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
+    pools = rows_by_period(universe, rows)
+    for period, at in panel.cross_sections():
+        peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
+        yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
+
+
+def with_reference(
+    sections: Iterator[Section], universe: Panel, rows: Rows, *, exclude_self: bool
+) -> Iterator[Section]:
+    """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
+    pools = rows_by_period(universe, rows)
+    for section in sections:
+        more = pools.get(section.period) if universe.dated else rows
+        if more is not None:
+            more = more.take(~more.label.isin(section.peers.label))
+            mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
+            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
+            focal = replace(section.focal, identity=mine) if exclude_self else section.focal
+            section = replace(section, focal=focal, peers=peers)
+        yield section
+
+
+def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
+    """Return the reference rows of each period."""
+    return {period: rows.take(at) for period, at in universe.cross_sections()}
+
+
+def refuse_other_periods(panel: Panel, universe: Panel) -> None:
+    """Raise when a dated reference can answer nowhere in the call."""
+    if not universe.dated:
+        return
+    if not panel.dated:
+        raise InputError(
+            "reference: it is dated, but X carries no periods, so no row of it would answer. Drop its period level, or date X."
+        )
+    if not panel.period.isin(universe.period).any():
+        raise InputError(
+            f"reference: none of its periods (from {universe.period[0]}) is in X (from {panel.period[0]}): label both alike."
+        )
+
+
+def answering_outcomes(section: Section) -> Section:
+    """Let only peers of known outcome be looked to; the others still help to encode."""
+    assert section.peers.y is not None
+    return replace(section, answering=np.isfinite(section.peers.y))

@@ -40,7 +40,7 @@ def load() -> tuple[pd.DataFrame, pd.Series]:
     frame = frame[frame["sic"].notna()].rename(columns={"date": "period"}).set_index(["firm", "period"])
     sic = frame["sic"].astype(int).astype(str).str.zfill(4)
     ranks = frame.groupby(level="period")[CHARACTERISTICS].rank(pct=True).fillna(0.5) * 2 - 1
-    codes = {"ff49": frame["ff49"].astype(int).astype("str"), "sic3": sic.str[:3], "sic": sic, "ff12": frame["ff12"].astype("str")}
+    codes = {"ff12": frame["ff12"].astype("str"), "ff49": frame["ff49"].astype("str"), "sic3": sic.str[:3], "sic": sic}
     return ranks.astype(float).assign(**codes), frame["ret_next"].clip(-0.5, 1.0).astype(float)
 
 

@@ -338,8 +338,8 @@ def _refuse_other_labels(mine: pd.Index, theirs: pd.Index) -> None:
     now, then = (kinds.get(labels.inferred_type) for labels in (mine, theirs))
     if now and then and now != then:
         raise InputError(
-            f"firm labels of X are {now} (such as {mine[0]!r}), those of fit were {then} (such as {theirs[0]!r}): give them "
-            "one type, so that each firm is left out of its own peers."
+            f"firm labels of X are {now} (such as {mine.tolist()[0]!r}), those of fit were {then} (such as "
+            f"{theirs.tolist()[0]!r}): give them one type, so that each firm is left out of its own peers."
         )
 
 

@@ -255,6 +255,27 @@ def test_lost_periods_warn(panel):
         assert np.isfinite(predicted).all()
 
 
+def test_periods_lost_before_fit_warn(panel):
+    X, y = panel
+    for model in (PeerAttentionRegressor(**QUICK), NadarayaWatsonRegressor()):
+        with pytest.warns(
+            LostPeriodWarning, match="y carries 'firm' and 'period' but X does not.*set_output"
+        ):
+            model.fit(X.drop(columns="sic").to_numpy(), y)
+
+
+@pytest.mark.parametrize("name", ["industry", "kernel"])
+def test_firms_of_another_type_would_read_themselves(panel, name):
+    X, y = panel
+    numbers = {firm: 1000 + k for k, firm in enumerate(FIRMS)}
+    model = clone(MODELS[name]).fit(X.rename(numbers), y.to_numpy())
+    with pytest.raises(
+        InputError,
+        match="firm labels of X are text .such as '1000'., those of fit were integers .such as 1000.",
+    ):
+        model.predict(X.rename({firm: str(k) for firm, k in numbers.items()}))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_small_cross_sections_warn(fitted, panel, name):
     X, y = panel

@@ -88,7 +88,7 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
         np.testing.assert_array_equal(after[~same], before[~same])
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name != "stacked outcomes"])
+@pytest.mark.parametrize("name", READERS)
 def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, panel, name):
     X, y = panel
     before = fitted[name].predict(X, outcomes=y)
@@ -159,13 +159,22 @@ def test_a_row_of_unknown_outcome_is_a_peer(fitted, panel, name):
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "stacked outcomes"])
 def test_a_row_of_unknown_outcome_gives_no_outcome(fitted, panel, name):
-    """Only its characteristics count: in the medians that fill others' gaps, and (not tested here) in stacked layers."""
+    """Only its characteristics count: in the medians that fill others' gaps, and in stacked layers (next test)."""
     X, y = panel
     X = X.fillna({"size": 0.0, "lev": 0.0, "mom": 0.0})
     unknown = y.index[y.isna()][0]
     full = fitted[name].predict(X, outcomes=y).drop(unknown)
     less = fitted[name].predict(X.drop(unknown), outcomes=y.drop(unknown))
     np.testing.assert_allclose(full, less, rtol=0, atol=1e-12)
+
+
+def test_in_stacked_layers_a_row_of_unknown_outcome_is_a_peer(fitted, panel):
+    X, y = panel
+    unknown = y.index[y.isna()][0]
+    same = X.index.get_level_values("period") == unknown[1]
+    full = fitted["stacked outcomes"].predict(X, outcomes=y).drop(unknown)
+    less = fitted["stacked outcomes"].predict(X.drop(unknown), outcomes=y.drop(unknown))
+    assert ((full - less)[same[X.index != unknown]].abs() > 1e-6).all()
 
 
 @pytest.mark.parametrize("name", MODELS)

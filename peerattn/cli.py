@@ -361,7 +361,7 @@ def _compare(
 ) -> Comparison:
     from peerattn.evaluation import compare as compare_models
 
-    return compare_models(models, panel, cv=cv, baseline=baseline, task=task, verbose=verbose)  # type: ignore[arg-type]
+    return compare_models(models, panel, cv=cv, baseline=baseline, task=task, verbose=verbose)
 
 
 def _against_truth(result: Comparison, truth: PeerNetwork) -> str:

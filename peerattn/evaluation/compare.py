@@ -5,20 +5,36 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 
 from peerattn.evaluation.comparison import PACKAGES, Comparison, ModelNote
+from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.contestants import Contestant, Task, check_task, contestants
 from peerattn.evaluation.inputs import LABELS, ComparisonPanel, comparison_panel
+from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.periods import sorted_periods
 from peerattn.evaluation.running import Folds, run
 from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, did_you_mean
+from peerattn.panel.frames import as_pandas
 
 
+@overload
 def compare(
+    models: Mapping[str, Any], X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
+) -> Comparisons: ...
+
+
+@overload
+def compare(
+    models: Mapping[str, Any], X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
+) -> Comparison: ...
+
+
+def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     models: Mapping[str, Any],
     X: Any,
     y: Any = None,
@@ -26,14 +42,15 @@ def compare(
     cv: Any = None,
     baseline: str | None = None,
     task: Task = "forecast",
-    outcome: str | None = None,
+    outcome: str | list[str] | tuple[str, ...] | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
     firm: str = "firm",
     period: str = "period",
     industry: str | None = None,
+    reference: Any = None,
     verbose: bool = True,
-) -> Comparison:
+) -> Comparison | Comparisons:
     r"""Compare models out of sample: the same rows, the same inputs, the same tests for all.
 
     For each fold every model is cloned and fitted on the training rows,
@@ -59,9 +76,9 @@ def compare(
     task : {"forecast", "explain"}, default "forecast"
         ``"forecast"``: no outcome of the target period is used. ``"explain"``: peer models are shown the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
-        see none.
-    outcome : str, optional
-        Column of X that is the outcome, when y is not passed.
+        see none, and the mean of all other firms is added as the control for the level of the period.
+    outcome : str or list of str, optional
+        Column of X that is the outcome, when y is not passed; or a list of several, each compared on its own.
     characteristics : sequence of str, optional
         Columns to use. By default all columns of X beside ``y``, and those ``read_panel`` chooses of a
         whole frame.
@@ -72,13 +89,16 @@ def compare(
         peer model those it was built with).
     industry : str, optional
         A code column, counted among the codes.
+    reference : Reference, frame, or pair (X_ref, y_ref), optional
+        The firms that answer, for models with ``attention="cross"``; with outcomes only to explain.
     verbose : bool, default True
         Show a progress bar on stderr.
 
     Returns
     -------
     Comparison
-        Prints as a table; ``.to_html(path)`` writes the report.
+        Prints as a table; ``.to_html(path)`` writes the report. Comparisons, one for each outcome, where
+        several were asked for.
 
     Raises
     ------
@@ -109,6 +129,12 @@ def compare(
     Comparison(forecast of roa_next: 3 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     check_task(task)
+    if isinstance(outcome, list | tuple):
+        options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
+        options |= {"characteristics": characteristics, "codes": codes, "industry": industry}
+        options |= {"firm": firm, "period": period}
+        each = frames_by_outcome(X, y, outcome).items()
+        return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
     panel = comparison_panel(
         X,
         y,
@@ -119,7 +145,7 @@ def compare(
         period=period,
         industry=industry,
     )
-    chosen = contestants(models, task, panel)
+    chosen = contestants(models, task, panel, reference)
     names = [contestant.name for contestant in chosen]
     baseline = names[0] if baseline is None else baseline
     if baseline not in names:
@@ -128,12 +154,12 @@ def compare(
             f"{did_you_mean(baseline, names)}"
         )
     cv = WalkForward() if cv is None else cv
-    folds, short = _folds(cv, panel)
+    folds, short = _folds(cv, panel, task)
     done = run(chosen, panel, folds, verbose=verbose)
     return Comparison(
         predictions=done.predictions,
         training_mean=done.training_mean,
-        models=tuple(_note(contestant) for contestant in chosen),
+        models=tuple(_note(contestant, done.trials[contestant.name]) for contestant in chosen),
         baseline=baseline,
         task=task,
         outcome=panel.outcome,
@@ -145,11 +171,15 @@ def compare(
     )
 
 
-def _folds(cv: Any, panel: ComparisonPanel) -> tuple[Folds, list[str]]:
-    """Return the folds of any splitter, and what it warned of a short panel."""
-    if isinstance(cv, WalkForward):
-        cv = copy.copy(cv)
-        cv.firm, cv.period = LABELS
+def _folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]]:
+    """Return the folds of any splitter, and what a reader must know of them."""
+    if not getattr(cv, "forecasts", True) and task == "forecast":
+        raise InputError(
+            f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
+            "task='explain'."
+        )
+    if isinstance(cv, WalkForward | PurgedKFold | NewFirms):
+        cv = _by_our_labels(cv)
     elif not hasattr(cv, "split"):
         raise InputError(
             f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
@@ -160,7 +190,29 @@ def _folds(cv: Any, panel: ComparisonPanel) -> tuple[Folds, list[str]]:
     for entry in caught:
         warnings.warn(entry.message, stacklevel=3)
     _refuse_leaks(cv, panel, folds)
-    return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
+    notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
+    if not getattr(cv, "forecasts", True):
+        notes.append(
+            f"Not a forecast: models learn from periods after those tested, too ({type(cv).__name__})."
+        )
+    return folds, notes
+
+
+def _by_our_labels(cv: Any) -> Any:
+    """Return a splitter that reads the labels of a comparison's panel."""
+    cv = copy.copy(cv)
+    if isinstance(cv, NewFirms):
+        cv.walk = _by_our_labels(cv.walk or WalkForward())
+        return cv
+    known_at = as_pandas(getattr(cv, "known_at", None))
+    if known_at is not None:
+        if not isinstance(known_at, pd.Series) or set(known_at.index.names) != {cv.firm, cv.period}:
+            raise InputError(
+                f"cv: in a comparison known_at must be a Series indexed by {cv.firm!r} and {cv.period!r}."
+            )
+        cv.known_at = known_at.reorder_levels([cv.firm, cv.period]).rename_axis(LABELS)
+    cv.firm, cv.period = LABELS
+    return cv
 
 
 def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
@@ -169,11 +221,13 @@ def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")
+    ahead = int(getattr(cv, "horizon", 1))
     for train, test in folds:
-        if when[train].max(initial=-1) >= when[test].min():
+        if getattr(cv, "forecasts", True) and when[train].max(initial=-1) > when[test].min() - ahead:
             raise InputError(
                 f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
-                f"{periods[when[test].min()]}; a panel is tested on periods after those learned from. Use WalkForward."
+                f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
+                "WalkForward."
             )
         if panel.y.iloc[train].notna().sum() < 2:
             raise InputError(
@@ -182,11 +236,11 @@ def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
             )
 
 
-def _note(contestant: Contestant) -> ModelNote:
-    kind = "peer model" if contestant.native else "plain regressor"
-    return ModelNote(
-        contestant.name, kind, contestant.shown_outcomes, " ".join(str(contestant.model).split())
-    )
+def _note(contestant: Contestant, tried: int) -> ModelNote:
+    kind = "peer model" if contestant.native and not contestant.control else "plain regressor"
+    kind = "level control" if contestant.native and contestant.control else kind
+    settings = " ".join(str(contestant.model).split())
+    return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried)
 
 
 def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
@@ -212,8 +266,13 @@ def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
 
 
 def _split_words(cv: Any) -> str:
+    if isinstance(cv, NewFirms):
+        return f"{_split_words(cv.walk or WalkForward())}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
     window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
     asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
-    return f"walk forward ({asked}, refit_every={cv.refit_every}, window {window}, horizon={cv.horizon})"
+    said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
+    said += [f"embargo={cv.embargo}"] if cv.embargo else []
+    said += ["rows learned from when known (known_at)"] if cv.known_at is not None else []
+    return f"walk forward ({', '.join(said)})"

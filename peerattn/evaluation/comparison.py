@@ -37,17 +37,20 @@ class ModelNote:
     ----------
     name : str
     kind : str
-        "peer model" or "plain regressor".
+        "peer model", "plain regressor", or "level control" (the mean of all other firms, which compare adds).
     shown_outcomes : bool
         Whether it was shown the outcomes of each firm's peers.
     settings : str
         The estimator as it prints itself.
+    trials : int
+        Settings its search tried in each fit; 1 without a search.
     """
 
     name: str
     kind: str
     shown_outcomes: bool
     settings: str
+    trials: int = 1
 
     @property
     def looks_to_peers(self) -> bool:
@@ -114,6 +117,11 @@ class Comparison:
     def scores(self) -> pd.DataFrame:
         """All metrics as numbers: one row for each model; NaN where a number does not exist."""
         return self._scored.frame.copy()
+
+    @property
+    def n_trials(self) -> int:
+        """Settings tried in all: those of every search, and one for each other model that was passed."""
+        return sum(model.trials for model in self.models)
 
     @property
     def tests(self) -> dict[str, DieboldMariano]:
@@ -219,6 +227,9 @@ class Comparison:
             )
         if any(not model.shown_outcomes for model in self.models) and self.task == "explain":
             notes.append("† a control: sees no peers' outcomes.")
+        tuned = [f"{model.name} {model.trials}" for model in self.models if model.trials > 1]
+        if tuned:
+            notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
         return [*notes, *(f"Note: {note}" for note in self.notes)]
 
     @property

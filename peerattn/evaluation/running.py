@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.contestants import Contestant, FoldRows
+from peerattn.evaluation.contestants import Contestant, FoldRows, trials
 from peerattn.evaluation.inputs import ComparisonPanel
 from peerattn.exceptions import InputError, PeerAttnWarning, PossibleLeakWarning
 
@@ -35,12 +35,15 @@ class Run:
         Of each peer model, for the last scored period.
     notes : list of str
         Warnings of the models, one for each kind.
+    trials : dict of str to int
+        Settings that each model's search tried in a fit; 1 without a search.
     """
 
     predictions: pd.DataFrame
     training_mean: np.ndarray
     networks: dict[str, PeerNetwork]
     notes: list[str]
+    trials: dict[str, int]
 
 
 def run(chosen: list[Contestant], panel: ComparisonPanel, folds: Folds, *, verbose: bool) -> Run:
@@ -49,6 +52,7 @@ def run(chosen: list[Contestant], panel: ComparisonPanel, folds: Folds, *, verbo
     predicted = {contestant.name: np.empty(len(tested)) for contestant in chosen}
     means = np.empty(len(tested))
     networks: dict[str, PeerNetwork] = {}
+    tried: dict[str, int] = {}
     heard = _Warnings()
     start = 0
     with _progress(len(folds) * len(chosen), verbose) as advance:
@@ -62,7 +66,8 @@ def run(chosen: list[Contestant], panel: ComparisonPanel, folds: Folds, *, verbo
                 with _named(contestant.name), heard.of(contestant.name):
                     model = contestant.fit(rows)
                     predicted[contestant.name][at] = contestant.predict(model, rows)
-                    if number == len(folds) and contestant.native:
+                    tried[contestant.name] = max(tried.get(contestant.name, 1), trials(model))
+                    if number == len(folds) and contestant.native and not contestant.control:
                         networks |= _last_network(contestant, model, rows)
                 advance("", 1)
     labels = panel.X.index[tested]
@@ -74,15 +79,15 @@ def run(chosen: list[Contestant], panel: ComparisonPanel, folds: Folds, *, verbo
             **predicted,
         }
     )
-    return Run(frame, means, networks, heard.tell())
+    return Run(frame, means, networks, heard.tell(), tried)
 
 
 def _last_network(contestant: Contestant, model: Any, rows: FoldRows) -> dict[str, PeerNetwork]:
     """Return the network of the last scored period; a model without one is warned of, its predictions stand."""
-    when = rows.X_test.index.get_level_values(1)
-    last = when == when[rows.y_test.notna().to_numpy()].max()
+    when = rows.X_call.index.get_level_values(1)
+    last = when == when[rows.y_call.notna().to_numpy()].max()
     try:
-        return {contestant.name: contestant.network(model, rows.X_test[last], rows.y_test[last])}
+        return {contestant.name: contestant.network(model, rows.X_call[last], rows.y_call[last])}
     except InputError as error:
         warnings.warn(PeerAttnWarning(f"no network can be shown: {error}"), stacklevel=2)
         return {}

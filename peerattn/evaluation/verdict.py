@@ -47,7 +47,9 @@ def _winner(comparison: Comparison, best: str) -> str:
             "No gain: no model has a smaller squared error than the prevailing mean "
             f"(best: {best}, R² {_r2(gain)} against it)."
         )
-    kind = "a peer model" if _looks_to_peers(comparison, best) else "a control that looks to no peers"
+    chooses = any(model.name == best and model.kind == "level control" for model in comparison.models)
+    control = "a control that chooses no peers" if chooses else "a control that looks to no peers"
+    kind = "a peer model" if _looks_to_peers(comparison, best) else control
     said = f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean"
     if PREVAILING_MEAN not in comparison.names or comparison.baseline == PREVAILING_MEAN:
         return f"{said}."

@@ -161,7 +161,13 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
     assert (result.predictions["Ridge"] == forecast.predictions["Ridge"]).all()
     assert not np.allclose(result.predictions["Peers"], forecast.predictions["Peers"])
     names = list(result.table().index)
-    assert names == ["Peers", "Ridge †", "Own characteristics (OLS) †", "Prevailing mean †"]
+    assert names == [
+        "Peers",
+        "Ridge †",
+        "All other firms (mean)",
+        "Own characteristics (OLS) †",
+        "Prevailing mean †",
+    ]
     assert "† a control: sees no peers' outcomes." in str(result)
     row = result.predictions.iloc[0]
     others = result.predictions[(result.predictions["period"] == row["period"])].iloc[1:]
@@ -273,7 +279,7 @@ def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
         run({"By outcomes": PeerAttentionRegressor(values="outcomes")}, panel)
     with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*values='outcomes'"):
         run({"Attention": PeerAttentionRegressor()}, panel, task="explain")
-    with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*best_estimator_"):
+    with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*scoring=explain_score"):
         run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="explain")
 
 

@@ -1,0 +1,65 @@
+"""Several outcomes: one comparison for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from peerattn.evaluation.comparison import Comparison
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.panel.frames import read_frame
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparisons(Mapping[str, Comparison]):
+    """Comparisons of the same models on several outcomes, by the name of the outcome; prints one block each."""
+
+    blocks: dict[str, Comparison]
+
+    def __getitem__(self, outcome: str) -> Comparison:
+        if outcome not in self.blocks:
+            raise InputError(
+                f"there is no outcome {outcome!r} among {', '.join(map(repr, self.blocks))}."
+                f"{did_you_mean(outcome, list(self.blocks))}"
+            )
+        return self.blocks[outcome]
+
+    def __contains__(self, outcome: object) -> bool:
+        return outcome in self.blocks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores of all outcomes, one row for each (outcome, model)."""
+        return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
+
+    def __repr__(self) -> str:
+        return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.blocks.values()))
+
+    def _repr_html_(self) -> str:
+        return "\n".join(block._repr_html_() for block in self.blocks.values())
+
+
+def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the frame of each outcome, without the other outcomes."""
+    if not outcomes or len(set(outcomes)) < len(outcomes):
+        raise InputError(f"outcome: one or more different column names were expected, {outcomes!r} came.")
+    if y is not None:
+        raise InputError("pass y, or outcome= (columns of X), not both.")
+    frame = read_frame(X)
+    for name in outcomes:
+        if name not in frame.columns:
+            raise InputError(
+                f"outcome: there is no column {name!r}.{did_you_mean(name, map(str, frame.columns))}"
+            )
+    return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}

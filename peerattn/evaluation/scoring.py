@@ -1,0 +1,64 @@
+"""Scoring models that read peers' outcomes inside scikit-learn's validation and searches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+from peerattn.panel.alignment import align_outcome
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.labels import panel_labels
+
+
+def explain_score(estimator: Any, X: Any, y: Any) -> float:
+    r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
+
+    .. math:: R^2 = 1 - \frac{\sum_i (y_i - \hat y_i(y_{-i}))^2}{\sum_i (y_i - \bar y)^2}
+
+    Each row is predicted from the outcomes of the other firms of its period. scikit-learn's own scorers cannot
+    pass outcomes on; this one goes into ``cross_validate(..., scoring=explain_score)`` and ``GridSearchCV``.
+
+    Parameters
+    ----------
+    estimator : fitted peer model, or a Pipeline or search of one
+    X : DataFrame (n, p)
+    y : Series or array-like (n,)
+        Outcomes of the rows of X; NaN means unknown.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        When fewer than two outcomes are known.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn.models import IndustryPeerRegressor
+    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": ["37", "37", "29", "29"]})
+    >>> model = IndustryPeerRegressor(industry="sic").fit(X, [1.0, 2.0, 5.0, 6.0])
+    >>> round(explain_score(model, X, [1.0, 2.0, 5.0, 6.0]), 3)
+    0.765
+    """
+    model = getattr(estimator, "best_estimator_", estimator)
+    predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
+    final = model[-1] if hasattr(model, "steps") else model
+    frame = as_pandas(X)
+    labels = panel_labels(
+        frame, firm=getattr(final, "firm", "firm"), period=getattr(final, "period", "period")
+    )
+    if labels is None:
+        outcome = np.asarray(y, dtype=float).reshape(-1)
+    else:
+        outcome = align_outcome(as_pandas(y), frame, labels, firm=final.firm, period=final.period)
+    known = ~np.isnan(outcome)
+    if known.sum() < 2:
+        raise InputError(f"explain_score: {int(known.sum())} outcomes are known; at least two are needed.")
+    y_known = outcome[known]
+    total = np.sum((y_known - y_known.mean()) ** 2)
+    return float(1 - np.sum((y_known - predicted[known]) ** 2) / total) if total > 0 else float("nan")

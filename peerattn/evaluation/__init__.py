@@ -5,7 +5,8 @@ from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
-from peerattn.evaluation.metrics import RankIC, mae, r2_out_of_sample, r2_within_period, rank_ic, rmse
+from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.scoring import explain_score
 from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
@@ -18,7 +19,9 @@ __all__ = [
     "ModelNote",
     "NewFirms",
     "PurgedKFold",
-    "RankIC",
+    "InformationCoefficient",
+    "ic",
+    "pinball_loss",
     "ShortPanelWarning",
     "WalkForward",
     "compare",

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
-from peerattn.evaluation.metrics import RankIC
+from peerattn.evaluation.information import InformationCoefficient
 from peerattn.evaluation.scores import METRICS, Metric, Scores, score
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.columns import ColumnChoice
@@ -129,7 +129,7 @@ class Comparison:
         return dict(self._scored.tests)
 
     @property
-    def rank_ics(self) -> dict[str, RankIC]:
+    def rank_ics(self) -> dict[str, InformationCoefficient]:
         """The rank information coefficient of each model, with its series."""
         return dict(self._scored.rank_ics)
 

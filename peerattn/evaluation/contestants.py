@@ -170,7 +170,7 @@ class Contestant:
         X, y = self._labelled(X, y)
         model = _fitted(model)
         if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X), model[-1]
+            X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
         return model.peer_network(X, **self._outcomes(y))
 
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:

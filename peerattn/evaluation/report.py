@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from peerattn.evaluation.comparison import PACKAGES
 from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p
 from peerattn.evaluation.report_figures import cumulative_gain, rank_ic_over_time, weights_picture
-from peerattn.evaluation.scores import METRICS
 from peerattn.render import Picture, Section, Table, page, show_label
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ RELEVANCE = (
     "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
     "(the reflection problem, Manski 1993)."
 )
+REPORTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "mae", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 _TASKS = {
     "forecast": "Forecast: no outcome of the predicted period is used.",
     "explain": (
@@ -38,7 +38,7 @@ def report_page(comparison: Comparison) -> str:
     summary = [_together(sentence) for sentence in comparison.summary()]
     sections = [
         Section("In plain words", [*summary[1:], _TASKS[comparison.task]]),
-        Section("The comparison", [comparison.as_table([metric.key for metric in METRICS])]),
+        Section("The comparison", [comparison.as_table(REPORTED)]),
         _tests(comparison),
         _over_time(comparison),
         *_networks(comparison),

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
-from peerattn.evaluation.metrics import RankIC, mae, r2_out_of_sample, r2_within_period, rank_ic, rmse
+from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,21 @@ class Metric:
     format: str
 
 
-#: R² against zero, against the prevailing mean and between the firms of a period; errors; rank correlation with its
-#: Newey–West t; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
+#: R² against zero, against the prevailing mean (rows equal, and periods equal) and between the firms of a period; errors;
+#: correlation within periods (of ranks, with its Newey–West t, and of values) and its mean over its standard
+#: deviation; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
 METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),
     Metric("r2_mean", "R² mean", ".4f"),
     Metric("r2_within", "R² within", ".4f"),
     Metric("rmse", "RMSE", ".4g"),
     Metric("mae", "MAE", ".4g"),
+    Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),
     Metric("rank_ic", "Rank IC", ".4f"),
     Metric("rank_ic_t", "IC t", ".2f"),
+    Metric("rank_icir", "Rank ICIR", ".3f"),
+    Metric("ic", "IC", ".4f"),
+    Metric("icir", "ICIR", ".3f"),
     Metric("dm_t", "DM t", ".2f"),
     Metric("dm_p", "p", ".3f"),
 )
@@ -44,7 +50,7 @@ class Scores:
     ----------
     frame : DataFrame
         One row for each model, one column for each key of ``METRICS``; NaN where a number does not exist.
-    rank_ics : dict of str to RankIC
+    rank_ics : dict of str to InformationCoefficient
     tests : dict of str to DieboldMariano
         Each model but the baseline against it.
     losses : DataFrame
@@ -52,7 +58,7 @@ class Scores:
     """
 
     frame: pd.DataFrame
-    rank_ics: dict[str, RankIC]
+    rank_ics: dict[str, InformationCoefficient]
     tests: dict[str, DieboldMariano]
     losses: pd.DataFrame
 
@@ -82,7 +88,8 @@ def score(
     rank_ics, tests, rows = {}, {}, {}
     for name in models:
         forecast = predictions[name][known]
-        rank_ics[name] = ic = rank_ic(y, forecast, period, horizon=horizon)
+        rank_ics[name] = ranked = rank_ic(y, forecast, period, horizon=horizon)
+        linear = ic(y, forecast, period, horizon=horizon)
         test = None
         if name != baseline:
             test = tests[name] = diebold_mariano(
@@ -94,8 +101,12 @@ def score(
             "r2_within": r2_within_period(y, forecast, period),
             "rmse": rmse(y, forecast),
             "mae": mae(y, forecast),
-            "rank_ic": ic.mean,
-            "rank_ic_t": ic.t,
+            "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
+            "rank_ic": ranked.mean,
+            "rank_ic_t": ranked.t,
+            "rank_icir": ranked.icir,
+            "ic": linear.mean,
+            "icir": linear.icir,
             "dm_t": test.statistic if test else None,
             "dm_p": test.p_value if test else None,
         }

@@ -7,7 +7,8 @@ import statsmodels.api as sm
 from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from peerattn.evaluation.metrics import mae, r2_out_of_sample, r2_within_period, rank_ic, rmse
+from peerattn.evaluation.information import rank_ic
+from peerattn.evaluation.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.exceptions import InputError
 
 

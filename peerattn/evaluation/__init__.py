@@ -5,13 +5,46 @@ from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.groups import scores_by
 from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.multiple_tests import (
+    ConfidenceSet,
+    SuperiorAbility,
+    model_confidence_set,
+    superior_ability,
+)
+from peerattn.evaluation.nested_tests import (
+    ForecastTest,
+    clark_west,
+    encompassing,
+    giacomini_white,
+    paired_by_firm,
+)
 from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.scoring import explain_score
 from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 
 __all__ = [
+    "ConfidenceSet",
+    "SuperiorAbility",
+    "model_confidence_set",
+    "superior_ability",
+    "ForecastTest",
+    "clark_west",
+    "encompassing",
+    "giacomini_white",
+    "paired_by_firm",
+    "QuantilePortfolios",
+    "deflated_sharpe",
+    "quantile_portfolios",
+    "Calibration",
+    "FamaMacBethSlope",
+    "calibration",
+    "fama_macbeth",
+    "scores_by",
     "Comparison",
     "Comparisons",
     "DieboldMariano",

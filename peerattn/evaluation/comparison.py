@@ -240,6 +240,12 @@ class Comparison:
         plural = "" if len(self.periods) == 1 else "s"
         return f"{self.n_outcomes:,} outcomes of {self.n_firms:,} firms in {len(self.periods)} period{plural} ({span})"
 
+    def by(self, groups: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
+        """Return the scores by year, size group or industry; see :func:`peerattn.evaluation.scores_by`."""
+        from peerattn.evaluation.groups import scores_by
+
+        return scores_by(self, groups, n_groups=n_groups)
+
     def summary(self) -> list[str]:
         """Return the finding in plain words, a sentence or two each: who wins, by how much, and is it chance."""
         from peerattn.evaluation.verdict import verdict

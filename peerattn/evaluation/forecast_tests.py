@@ -178,7 +178,7 @@ def diebold_mariano(
     >>> diebold_mariano(baseline_loss[:50], baseline_loss[50:100], period[:50])
     DieboldMariano('model' against 'baseline': n/a (T=2))
     """
-    gains, size = _mean_gain_by_period(loss, baseline_loss, period)
+    gains, size = mean_gain_by_period(loss, baseline_loss, period)
     n = len(gains)
     lags = newey_west_lags(n, horizon) if lags is None else lags
     mean = float(gains.mean())
@@ -199,7 +199,7 @@ def diebold_mariano(
     return result(statistic, float(2 * student.sf(abs(statistic), n - 1)))
 
 
-def _mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.ndarray, float]:
+def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.ndarray, float]:
     """Return the mean gain of each period in time order, and the size of the baseline's losses."""
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)

@@ -7,6 +7,7 @@ from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.groups import scores_by
 from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
 from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.multiple_tests import (
     ConfidenceSet,
@@ -22,12 +23,20 @@ from peerattn.evaluation.nested_tests import (
     paired_by_firm,
 )
 from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
 from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.scoring import explain_score
 from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
+from peerattn.evaluation.steps import Step
 
 __all__ = [
+    "Ladder",
+    "ladder",
+    "rungs_for",
+    "Step",
+    "PeerR2",
+    "peer_r2_test",
     "ConfidenceSet",
     "SuperiorAbility",
     "model_confidence_set",

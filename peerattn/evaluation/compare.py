@@ -168,6 +168,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         choice=panel.choice,
         settings=_settings(cv, panel, folds),
         notes=(*short, *done.notes),
+        window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
     )
 
 

@@ -21,6 +21,8 @@ from peerattn.panel.columns import ColumnChoice
 from peerattn.render import Table, atomic_path, show_label, write_atomic
 
 if TYPE_CHECKING:
+    from peerattn.evaluation.multiple_tests import ConfidenceSet, SuperiorAbility
+    from peerattn.evaluation.steps import Nesting, Step
     from peerattn.network import PeerNetwork
 
 PRINTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
@@ -86,6 +88,8 @@ class Comparison:
         Split and package versions.
     notes : tuple of str
         What a reader should know besides.
+    window : str
+        "expanding" or "rolling": of the rows learned from; "" where the split has none.
 
     Notes
     -----
@@ -103,6 +107,7 @@ class Comparison:
     choice: ColumnChoice = ColumnChoice((), ())
     settings: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    window: str = "expanding"
 
     @cached_property
     def _scored(self) -> Scores:
@@ -239,6 +244,28 @@ class Comparison:
         span = first if len(self.periods) == 1 else f"{first} to {last}"
         plural = "" if len(self.periods) == 1 else "s"
         return f"{self.n_outcomes:,} outcomes of {self.n_firms:,} firms in {len(self.periods)} period{plural} ({span})"
+
+    def test(self, model: str, against: str | None = None, *, nesting: Nesting = "none") -> Step:
+        """Test a model against another one (by default the baseline) with the test that fits; see :class:`Step`."""
+        from peerattn.evaluation.steps import step
+
+        return step(self, model, self.baseline if against is None else against, nesting=nesting)
+
+    def confidence_set(self, *, size: float = 0.1, reps: int = 1000, random_state: int = 0) -> ConfidenceSet:
+        """Return the models that cannot be told from the best; see :func:`model_confidence_set`."""
+        from peerattn.evaluation.multiple_tests import model_confidence_set
+
+        return model_confidence_set(
+            self.losses, size=size, horizon=self.horizon, reps=reps, random_state=random_state
+        )
+
+    def superior(self, *, size: float = 0.05, reps: int = 1000, random_state: int = 0) -> SuperiorAbility:
+        """Test whether any model beats the baseline, the search accounted for; see :func:`superior_ability`."""
+        from peerattn.evaluation.multiple_tests import superior_ability
+
+        return superior_ability(
+            self.losses, self.baseline, size=size, horizon=self.horizon, reps=reps, random_state=random_state
+        )
 
     def by(self, groups: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
         """Return the scores by year, size group or industry; see :func:`peerattn.evaluation.scores_by`."""

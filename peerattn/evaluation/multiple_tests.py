@@ -91,7 +91,7 @@ def model_confidence_set(
         Mean loss of each period (rows, in time order) and model (columns), as ``Comparison.losses``.
     size : float, default 0.1
     horizon : int, default 1
-        The mean block length is max(h, ⌈√T⌉) periods.
+        The mean block length is max(h, ⌈T^{1/3}⌉) periods.
     reps : int, default 1000
         Bootstrap draws.
     random_state : int, default 0
@@ -208,22 +208,37 @@ def superior_ability(
     others = [k for k in range(len(columns)) if k != at and first[k] != first[at]]
     if not others:
         return SuperiorAbility(benchmark, 1.0, (), gains, size, len(values), block)
-    from arch.bootstrap import SPA, StepM
+    from arch.bootstrap import SPA
 
-    options: dict[str, Any] = {
-        "block_size": block,
-        "reps": reps,
-        "bootstrap": "stationary",
-        "seed": random_state,
-    }
-    spa = SPA(values[:, at], values[:, others], **options)
-    spa.compute()
-    step = StepM(values[:, at], pd.DataFrame(values[:, others], columns=others), size=size, **options)
-    step.compute()
-    superior = tuple(columns[k] for k in others if k in step.superior_models)
-    return SuperiorAbility(
-        benchmark, float(spa.pvalues["consistent"]), superior, gains, size, len(values), block
+    spa = SPA(
+        values[:, at],
+        values[:, others],
+        block_size=block,
+        reps=reps,
+        bootstrap="stationary",
+        seed=random_state,
     )
+    spa.compute()
+    p = float(spa.pvalues["consistent"])
+    superior = tuple(columns[others[k]] for k in _step_down(spa, len(others), size))
+    return SuperiorAbility(benchmark, p, superior, gains, size, len(values), block)
+
+
+def _step_down(spa: Any, n: int, size: float) -> list[int]:
+    """Return the superior models: those found are taken out and the test repeated, until none is found or left.
+
+    This is arch's ``StepM``, which fails where all models are found.
+    """
+    left = np.ones(n, dtype=np.bool_)
+    found = spa.better_models(size)
+    while len(found):
+        left[found] = False
+        if not left.any():
+            break
+        spa.subset(left.copy())
+        spa.compute()
+        found = spa.better_models(size)
+    return np.flatnonzero(~left).tolist()
 
 
 def _checked(losses: pd.DataFrame, size: float) -> np.ndarray:
@@ -242,7 +257,8 @@ def _checked(losses: pd.DataFrame, size: float) -> np.ndarray:
 
 
 def _block_length(n: int, horizon: int) -> int:
-    return min(max(horizon, math.ceil(math.sqrt(n))), n - 1)
+    """Return max(h, ⌈T^{1/3}⌉): the rate of Hall, Horowitz and Jing (1995, Biometrika 82(3)) for a variance."""
+    return min(max(horizon, math.ceil(n ** (1 / 3) - 1e-9)), n - 1)
 
 
 def _first_of_its_kind(values: np.ndarray) -> list[int]:

@@ -16,11 +16,11 @@ def losses(gaps, n=80, seed=0):
 def test_the_confidence_set_is_archs():
     L = losses([0, 0, 0.1, 0.6])
     found = model_confidence_set(L, size=0.1, reps=400, random_state=3)
-    direct = MCS(L, 0.1, reps=400, block_size=9, method="R", bootstrap="stationary", seed=3)
+    direct = MCS(L, 0.1, reps=400, block_size=5, method="R", bootstrap="stationary", seed=3)
     direct.compute()
     assert set(found.included) == set(direct.included) and set(found.excluded) == set(direct.excluded)
     assert np.allclose(found.p_values.sort_index(), direct.pvalues["Pvalue"].sort_index())
-    assert found.block_length == 9 and "M3" in found.excluded
+    assert found.block_length == 5 and "M3" in found.excluded
     assert model_confidence_set(L, horizon=12, reps=100).block_length == 12
 
 
@@ -36,7 +36,7 @@ def test_models_that_are_the_same_share_a_verdict():
 def test_superior_ability_is_archs():
     L = losses([0, 0.05, -0.4, -0.02])
     found = superior_ability(L, "M0", reps=400, random_state=3)
-    options = {"block_size": 9, "reps": 400, "bootstrap": "stationary", "seed": 3}
+    options = {"block_size": 5, "reps": 400, "bootstrap": "stationary", "seed": 3}
     spa = SPA(L["M0"], L[["M1", "M2", "M3"]], **options)
     spa.compute()
     step = StepM(L["M0"], L[["M1", "M2", "M3"]], size=0.05, **options)
@@ -44,6 +44,7 @@ def test_superior_ability_is_archs():
     assert found.p_value == spa.pvalues["consistent"]
     assert list(found.superior) == step.superior_models == ["M2"]
     assert found.gains["M2"] == pytest.approx((L["M0"] - L["M2"]).mean())
+    assert set(superior_ability(losses([1, 0, 0.1]), "M0").superior) == {"M1", "M2"}  # all of them
     assert superior_ability(L[["M0"]].assign(copy=L["M0"]), "M0").p_value == 1.0
 
 

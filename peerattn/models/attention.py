@@ -72,7 +72,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Huber's threshold is 1.35 standard deviations of the outcome; "pinball" predicts the ``quantile``.
     quantile : float in (0, 1), default 0.5
         For ``loss="pinball"``.
-    alpha : float, default 0.02
+    alpha : float, default 0.0
         Group penalty on the length of each head's value vector, while all heads train together (weight decay of the learned
         features where similarity is linear).
     prune : bool, default True
@@ -153,7 +153,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         codes: Sequence[str] = (),
         loss: str = "squared_error",
         quantile: float = 0.5,
-        alpha: float = 0.02,
+        alpha: float = 0.0,
         prune: bool = True,
         n_ensemble: int = 1,
         max_steps: int = 800,
@@ -268,7 +268,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         d_head: int = 8,
         scale: str | None = "standard",
         codes: Sequence[str] = (),
-        alpha: float = 0.02,
+        alpha: float = 0.0,
         prune: bool = True,
         n_ensemble: int = 1,
         max_steps: int = 800,

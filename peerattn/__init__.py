@@ -26,11 +26,12 @@ if TYPE_CHECKING:
         NadarayaWatsonRegressor,
         PeerAttentionClassifier,
         PeerAttentionRegressor,
+        PrecomputedPeerRegressor,
         Prior,
         Reference,
     )
     from peerattn.network import PeerNetwork
-    from peerattn.panel import PanelEncoder, PanelFrame, read_panel
+    from peerattn.panel import PanelEncoder, PanelFrame, read_panel, sic_to_fama_french
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "PeerAttentionRegressor": "peerattn.models",
     "PeerAttnWarning": "peerattn.exceptions",
     "PeerNetwork": "peerattn.network",
+    "PrecomputedPeerRegressor": "peerattn.models",
     "Prior": "peerattn.models",
     "Reference": "peerattn.models",
     "SimulatedPanel": "peerattn.datasets",
@@ -53,6 +55,7 @@ _HOMES = {
     "compare": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
     "read_panel": "peerattn.panel",
+    "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
 }
 _SUBPACKAGES = (
@@ -79,6 +82,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "PeerAttentionRegressor",
     "PeerAttnWarning",
     "PeerNetwork",
+    "PrecomputedPeerRegressor",
     "Prior",
     "Reference",
     "SimulatedPanel",
@@ -87,6 +91,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "compare",
     "load_grunfeld",
     "read_panel",
+    "sic_to_fama_french",
     "simulate_panel",
 ]
 

@@ -4,6 +4,7 @@ from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegr
 from peerattn.models.base import PeerModel, PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.priors import Prior
 from peerattn.models.reference import Reference
 from peerattn.models.ridge import CrossSectionalRidge
@@ -17,6 +18,7 @@ __all__ = [
     "PeerAttentionRegressor",
     "PeerModel",
     "PeerRegressor",
+    "PrecomputedPeerRegressor",
     "Prior",
     "Reference",
     "SearchProfile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,27 +13,38 @@ from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.base import PeerRegressor, known_training_rows
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.codes import code_scheme
+from peerattn.panel.encoding import Imputation
+from peerattn.panel.fama_french import sic_to_fama_french
 from peerattn.panel.gate import Panel
 
 _LEVELS = {"sic": (4, 3, 2, 1), "naics": (6, 5, 4, 3, 2), "gics": (8, 6, 4, 2)}
+FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
+LEAVE_ONE_OUT = "leave_one_out"
+SHRINKAGES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 UNKNOWN = -1
 
 
 class IndustryPeerRegressor(PeerRegressor):
-    """Mean outcome of the firms in the same industry, own firm left out.
+    """Mean outcome of the firms in the same industry, own firm left out, shrunk towards the wider industry.
 
     ``ŷ_i = Σ_j α_ij y_j`` with ``α_ij = 1[g_j = g_i, j ≠ i] / Σ_k 1[g_k = g_i, k ≠ i]``: attention with a score of 0 inside the
     industry and −∞ outside. Where fewer than ``min_peers`` firms share the full code the group widens, digit by digit (SIC:
-    4, 3, 2, 1), and at last to all firms.
+    4, 3, 2, 1), and at last to all firms. With ``shrinkage`` k, a group of n peers counts n / (n + k), the wider group the rest.
 
     Parameters
     ----------
     industry : str, optional
         Column of ``X`` with the code. None: all firms are peers.
-    scheme : {"auto", "sic", "naics", "gics", "plain"}, default "auto"
-        How codes nest; "auto" reads it from the column's name. "plain" codes do not nest: the group widens to all firms.
+    scheme : {"auto", "sic", "naics", "gics", "ff12", "ff48", "ff49", "plain"}, default "auto"
+        How codes nest; "auto" reads it from the column's name. "ff12", "ff48", "ff49": the Fama–French industry of a SIC code.
+        "plain" codes do not nest: the group widens to all firms.
     min_peers : int, default 1
         Fewest peers (firms, own excluded) that make a group.
+    shrinkage : float or "leave_one_out", default 0
+        k, in peers. "leave_one_out": of 0, 1, 2, 5, 10, 20, 50, 100, 200 the one with the least squared error over the
+        training periods, each firm predicted from the others of its period.
+    value_weight : str, optional
+        Column of ``X`` by which peers are weighted, market value say; where it is missing, the period's median. Positive.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -40,6 +52,8 @@ class IndustryPeerRegressor(PeerRegressor):
     ----------
     levels_ : tuple of int
         Digits tried, from the finest; 0 = all firms.
+    shrinkage_ : float
+        k in use.
 
     Notes
     -----
@@ -51,6 +65,8 @@ class IndustryPeerRegressor(PeerRegressor):
     ----------
     Bhojraj, S., Lee, C. M. C. and Oler, D. K. (2003), What's my line? A comparison of industry classification schemes for
     capital market research, Journal of Accounting Research 41(5).
+    Vasicek, O. A. (1973), A note on using cross-sectional information in Bayesian estimation of security betas, Journal of
+    Finance 28(5): shrinkage of an estimate towards that of its group.
 
     Examples
     --------
@@ -59,6 +75,8 @@ class IndustryPeerRegressor(PeerRegressor):
     >>> model = IndustryPeerRegressor(industry="sic").fit(X, y)
     >>> model.predict(X, outcomes=y).tolist()
     [3.0, 1.0, 2.0]
+    >>> IndustryPeerRegressor(industry="sic", shrinkage=1.0).fit(X, y).predict(X, outcomes=y).round(3).tolist()
+    [3.25, 1.5, 2.0]
     """
 
     def __init__(
@@ -67,24 +85,28 @@ class IndustryPeerRegressor(PeerRegressor):
         industry: str | None = None,
         scheme: str = "auto",
         min_peers: int = 1,
+        shrinkage: str | float = 0.0,
+        value_weight: str | None = None,
         firm: str = "firm",
         period: str = "period",
     ) -> None:
         self.industry = industry
         self.scheme = scheme
         self.min_peers = min_peers
+        self.shrinkage = shrinkage
+        self.value_weight = value_weight
         self.firm = firm
         self.period = period
 
     _isolates_get = "the mean of all other firms"
 
     def peer_levels(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
-        """Return how many digits of the code each row's group shares (0 = all firms, −1 = unknown code)."""
+        """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code)."""
         check_is_fitted(self)
         panel, sections = self._gate_call(X, outcomes)
         levels = np.empty(len(panel))
         for section in sections:
-            levels[section.at] = self._groups(section)[1]
+            levels[section.at] = self._groups(section).level
         return panel.restore(levels.astype(int))
 
     def _code_columns(self) -> tuple[str, ...]:
@@ -93,19 +115,52 @@ class IndustryPeerRegressor(PeerRegressor):
     def _groupings(self) -> tuple[str, ...]:
         return self._code_columns()
 
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self._check_parameters(panel)
+        x = np.empty((len(panel), 0))
+        if self.value_weight is not None:
+            if fitting:
+                self.imputation_ = Imputation.fit(self._only_value(panel), weight)
+            x = self.imputation_.transform(self._only_value(panel))[:, :1]
+            if not (x > 0).all():
+                raise InputError(
+                    f"value_weight: column {self.value_weight!r} must be positive, got {x.min():g}."
+                )
         if self.industry is None:
-            return np.empty((len(panel), 0)), np.full((len(panel), 1), "", dtype=object)
-        return np.empty((len(panel), 0)), panel.codes[[self.industry]].to_numpy(dtype=object, na_value=None)
+            return x, np.full((len(panel), 1), "", dtype=object)
+        codes = panel.codes[[self.industry]]
+        if self.scheme in FAMA_FRENCH_SCHEMES:
+            codes = codes.apply(sic_to_fama_french, industries=FAMA_FRENCH_SCHEMES[self.scheme])
+        return x, codes.astype(object).where(codes.notna(), None).to_numpy()
+
+    def _only_value(self, panel: Panel) -> Panel:
+        if self.value_weight not in panel.characteristics:
+            near = did_you_mean(str(self.value_weight), map(str, panel.characteristics))
+            raise InputError(f"value_weight: there is no column {self.value_weight!r} of numbers in X.{near}")
+        return replace(panel, characteristics=panel.characteristics[[self.value_weight]])
+
+    def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+        if self.value_weight is not None:
+            weight = x[:, 0] if weight is None else weight * x[:, 0]
+        return super()._rows(panel, x, codes, weight)
 
     def _check_parameters(self, panel: Panel) -> None:
         if self.min_peers < 1 or self.min_peers != int(self.min_peers):
             raise InputError(f"min_peers must be a whole number of at least 1, got {self.min_peers!r}.")
-        schemes = ["auto", "plain", *_LEVELS]
+        if self.shrinkage != LEAVE_ONE_OUT and (
+            isinstance(self.shrinkage, str) or not 0 <= self.shrinkage < np.inf
+        ):
+            raise InputError(
+                f'shrinkage must be "leave_one_out" or a number of at least 0, got {self.shrinkage!r}.'
+            )
+        schemes = ["auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES]
         if self.scheme not in schemes:
-            raise InputError(f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(self.scheme, schemes)}")
+            raise InputError(
+                f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(self.scheme, schemes)}"
+            )
         scheme = code_scheme(self.industry) if self.scheme == "auto" else self.scheme
         self.nested_ = scheme in _LEVELS
         self.levels_ = (0,) if self.industry is None else (*_LEVELS.get(scheme, (1,)), 0)
@@ -115,10 +170,27 @@ class IndustryPeerRegressor(PeerRegressor):
         rows = self.training_rows_
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        self.shrinkage_ = (
+            self._best_shrinkage(training, panel)
+            if self.shrinkage == LEAVE_ONE_OUT
+            else float(self.shrinkage)
+        )
+
+    def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
+        errors = np.zeros(len(SHRINKAGES))
+        for _, at in panel.cross_sections():
+            rows = known_training_rows(training.take(at))
+            if len(rows):
+                groups = self._groups(Section(None, slice(0, len(rows)), rows, rows, within=True))
+                assert rows.y is not None
+                errors += [((groups.mean(k)[0] - rows.y) ** 2).sum() for k in SHRINKAGES]
+        return float(SHRINKAGES[int(np.argmin(errors))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = self.industry is None  # the mean of all firms reads no characteristic
+        tags.regressor_tags.poor_score = (
+            self.industry is None
+        )  # the mean of all firms reads no characteristic
         return tags
 
     # ------------------------------------------------------------------ group sums
@@ -128,40 +200,92 @@ class IndustryPeerRegressor(PeerRegressor):
         everyone = np.zeros(len(codes), dtype=object)
         column = pd.Series(codes[:, 0], dtype=object)
         groups = [column.str[:digits] if self.nested_ else column for digits in self.levels_[:-1]]
-        return [*(group.to_numpy(dtype=object, na_value=None) for group in groups), everyone]
+        return [*(group.astype(object).where(group.notna(), None).to_numpy() for group in groups), everyone]
 
-    def _groups(self, section: Section) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Return predictions, levels used, and per level the integer group of focal and peer rows."""
+    def _groups(self, section: Section) -> Groups:
         focal, peers = section.focal, section.peers
         assert peers.y is not None
-        predicted, level = np.full(len(focal), self.mean_), np.full(len(focal), UNKNOWN)
-        open_rows, groups = np.ones(len(focal), dtype=bool), []
-        unknown = pd.isna(focal.codes[:, 0])
-        for digits, mine, theirs in zip(self.levels_, self._keys(focal.codes), self._keys(peers.codes), strict=True):
+        groups, means, counts = [], [], []
+        for digits, mine, theirs in zip(
+            self.levels_, self._keys(focal.codes), self._keys(peers.codes), strict=True
+        ):
             integers, _ = pd.factorize(np.concatenate([mine, theirs]))  # None becomes -1, the group of nobody
-            group_focal, group_peers = np.split(integers, [len(focal)])
-            groups.append((group_focal, group_peers))
+            both = np.split(integers, [len(focal)])
             mean, count = leave_out_means(
-                group_focal, focal.identity, group_peers, peers.identity, peers.y, peers.weight
+                both[0], focal.identity, both[1], peers.identity, peers.y, peers.weight
             )
-            now = open_rows & (count >= (self.min_peers if digits else 1))
-            predicted[now], level[now & ~unknown], open_rows = mean[now], digits, open_rows & ~now
-        return predicted, level, groups
+            groups.append((both[0], both[1]))
+            means.append(mean)
+            counts.append(np.where(count >= (self.min_peers if digits else 1), count, 0))
+        unknown = pd.isna(focal.codes[:, 0])
+        return Groups(self.levels_, tuple(groups), np.array(means), np.array(counts), unknown, self.mean_)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        predicted, level, _ = self._groups(section)
-        return predicted, level == UNKNOWN
+        return self._groups(section).mean(self.shrinkage_)
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
-        _, level, groups = self._groups(section)
+        groups = self._groups(section)
+        shares = groups.shares(self.shrinkage_)[:, rows] * (groups.level[rows] != UNKNOWN)
         admissible = section.admissible(rows)
         weight = np.ones(len(section.peers)) if section.peers.weight is None else section.peers.weight
         W = np.zeros(admissible.shape)
-        for digits, (mine, theirs) in zip(self.levels_, groups, strict=True):
-            here = level[rows] == digits
-            W[here] = (mine[rows][here, None] == theirs[None, :]) * admissible[here] * weight
-        total = W.sum(axis=1, keepdims=True)
-        return np.divide(W, total, out=W, where=total > 0)
+        for share, (mine, theirs) in zip(shares, groups.groups, strict=True):
+            here = share > 0
+            block = (mine[rows][here, None] == theirs[None, :]) * admissible[here] * weight
+            total = block.sum(axis=1, keepdims=True)
+            W[here] += share[here, None] * np.divide(block, total, out=block, where=total > 0)
+        return W
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of focal rows at every level, from the finest to all firms.
+
+    Attributes
+    ----------
+    levels : tuple of int
+        Digits.
+    groups : tuple of (ndarray, ndarray)
+        Integer group of focal and of peer rows, at each level.
+    means, counts : ndarray (levels, n_focal)
+        Mean of the other firms in the group, and their number; 0 where there are too few.
+    unknown : ndarray (n_focal,) of bool
+        The code is unknown.
+    default : float
+        Prediction without any peer.
+    """
+
+    levels: tuple[int, ...]
+    groups: tuple[tuple[np.ndarray, np.ndarray], ...]
+    means: np.ndarray
+    counts: np.ndarray
+    unknown: np.ndarray
+    default: float
+
+    @property
+    def level(self) -> np.ndarray:
+        """Digits of the finest group with peers; −1 = unknown code or no peer."""
+        digits = np.array(self.levels)[np.argmax(self.counts > 0, axis=0)]
+        return np.where(self.unknown | ~(self.counts > 0).any(axis=0), UNKNOWN, digits)
+
+    def shares(self, shrinkage: float) -> np.ndarray:
+        """Return what each level counts, (levels, n_focal): ``n / (n + k)`` of what finer levels leave.
+
+        The coarsest takes all that is left.
+        """
+        left, shares = np.ones(self.counts.shape[1]), np.zeros(self.counts.shape)
+        coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
+        for level, count in enumerate(self.counts):
+            taken = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
+            shares[level] = left * taken
+            left = left - shares[level]
+        return shares
+
+    def mean(self, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions, and which rows have no peer of their own code's."""
+        shares = self.shares(shrinkage)
+        predicted = (shares * self.means).sum(axis=0)
+        return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
 
 
 def leave_out_means(
@@ -196,7 +320,9 @@ def leave_out_means(
     own = (keys[at] == wanted) & (focal_identity != NOBODY)
 
     def rest(values: np.ndarray) -> np.ndarray:
-        return np.bincount(group, values, n_groups)[inside] - np.where(own, np.bincount(pair, values)[at], 0.0)
+        return np.bincount(group, values, n_groups)[inside] - np.where(
+            own, np.bincount(pair, values)[at], 0.0
+        )
 
     others = np.where(focal_group >= 0, n_identities[inside] - own, 0)
     total, total_weight = rest(w * (y - shift)), rest(w)

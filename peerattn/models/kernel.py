@@ -130,7 +130,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     _isolates_get = "the training mean"
 
     @property
-    def _signed(self) -> bool:  # type: ignore[override]
+    def _signed(self) -> bool:
         return self.degree == 1
 
     # ------------------------------------------------------------------ more than a prediction

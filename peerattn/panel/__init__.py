@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peerattn.panel.codes import canonical_codes, code_scheme
     from peerattn.panel.encoding import PanelEncoder
+    from peerattn.panel.fama_french import sic_to_fama_french
     from peerattn.panel.gate import Panel, check_panel
     from peerattn.panel.labels import PanelLabels, find_firm, find_period, panel_labels
     from peerattn.panel.reading import PanelFrame, read_panel
@@ -27,6 +28,7 @@ _HOMES = {
     "find_period": "labels",
     "panel_labels": "labels",
     "read_panel": "reading",
+    "sic_to_fama_french": "fama_french",
 }
 
 __all__ = [  # noqa: F822 - loaded by __getattr__
@@ -41,6 +43,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "find_period",
     "panel_labels",
     "read_panel",
+    "sic_to_fama_french",
 ]
 
 

@@ -1,0 +1,119 @@
+"""Peers from a network that the user brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
+from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.network import PeerNetwork
+from peerattn.panel.gate import Panel
+
+
+class PrecomputedPeerRegressor(PeerRegressor):
+    """Mean outcome of the peers in a given network, own firm left out.
+
+    ``ŷ_i = Σ_{j≠i} w_ij y_j / Σ_{j≠i} w_ij`` over the peers whose outcome is known: text-based peers, supply chains, common
+    analysts, or the network of another model.
+
+    Parameters
+    ----------
+    network : PeerNetwork, DataFrame or dict of DataFrame, optional
+        Weights, not negative: a PeerNetwork, a frame (firms × firms) for all periods, or a dict by period. For a period the
+        latest cross-section up to it is used. None: all firms weigh the same.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Notes
+    -----
+    ``predict(X, outcomes=y)`` averages the peers' outcomes of the same period; ``predict(X)`` the means of their training
+    outcomes. Firms without a peer whose outcome is known get the mean of all other firms, and are listed in
+    ``peer_network(X).isolates``. A network made of the target period's outcomes would leak them: bring one from earlier
+    outcomes or from other sources. Costs O(n + edges).
+
+    References
+    ----------
+    Hoberg, G. and Phillips, G. (2016), Text-based network industries and endogenous product differentiation, Journal of
+    Political Economy 124(5).
+
+    Examples
+    --------
+    >>> network = pd.DataFrame([[0, 3, 1], [1, 0, 0], [0, 1, 0]], index=list("ABC"), columns=list("ABC"))
+    >>> X = pd.DataFrame({"firm": list("ABC"), "period": 2001, "size": [1.0, 2.0, 3.0]})
+    >>> y = [1.0, 2.0, 6.0]
+    >>> PrecomputedPeerRegressor(network=network).fit(X, y).predict(X, outcomes=y).tolist()
+    [3.0, 1.0, 2.0]
+    """
+
+    def __init__(self, *, network: Any = None, firm: str = "firm", period: str = "period") -> None:
+        self.network = network
+        self.firm = firm
+        self.period = period
+
+    _isolates_get = "the mean of all other firms"
+
+    def _encode(
+        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if fitting:
+            self.network_: PeerNetwork | None = None if self.network is None else given_network(self.network)
+        return np.empty((len(panel), 0)), np.empty((len(panel), 0))
+
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        rows = self.training_rows_ = known_training_rows(training)
+        assert rows.y is not None
+        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # reads no characteristic
+        return tags
+
+    # ------------------------------------------------------------------ sums over firms
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        peers = section.peers
+        if not len(peers):
+            return np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
+        weight = np.ones(len(peers)) if peers.weight is None else peers.weight
+        assert peers.y is not None
+        group, firms = pd.factorize(peers.label)
+        size = np.bincount(group, weight)
+        mean = np.bincount(group, weight * (peers.y - self.mean_)) / size
+        own = pd.Index(firms).get_indexer(section.focal.label)
+        own = np.where(section.focal.identity == NOBODY, -1, own)
+        others = np.where(own >= 0, size.sum() - size[own], size.sum())
+        rest = np.where(own >= 0, (size * mean).sum() - (size * mean)[own], (size * mean).sum())
+        everybody = np.divide(rest, others, out=np.zeros(len(own)), where=others > 0)
+        if self.network_ is None:
+            return self.mean_ + everybody, others <= 0
+        W = self._firm_weights(section, pd.Index(firms))
+        alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
+        return self.mean_ + np.where(alone, everybody, W @ mean), alone
+
+    def _firm_weights(self, section: Section, firms: pd.Index) -> sparse.csr_array:
+        """Return the normalised weights on firms, own firm left out."""
+        assert self.network_ is not None
+        focal = section.focal.label
+        W = NetworkLookup(self.network_).weights(section.period, focal, firms).tocoo()
+        row, column = W.coords
+        others = focal[row] != firms[column]
+        return row_normalised(
+            sparse.csr_array((W.data[others], (row[others], column[others])), shape=W.shape)
+        )
+
+    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        peers = section.peers
+        weight = np.ones(len(peers)) if peers.weight is None else peers.weight
+        if self.network_ is None:
+            W = section.admissible(rows) * weight
+            total = W.sum(axis=1, keepdims=True)
+            return np.divide(W, total, out=W, where=total > 0)
+        group, firms = pd.factorize(peers.label)
+        share = weight / np.bincount(group, weight)[group]
+        return self._firm_weights(section, pd.Index(firms))[rows].toarray()[:, group] * share

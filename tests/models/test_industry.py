@@ -1,0 +1,163 @@
+"""Industry peers: shrinkage, value weights, Fama–French industries, other classifications."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from peerattn import nn
+from peerattn.exceptions import InputError
+from peerattn.models import IndustryPeerRegressor
+from peerattn.panel import sic_to_fama_french
+
+SIC = ["3711", "3711", "3714", "3720", "3721", "2911", "2990", "1311", "7372", "7373", "7374"]
+
+
+def simulated_panel(n_firms=24, n_periods=3, seed=0):
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"]
+    )
+    index = index[rng.permutation(len(index))]
+    X = pd.DataFrame({"sic": rng.choice(SIC, len(index)), "mv": rng.lognormal(size=len(index))}, index=index)
+    y = pd.Series(rng.normal(size=len(index)) + (X["sic"].str[:2] == "37"), index=index, name="ret")
+    return X, y
+
+
+def shrunk_means(X, y, k, min_peers=1, weight=None):
+    """Plain code: from all firms down to the full code, each group's mean pulled towards the wider one's."""
+    weight = pd.Series(1.0, index=X.index) if weight is None else weight
+    out = []
+    for (firm, period), code in X["sic"].items():
+        others = X.index[(X.index.get_level_values(1) == period) & (X.index.get_level_values(0) != firm)]
+        estimate = None
+        for digits in (0, 1, 2, 3, 4):
+            group = [row for row in others if X.at[row, "sic"][:digits] == code[:digits]]
+            if len(group) < (min_peers if digits else 1):
+                continue
+            mean = np.average(y[group], weights=weight[group])
+            share = 1.0 if estimate is None else len(group) / (len(group) + k)
+            estimate = mean if estimate is None else share * mean + (1 - share) * estimate
+        out.append(estimate)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("options", [{}, {"shrinkage": "leave_one_out"}, {"shrinkage": 2.0}], ids=str)
+def test_check_estimator(options):
+    check_estimator(IndustryPeerRegressor(**options))
+
+
+@pytest.mark.parametrize("min_peers", [1, 3])
+@pytest.mark.parametrize("shrinkage", [0.0, 1.5, 20.0])
+def test_shrinkage_by_brute_force(shrinkage, min_peers):
+    X, y = simulated_panel()
+    model = IndustryPeerRegressor(industry="sic", shrinkage=shrinkage, min_peers=min_peers).fit(X[["sic"]], y)
+    expected = shrunk_means(X, y, shrinkage, min_peers)
+    np.testing.assert_allclose(model.predict(X[["sic"]], outcomes=y), expected, atol=1e-12)
+
+
+def test_value_weights_by_brute_force():
+    X, y = simulated_panel()
+    model = IndustryPeerRegressor(industry="sic", value_weight="mv", shrinkage=2.0).fit(X, y)
+    np.testing.assert_allclose(
+        model.predict(X, outcomes=y), shrunk_means(X, y, 2.0, weight=X["mv"]), atol=1e-12
+    )
+
+
+def test_chosen_shrinkage_has_least_error():
+    X, y = simulated_panel(40)
+    model = IndustryPeerRegressor(industry="sic", shrinkage="leave_one_out").fit(X[["sic"]], y)
+    errors = {}
+    for k in (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0):
+        given = IndustryPeerRegressor(industry="sic", shrinkage=k).fit(X[["sic"]], y)
+        errors[k] = ((given.predict(X[["sic"]], outcomes=y) - y) ** 2).sum()
+    assert model.shrinkage_ == min(errors, key=errors.get) > 0
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"shrinkage": 3.0}, {"shrinkage": 3.0, "value_weight": "mv"}, {"scheme": "ff49"}], ids=str
+)
+@pytest.mark.parametrize("told", [True, False])
+def test_network_rebuilds_the_prediction(options, told):
+    X, y = simulated_panel()
+    model = IndustryPeerRegressor(industry="sic", **options).fit(X, y)
+    call = {"outcomes": y} if told else {}
+    panel, sections = model._gate_call(X, call.get("outcomes"))
+    rebuilt = np.empty(len(X))
+    for section in sections:
+        W = model._weights(section, slice(0, len(section.focal)))
+        np.testing.assert_allclose(W.sum(axis=1), 1.0, atol=1e-12)
+        assert (W[~section.admissible()] == 0).all()
+        rebuilt[section.at] = W @ section.peers.y
+    np.testing.assert_allclose(panel.restore(rebuilt), model.predict(X, **call), atol=1e-12)
+    assert len(model.peer_network(X, **call).periods) == 3
+
+
+def test_fama_french_scheme_is_the_column_of_its_names():
+    X, y = simulated_panel()
+    by_scheme = IndustryPeerRegressor(industry="sic", scheme="ff12").fit(X[["sic"]], y)
+    named = pd.DataFrame({"ff": sic_to_fama_french(X["sic"], 12)})
+    by_column = IndustryPeerRegressor(industry="ff", scheme="plain").fit(named, y)
+    np.testing.assert_array_equal(
+        by_scheme.predict(X[["sic"]], outcomes=y), by_column.predict(named, outcomes=y)
+    )
+    assert set(by_scheme.peer_levels(X[["sic"]], outcomes=y)) <= {0, 1}
+
+
+@pytest.mark.parametrize(("column", "digits"), [("naics", (6, 5, 4, 3, 2)), ("gics", (8, 6, 4, 2))])
+def test_other_classifications_nest_by_their_own_digits(column, digits):
+    X, y = simulated_panel()
+    code = {"naics": "336111", "gics": "25102010"}[column]
+    X = pd.DataFrame(
+        {column: [code[: len(code) - k % 3] + "9" * (k % 3) for k in range(len(X))]}, index=X.index
+    )
+    model = IndustryPeerRegressor(industry=column, min_peers=2).fit(X, y)
+    assert model.levels_ == (*digits, 0)
+    assert set(model.peer_levels(X, outcomes=y)) <= {*digits, 0}
+
+
+def test_equal_weighted_peers_are_attention_with_scores_of_zero_and_minus_infinity():
+    import torch
+
+    X, y = simulated_panel(n_periods=1)
+    W = (
+        IndustryPeerRegressor(industry="sic", scheme="plain")
+        .fit(X[["sic"]], y)
+        .peer_network(X[["sic"]], outcomes=y)
+        .matrix()
+    )
+    code = X.droplevel("period").loc[W.index, "sic"].to_numpy()
+    same = torch.tensor((code[:, None] == code) & ~np.eye(len(code), dtype=bool))
+    alone = ~same.any(dim=1)
+    empty = torch.zeros(len(code), 1, dtype=torch.float64)
+    expected = nn.attention_weights(empty, empty, mask=same)
+    np.testing.assert_allclose(W.to_numpy()[~alone], expected[~alone], atol=1e-15)
+
+
+def test_own_outcome_and_later_values_have_no_influence():
+    X, y = simulated_panel()
+    model = IndustryPeerRegressor(industry="sic", shrinkage=2.0, value_weight="mv").fit(X, y)
+    before, shocked = model.predict(X, outcomes=y), y.copy()
+    shocked.iloc[3] += 1e3
+    period = X.index.get_level_values("period")
+    after = model.predict(X, outcomes=shocked)
+    assert after.iloc[3] == pytest.approx(before.iloc[3], abs=1e-11)
+    assert (after[period != period[3]] == before[period != period[3]]).all()
+    changed = X.assign(sic=X["sic"].mask(period == 2003, "0100"))
+    assert (model.predict(changed, outcomes=y)[period < 2003] == before[period < 2003]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shrinkage": -1.0}, "shrinkage must be"),
+        ({"shrinkage": "loo"}, "shrinkage must be"),
+        ({"scheme": "ff17"}, "scheme must be one of"),
+        ({"value_weight": "mvv"}, "value_weight: there is no column 'mvv' of numbers in X. Near match"),
+        ({"value_weight": "debt"}, "value_weight: column 'debt' must be positive, got -1"),
+    ],
+)
+def test_bad_options(options, message):
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match=message):
+        IndustryPeerRegressor(industry="sic", **options).fit(X.assign(debt=-1.0), y)

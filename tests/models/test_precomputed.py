@@ -1,0 +1,137 @@
+"""Peers of a given network."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.models import IndustryPeerRegressor, PrecomputedPeerRegressor
+from peerattn.network import PeerNetwork
+
+
+def simulated_panel(n_firms=8, n_periods=3, seed=0):
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [[f"F{i}" for i in range(n_firms)], range(2001, 2001 + n_periods)], names=["firm", "period"]
+    )
+    index = index[rng.permutation(len(index))]
+    return pd.DataFrame({"size": rng.normal(size=len(index))}, index=index), pd.Series(
+        rng.normal(size=len(index)), index=index
+    )
+
+
+def weights(n_firms=8, seed=1):
+    W = np.random.default_rng(seed).uniform(size=(n_firms, n_firms)) * (
+        np.random.default_rng(seed + 1).random((n_firms, n_firms)) < 0.6
+    )
+    firms = [f"F{i}" for i in range(n_firms)]
+    return pd.DataFrame(W, index=firms, columns=firms)
+
+
+def test_check_estimator():
+    check_estimator(PrecomputedPeerRegressor())
+
+
+def test_within_period_by_brute_force():
+    X, y = simulated_panel()
+    W, outcomes = weights(), y.copy()
+    outcomes.iloc[4] = np.nan
+    predicted = PrecomputedPeerRegressor(network=W).fit(X, y).predict(X, outcomes=outcomes)
+    for firm, period in X.index:
+        here = outcomes.xs(period, level="period").drop(firm).dropna()
+        w = W.loc[firm, here.index]
+        expected = (w * here).sum() / w.sum() if w.sum() > 0 else here.mean()
+        assert predicted[(firm, period)] == pytest.approx(expected, abs=1e-12)
+
+
+def test_training_outcomes_by_firm():
+    X, y = simulated_panel()
+    W = weights()
+    predicted = PrecomputedPeerRegressor(network=W).fit(X, y).predict(X)
+    means = y.groupby(level="firm").mean()
+    for firm, period in X.index:
+        others = means.drop(firm)
+        w = W.loc[firm, others.index]
+        assert predicted[(firm, period)] == pytest.approx((w * others).sum() / w.sum(), abs=1e-12)
+
+
+def test_a_dated_network_answers_by_its_latest_cross_section():
+    X, y = simulated_panel()
+    early, late = weights(seed=1), weights(seed=5)
+    predicted = PrecomputedPeerRegressor(network={2001: early, 2003: late}).fit(X, y).predict(X, outcomes=y)
+    one = PrecomputedPeerRegressor(network=early).fit(X, y).predict(X, outcomes=y)
+    other = PrecomputedPeerRegressor(network=late).fit(X, y).predict(X, outcomes=y)
+    period = X.index.get_level_values("period")
+    np.testing.assert_array_equal(predicted[period <= 2002], one[period <= 2002])
+    np.testing.assert_array_equal(predicted[period == 2003], other[period == 2003])
+
+
+def test_without_network_all_other_firms_weigh_the_same():
+    X, y = simulated_panel()
+    ours, theirs = PrecomputedPeerRegressor().fit(X, y), IndustryPeerRegressor().fit(X, y)
+    for call in ({}, {"outcomes": y}):
+        np.testing.assert_allclose(ours.predict(X, **call), theirs.predict(X, **call), atol=1e-12)
+
+
+def test_network_of_another_model_gives_its_predictions():
+    X, y = simulated_panel()
+    X["sic"] = np.random.default_rng(3).choice(["3711", "3714", "2911"], len(X))
+    model = IndustryPeerRegressor(industry="sic").fit(X, y)
+    network = model.peer_network(X, outcomes=y)
+    again = PrecomputedPeerRegressor(network=network).fit(X, y)
+    np.testing.assert_allclose(again.predict(X, outcomes=y), model.predict(X, outcomes=y), atol=1e-12)
+    for period in network.periods:
+        pd.testing.assert_frame_equal(
+            again.peer_network(X, outcomes=y).matrix(period), network.matrix(period)
+        )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_rows_sum_to_one_and_rebuild(told):
+    X, y = simulated_panel()
+    model = PrecomputedPeerRegressor(network=weights()).fit(X, y)
+    panel, sections = model._gate_call(X, y if told else None)
+    rebuilt = np.empty(len(X))
+    for section in sections:
+        W = model._weights(section, slice(0, len(section.focal)))
+        np.testing.assert_allclose(W.sum(axis=1), 1.0)
+        assert (W[~section.admissible()] == 0).all()
+        rebuilt[section.at] = W @ section.peers.y
+    np.testing.assert_allclose(
+        panel.restore(rebuilt), model.predict(X, **({"outcomes": y} if told else {})), atol=1e-12
+    )
+
+
+def test_own_outcome_has_no_influence():
+    X, y = simulated_panel()
+    model = PrecomputedPeerRegressor(network=weights() + np.eye(8)).fit(X, y)  # a diagonal does not count
+    shocked = y.copy()
+    shocked.iloc[2] += 1e6
+    assert model.predict(X, outcomes=shocked).iloc[2] == model.predict(X, outcomes=y).iloc[2]
+
+
+def test_firms_outside_the_network_get_the_mean_of_all_others():
+    X, y = simulated_panel()
+    W = weights().drop(index="F3", columns="F3")
+    model = PrecomputedPeerRegressor(network=W).fit(X, y)
+    with pytest.warns(IsolateWarning, match="the mean of all other firms"):
+        predicted = model.predict(X, outcomes=y)
+    here = y.xs(2002, level="period")
+    assert predicted[("F3", 2002)] == pytest.approx(here.drop("F3").mean())
+    assert "F3" in set(model.peer_network(X, outcomes=y).isolates["firm"])
+
+
+def test_errors():
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match="network: a PeerNetwork, a frame"):
+        PrecomputedPeerRegressor(network=np.eye(3)).fit(X, y)
+    with pytest.raises(InputError, match="network is signed"):
+        signed = PeerNetwork.from_matrices({2001: weights() - 0.2}, signed=True, row_normalized=False)
+        PrecomputedPeerRegressor(network=signed).fit(X, y)
+    with pytest.raises(InputError, match="network starts in 2002, after period 2001 of X"):
+        PrecomputedPeerRegressor(network={2002: weights()}).fit(X, y).predict(X, outcomes=y)
+    with pytest.raises(InputError, match="cannot be compared"):
+        PrecomputedPeerRegressor(network={"2002-06": weights()}).fit(X, y).predict(X, outcomes=y)
+    with pytest.raises(InputError, match="network has periods but X has none"):
+        PrecomputedPeerRegressor(network={2002: weights()}).fit([[1.0], [2.0]], [1.0, 2.0]).predict([[1.0]])

@@ -20,6 +20,8 @@ from peerattn.models.priors import PairTerms
 from peerattn.training import train
 
 FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
+MAX_ROUNDS = 8  # of fine-tuning with one number of heads
+WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
 
 
@@ -98,12 +100,12 @@ def estimate(
     module = make_module(spec, generator, settings.dtype).to(settings.device)
     optimise(module, training, settings, settings.max_steps, generator, together=True)
     importance = head_importance(module, training, settings)
-    candidates = _prune(module, importance, training, validation, settings, generator)
+    candidates = _prune(module, training, validation, settings, generator)
     chosen = by_validation(candidates) if validation else by_bic(candidates, training)
     everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator)
-    refit_own(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
+    refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
     final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
     return Estimate(
         chosen.module, importance, chosen.kept, final, tuple((c.n_heads, c.loss) for c in candidates)
@@ -112,7 +114,6 @@ def estimate(
 
 def _prune(
     module: AnyModule,
-    importance: np.ndarray,
     training: Sequence[Section],
     validation: Sequence[Section],
     settings: Settings,
@@ -122,14 +123,36 @@ def _prune(
     candidates = [_candidate(module, tuple(range(module.spec.n_heads)), training, validation, settings)]
     while settings.prune and candidates[-1].n_heads:
         last = candidates[-1]
-        keep = nn.most_important(torch.as_tensor(importance), last.n_heads // 2)
+        importance = torch.as_tensor(head_importance(last.module, training, settings))
+        keep = nn.most_important(importance, last.n_heads // 2)
+        kept = tuple(last.kept[k] for k in keep)
         module = with_heads(last.module, keep)
-        optimise(module, training, settings, settings.fine_tune_steps, generator)
-        importance = head_importance(module, training, settings)
-        candidates.append(
-            _candidate(module, tuple(last.kept[k] for k in keep), training, validation, settings)
-        )
+        refit_linear(module, training, settings)
+        candidates.append(_fine_tuned(module, kept, training, validation, settings, generator))
     return candidates
+
+
+def _fine_tuned(
+    module: AnyModule,
+    kept: tuple[int, ...],
+    training: Sequence[Section],
+    validation: Sequence[Section],
+    settings: Settings,
+    generator: torch.Generator,
+) -> Candidate:
+    """Fine-tune in rounds for as long as each lowers the validation loss by ``WORTH_A_ROUND``; return the best round.
+
+    Without a validation block there is one round: the training loss would fall for ever.
+    """
+    best: Candidate | None = None
+    for _ in range(MAX_ROUNDS if validation and kept else 1):
+        optimise(module, training, settings, settings.fine_tune_steps, generator)
+        now = _candidate(module, kept, training, validation, settings)
+        if best is not None and now.loss > best.loss * (1 - WORTH_A_ROUND):
+            return min(best, now, key=lambda candidate: candidate.loss)
+        best = now
+    assert best is not None
+    return best
 
 
 def optimise(
@@ -205,24 +228,22 @@ def head_importance(module: AnyModule, sections: Sequence[Section], settings: Se
 
 
 @torch.no_grad()
-def refit_own(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
-    """Solve the own term by least squares, given what the heads contribute: without heads it is OLS exactly."""
-    if settings.loss is not squared_error or module.spec.own != "linear":
+def refit_linear(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
+    """Solve what is linear, own term and value vectors, by least squares given the weights: without heads it is OLS exactly.
+
+    A head that was cut thereby leaves its part to those that look alike. Only for squared error.
+    """
+    if settings.loss is not squared_error:
         return
-    gram: Tensor | float = 0.0
-    moment: Tensor | float = 0.0
+    gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for section in sections:
         batch = make_batch([section], settings.terms, settings.dtype, settings.device)
-        _, heads = module(batch.focal, batch.peers, batch.pairs)
-        rest = (batch.y[0] - heads[0, :, :, 0].sum(0)).double()
-        inputs = module.inputs(batch.focal)[0].double()
-        design = torch.cat([inputs, inputs.new_ones(len(inputs), 1)], dim=1)
-        weighted = design * batch.weight[0].double()[:, None]
-        gram, moment = gram + weighted.T @ design, moment + weighted.T @ rest
-    assert isinstance(gram, Tensor) and isinstance(moment, Tensor)
-    solution = torch.linalg.pinv(gram, hermitian=True) @ moment
-    module.own_slope.copy_(solution[:-1, None])
-    module.intercept.copy_(solution[-1:])
+        design = module.design(batch.focal, batch.peers, batch.pairs)[0].double().cpu()  # (n, columns)
+        weighted = design * batch.weight[0].double().cpu()[:, None]
+        gram = gram + weighted.T @ design
+        moment = moment + weighted.T @ batch.y[0].double().cpu()
+    if gram.numel() > 1:
+        module.set_linear(torch.linalg.pinv(gram, hermitian=True) @ moment)
 
 
 @torch.no_grad()
@@ -234,7 +255,7 @@ def _candidate(
     settings: Settings,
 ) -> Candidate:
     module = copy.deepcopy(module)
-    refit_own(module, training, settings)
+    refit_linear(module, training, settings)
     losses, weights = [], []
     for section in validation or training:
         batch = make_batch([section], settings.terms, settings.dtype, settings.device)

@@ -58,10 +58,6 @@ class LinearAttention(torch.nn.Module):
         """The slope ρ, (1, 1)."""
         return self.slope[:, None]
 
-    def inputs(self, rows: RowTensors) -> Tensor:
-        """Return what the own term reads: the characteristics."""
-        return rows.x
-
     def features(self, rows: RowTensors) -> Tensor:
         """Return z of every row, (B, n, P); rows that do not answer are zero."""
         x = rows.x
@@ -119,6 +115,20 @@ class LinearAttention(torch.nn.Module):
         own_y = torch.gather(y, 1, at) * found
         column = torch.gather(solved, 2, at.mT.expand(-1, solved.shape[1], -1))  # (B, P, n_focal)
         return own_y, (z_focal * column.mT).sum(-1, keepdim=True) * found
+
+    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
+        """Return the columns in which the prediction is linear: own characteristics, a constant, the ridge's prediction."""
+        own = [focal.x, torch.ones_like(focal.x[..., :1])] if self.spec.own == "linear" else []
+        heads = self(focal, peers, pairs)[1][:, :, :, 0].mT / self.slope  # (B, n_focal, H)
+        return torch.cat([*own, heads], dim=-1)
+
+    def set_linear(self, solution: Tensor) -> None:
+        """Set own term and slope to the solution for the columns of :meth:`design`."""
+        n_own = self.spec.n_characteristics + 1 if self.spec.own == "linear" else 0
+        if n_own:
+            self.own_slope.copy_(solution[: n_own - 1, None])
+            self.intercept.copy_(solution[n_own - 1 : n_own])
+        self.slope.copy_(solution[n_own:])
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the signed weights, (B, H, n_focal, n_peers); rows need not sum to one."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from peerattn.models import (
         CrossSectionalRidge,
         IndustryPeerRegressor,
+        LinearInMeansRegressor,
         NadarayaWatsonRegressor,
         PeerAttentionClassifier,
         PeerAttentionRegressor,
@@ -40,6 +41,7 @@ _HOMES = {
     "CrossSectionalRidge": "peerattn.models",
     "IndustryPeerRegressor": "peerattn.models",
     "InputError": "peerattn.exceptions",
+    "LinearInMeansRegressor": "peerattn.models",
     "NadarayaWatsonRegressor": "peerattn.models",
     "PanelEncoder": "peerattn.panel",
     "PanelFrame": "peerattn.panel",
@@ -75,6 +77,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "CrossSectionalRidge",
     "IndustryPeerRegressor",
     "InputError",
+    "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
     "PanelEncoder",
     "PanelFrame",

@@ -38,6 +38,10 @@ class DroppedColumnWarning(PeerAttnWarning):
     """A characteristic without any training value was left out."""
 
 
+class GeneratedRegressorWarning(PeerAttnWarning):
+    """A regressor was itself estimated; its sampling error is not in the standard errors."""
+
+
 def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     """Return a sentence with the options nearest to ``name``, or an empty string.
 

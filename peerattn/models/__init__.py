@@ -4,6 +4,7 @@ from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegr
 from peerattn.models.base import PeerModel, PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.priors import Prior
 from peerattn.models.reference import Reference
@@ -13,6 +14,7 @@ from peerattn.models.search_profile import SearchProfile
 __all__ = [
     "CrossSectionalRidge",
     "IndustryPeerRegressor",
+    "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",

@@ -193,6 +193,9 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     module = PeerModule(model.members_[0].spec, dtype=torch.float32)
     with torch.no_grad():
         module.query.copy_(torch.tensor(truth.query) * spread[:, None] * np.sqrt(d))
+        module.query_bias.copy_(
+            torch.einsum("p,hpd->hd", torch.tensor(scaling.center), torch.tensor(truth.query)) * np.sqrt(d)
+        )
         module.key.copy_(torch.tensor(truth.key) * spread[:, None])
         module.value.copy_((torch.tensor(truth.information) * spread / model.y_scale_)[..., None])
         module.own_slope.copy_((torch.tensor(truth.own) * spread / model.y_scale_)[:, None])
@@ -206,6 +209,7 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     test, _ = _stacked(panel, ~train)
     z = (test.double() - torch.tensor(scaling.center)) / spread
     query, key = (torch.einsum("tnp,hpd->thnd", z, part.double()) for part in (module.query, module.key))
+    query = query + module.query_bias.double()[:, None]
     scores = (query @ key.mT / np.sqrt(d)).masked_fill(torch.eye(z.shape[1], dtype=torch.bool), -torch.inf)
     weights = scores.softmax(-1).detach().numpy()
     return {

@@ -26,9 +26,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
     .. math:: \hat y_i = \beta' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}
-              \big( x_i' W^h_Q W^{h\prime}_K x_j / \sqrt d \big)
+              \big( (x_i' W^h_Q + b^{h\prime}) W^{h\prime}_K x_j / \sqrt d \big)
 
-    where :math:`W_Q' x_i` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j and :math:`v_j` its
+    where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j and :math:`v_j` its
     information.
     The pool is the firm's own period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
 

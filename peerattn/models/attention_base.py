@@ -224,7 +224,7 @@ class AttentionModel(PeerModel):
             told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
         scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
-        matrices, values, heads, shares = [], [], [], []
+        matrices, key_terms, values, heads, shares = [], [], [], [], []
         for k, member in enumerate(self.members_):
             module = member.module()
             assert isinstance(module, PeerModule)
@@ -232,10 +232,12 @@ class AttentionModel(PeerModel):
             for at, head in enumerate(member.kept):
                 M = (module.query[at] @ keys[at].T).numpy() / scale
                 matrices.append(pd.DataFrame(M, index=self.feature_names_, columns=self.feature_names_))
+                popularity = (keys[at] @ module.query_bias[at]).numpy() / scale
+                key_terms.append(pd.Series(popularity, index=self.feature_names_))
                 values.append(module.head_values[at].numpy().squeeze() * self.y_scale_)
                 heads.append((k, head))
                 shares.append(member.share[at])
-        return SearchProfile(tuple(matrices), tuple(values), tuple(heads), np.array(shares))
+        return SearchProfile(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares))
 
     # ------------------------------------------------------------------ rows
 

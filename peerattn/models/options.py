@@ -35,7 +35,9 @@ def check_options(estimator: Any) -> None:
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
         )
     if not isinstance(estimator.n_heads, int) or isinstance(estimator.n_heads, bool) or estimator.n_heads < 0:
-        raise InputError(f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}.")
+        raise InputError(
+            f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
+        )
     if not estimator.alpha >= 0:
         raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
     if not 0 < estimator.learning_rate < math.inf:

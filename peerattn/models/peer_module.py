@@ -75,7 +75,8 @@ class PeerModule(torch.nn.Module):
     """``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j`` with learned weights α.
 
     With ``values="characteristics"`` the information is ``v^h_j = V_h'x_j`` (the slope ρ_h is the length of the value
-    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter. All draws are made in float64 from
+    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter. The constant in the query lets scores
+    have a term of the peer alone (popularity), so that nothing depends on where characteristics are centred. All draws are made in float64 from
     ``generator``, so that the start does not depend on ``dtype``.
     """
 
@@ -99,7 +100,7 @@ class PeerModule(torch.nn.Module):
             for n in spec.code_levels
         ]
         self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
-        self.query = uniform(H, p, d)
+        self.query, self.query_bias = uniform(H, p, d), zeros(H, d)
         if not spec.symmetric:
             self.key = uniform(H, p, d)
         if spec.similarity == "additive":
@@ -122,7 +123,7 @@ class PeerModule(torch.nn.Module):
 
     def per_head(self) -> dict[str, torch.nn.Parameter]:
         """Return the parameters whose first dimension is the head."""
-        names = ("query", "key", "combine", "value", "slope", "prior_strength")
+        names = ("query", "query_bias", "key", "combine", "value", "slope", "prior_strength")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     @property
@@ -214,7 +215,7 @@ class PeerModule(torch.nn.Module):
     def _scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification."""
         key_map = self.query if self.spec.symmetric else self.key
-        query = torch.einsum("bnp,hpd->bhnd", looking, self.query)
+        query = torch.einsum("bnp,hpd->bhnd", looking, self.query) + self.query_bias[:, None]
         key = torch.einsum("bnp,hpd->bhnd", shown, key_map)
         bias = None if pairs.bias is None else pairs.bias[:, None]  # (B, 1, n_focal, n_peers)
         if pairs.prior is not None:

@@ -27,6 +27,8 @@ class SearchProfile:
     ----------
     matrices : tuple of DataFrame (p, p), one a kept head
         Rows: characteristics of the focal firm; columns: characteristics of the peer.
+    key_terms : tuple of Series (p,)
+        What every firm looks for, whatever it is itself: ``W_K b / √d``, a head's popularity term.
     values : tuple of ndarray
         The value vector of each head (``values="characteristics"``), or its slope on the peers' outcomes.
     heads : tuple of (member, head)
@@ -36,6 +38,7 @@ class SearchProfile:
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
+    key_terms: tuple[pd.Series, ...] = field(repr=False)
     values: tuple[np.ndarray, ...] = field(repr=False)
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray

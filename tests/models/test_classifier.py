@@ -18,7 +18,7 @@ def panel():
 def test_up_or_down_beats_the_own_characteristics(panel):
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
     train = np.asarray(panel.X.index.get_level_values("period").year < 2002)
-    model = PeerAttentionClassifier(n_heads=8, max_steps=400, random_state=0).fit(panel.X[train], y[train])
+    model = PeerAttentionClassifier(n_heads=4, max_steps=200, random_state=0).fit(panel.X[train], y[train])
     control = LogisticRegression().fit(panel.X[train], y[train]).score(panel.X[~train], y[~train])
     assert model.score(panel.X[~train], y[~train]) > control + 0.05
     probability = model.predict_proba(panel.X[~train])

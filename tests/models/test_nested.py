@@ -36,7 +36,7 @@ def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
     width = 3 + 4  # characteristics and the code's embedding
     model = frozen(
         PeerAttentionRegressor(values="outcomes", prior="only", codes=["industry"]),
-        X, y, query=np.zeros((1, width, 8)), slope=np.ones(1),
+        X, y, query=np.zeros((1, width, 8)), query_bias=np.zeros((1, 8)), slope=np.ones(1),
     )  # fmt: skip
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), industry.predict(X, outcomes=y), atol=1e-10)
@@ -50,7 +50,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel):
     given = industry.peer_network(panel.X, outcomes=y)
     model = frozen(
         PeerAttentionRegressor(values="outcomes", prior=Prior(given, only=True)),
-        X, y, query=np.zeros((1, 3, 8)), slope=np.ones(1),
+        X, y, query=np.zeros((1, 3, 8)), query_bias=np.zeros((1, 8)), slope=np.ones(1),
     )  # fmt: skip
     np.testing.assert_allclose(
         model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10
@@ -62,7 +62,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
         PeerAttentionRegressor(values="outcomes", similarity="gaussian", scale=None, d_head=3),
-        X, y, query=np.diag(1 / h)[None], key=np.diag(1 / h)[None], slope=np.ones(1),
+        X, y, query=np.diag(1 / h)[None], query_bias=np.zeros((1, 3)), key=np.diag(1 / h)[None], slope=np.ones(1),
     )  # fmt: skip
     kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), kernel.predict(X, outcomes=y), atol=1e-10)

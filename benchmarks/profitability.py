@@ -66,7 +66,10 @@ def main() -> None:
     known = np.asarray((year <= 2014) & y.notna())
     attention = PeerAttentionRegressor(n_ensemble=options.members, random_state=0)
     nets = [
-        make_pipeline(StandardScaler(), MLPRegressor((32,), alpha=1.0, early_stopping=True, random_state=s))
+        make_pipeline(
+            StandardScaler(),
+            MLPRegressor(hidden_layer_sizes=(32,), alpha=1.0, early_stopping=True, random_state=s),
+        )
         for s in range(5)
     ]
     start = time.perf_counter()

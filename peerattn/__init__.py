@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PrecomputedPeerRegressor,
         Prior,
         Reference,
+        make_model,
     )
     from peerattn.network import PeerNetwork
     from peerattn.panel import PanelEncoder, PanelFrame, read_panel, sic_to_fama_french
@@ -56,6 +57,7 @@ _HOMES = {
     "WalkForward": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
+    "make_model": "peerattn.models",
     "read_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
@@ -93,6 +95,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "__version__",
     "compare",
     "load_grunfeld",
+    "make_model",
     "read_panel",
     "sic_to_fama_french",
     "simulate_panel",

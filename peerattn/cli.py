@@ -6,8 +6,7 @@ import contextlib
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +30,8 @@ _CHARACTERISTICS_HELP = (
     "Columns to predict from. [default: every number that is no label, code or other outcome]"
 )
 _MODELS_HELP = (
-    "Of industry, kernel, attention, boosting; OLS and the prevailing mean always run. "
+    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, attention; zero, mean, firm_mean, last_value, ols, ridge, "
+    "elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics. OLS and the prevailing mean always run. "
     "[default: industry (where given), kernel, attention]"
 )
 _TASK_HELP = "forecast: no outcome of the period is used. explain: the peers' outcomes are, never one's own."
@@ -254,66 +254,21 @@ def _read(path: Path, given: dict[str, Any]) -> PanelFrame:
     return read_panel(frame, description=path.name, **given)
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """A model that ``--models`` can name: how it is shown, and how it is made for a panel and a task."""
-
-    title: Callable[[PanelFrame], str]
-    make: Callable[[PanelFrame, str, int], Any]
-
-
-def _industry(panel: PanelFrame, task: str, seed: int) -> Any:
-    from peerattn.models import IndustryPeerRegressor
-
-    if panel.industry is None:
-        raise InputError("--models: 'industry' needs --industry, the column with the industry's code.")
-    return IndustryPeerRegressor(industry=panel.industry)
-
-
-def _kernel(panel: PanelFrame, task: str, seed: int) -> Any:
-    from peerattn.models import NadarayaWatsonRegressor
-
-    return NadarayaWatsonRegressor()
-
-
-def _attention(panel: PanelFrame, task: str, seed: int) -> Any:
-    from peerattn.models import PeerAttentionRegressor
-
-    values = "outcomes" if task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, random_state=seed)
-
-
-def _boosting(panel: PanelFrame, task: str, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    return HistGradientBoostingRegressor(random_state=seed)
-
-
-def _industry_title(panel: PanelFrame) -> str:
-    name = str(panel.industry)
-    return f"{name.upper() if len(name) <= 5 else name[0].upper() + name[1:]} peers"
-
-
-MODELS = {
-    "industry": ModelChoice(_industry_title, _industry),
-    "kernel": ModelChoice(lambda panel: "Kernel regression", _kernel),
-    "attention": ModelChoice(lambda panel: "Peer attention", _attention),
-    "boosting": ModelChoice(lambda panel: "Gradient boosting", _boosting),
-}
-
-
 def _models(names: list[str] | None, panel: PanelFrame, task: str, seed: int) -> dict[str, Any]:
     """Return the models asked for, by the name they are shown under."""
+    from peerattn.models.forecasters import make_models, model_names, needs_industry
+
     if names is None:
         names = [name for name in DEFAULT_MODELS if name != "industry" or panel.industry]
     for name in names:
-        if name not in MODELS:
-            raise InputError(
-                f"--models: there is no model {name!r}.{did_you_mean(name, MODELS)} Known: {', '.join(MODELS)}."
-            )
+        if name not in model_names():
+            known = ", ".join(model_names())
+            raise InputError(f"--models: there is no model {name!r}.{did_you_mean(name, model_names())} Known: {known}.")
+        if needs_industry(name) and panel.industry is None:
+            raise InputError(f"--models: {name!r} needs --industry, the column with the industry's code.")
     if not names:
-        raise InputError(f"--models: name at least one of {', '.join(MODELS)}.")
-    return {MODELS[name].title(panel): MODELS[name].make(panel, task, seed) for name in names}
+        raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
+    return make_models(names, task=task, industry=panel.industry, random_state=seed)
 
 
 def _walk_forward(

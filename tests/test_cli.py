@@ -86,11 +86,12 @@ def test_explain(capsys, tmp_path):
 
 
 def test_every_model_by_name(capsys, tmp_path):
-    from peerattn.cli import MODELS, _models
+    from peerattn.cli import _models
+    from peerattn.models.forecasters import model_names, model_title
 
     for task in ("forecast", "explain"):
-        chosen = _models(list(MODELS), load_grunfeld(), task, 7)
-        assert list(chosen) == ["SIC peers", "Kernel regression", "Peer attention", "Gradient boosting"]
+        chosen = _models(list(model_names()), load_grunfeld(), task, 7)
+        assert list(chosen) == [model_title(name, "sic") for name in model_names()]
     assert chosen["Peer attention"].values == "outcomes"
     assert chosen["Peer attention"].random_state == 7
     assert list(_models(None, load_grunfeld(), "forecast", 0)) == [

@@ -19,23 +19,25 @@ from peerattn.evaluation.periods import sorted_periods
 from peerattn.evaluation.running import Folds, run
 from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, did_you_mean
+from peerattn.models.forecasters import make_models, model_names, model_title
+from peerattn.panel import PanelFrame
 from peerattn.panel.frames import as_pandas
 
 
 @overload
 def compare(
-    models: Mapping[str, Any], X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
+    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
 ) -> Comparisons: ...
 
 
 @overload
 def compare(
-    models: Mapping[str, Any], X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
+    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
 ) -> Comparison: ...
 
 
 def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
-    models: Mapping[str, Any],
+    models: Mapping[str, Any] | Sequence[str],
     X: Any,
     y: Any = None,
     *,
@@ -62,8 +64,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
 
     Parameters
     ----------
-    models : dict of str to estimator
-        Peer models of this package, scikit-learn regressors, or Pipelines of either, by name.
+    models : dict of str to estimator, or list of str
+        Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
+        (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
     X : DataFrame, polars frame, pyarrow table, PanelFrame, or path
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
         ``read_panel`` returned.
@@ -145,7 +148,12 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         period=period,
         industry=industry,
     )
-    chosen = contestants(models, task, panel, reference)
+    named: Any = models
+    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
+        column = industry or (X.industry if isinstance(X, PanelFrame) else None)
+        baseline = model_title(baseline, column) if baseline in model_names() else baseline
+        named = make_models(models, task=task, industry=column)
+    chosen = contestants(named, task, panel, reference)
     names = [contestant.name for contestant in chosen]
     baseline = names[0] if baseline is None else baseline
     if baseline not in names:

@@ -2,9 +2,16 @@
 
 from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PeerModel, PeerRegressor
+from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
+from peerattn.models.panel_forecasters import (
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
+    LastValueRegressor,
+)
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.priors import Prior
 from peerattn.models.reference import Reference
@@ -13,7 +20,11 @@ from peerattn.models.search_profile import SearchProfile
 
 __all__ = [
     "CrossSectionalRidge",
+    "FamaMacBethRegressor",
+    "FirmMeanRegressor",
+    "IndustryMeansRegressor",
     "IndustryPeerRegressor",
+    "LastValueRegressor",
     "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
     "PeerAttentionClassifier",
@@ -24,4 +35,6 @@ __all__ = [
     "Prior",
     "Reference",
     "SearchProfile",
+    "make_model",
+    "model_names",
 ]

@@ -30,8 +30,8 @@ class LinearInMeansRegressor(PeerRegressor):
 
     ``y_i = a + x_i'γ + (Wx)_i'δ + β (Wy)_i + e_i`` with W the row-normalised network, own firm left out. Peers' outcomes
     depend on y_i in turn (Manski's reflection problem), so ``Wy`` is instrumented by the characteristics of peers of peers,
-    ``W²x``. That identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups of one size
-    in which all are peers of all, which are refused.
+    ``W²x``. That identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups
+    of one size in which all are peers of all, which are refused.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class LinearInMeansRegressor(PeerRegressor):
     -----
     ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − βW)⁻¹(a + Xγ + WXδ)``,
     over the rows of each period of the call. Peers with unknown outcomes count in WX, not in Wy. Missing characteristics are
-    filled and indicated. A network learned from earlier outcomes is a generated regressor: its sampling error is not in the standard
-    errors, and a warning says so. β is a causal peer effect only if the network and the characteristics are exogenous.
+    filled and indicated. A network learned from earlier outcomes is a generated regressor: its sampling error is not in the
+    standard errors, and a warning says so. β is a causal peer effect only if the network and the characteristics are exogenous.
 
     References
     ----------

@@ -1,0 +1,179 @@
+"""Models by name: the forecasters every table needs, and the peer models, ready for ``compare(models=[...])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import ElasticNetCV, LinearRegression, RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.models.attention import PeerAttentionRegressor
+from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.panel_forecasters import (
+    ALPHAS,
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
+    LastValueRegressor,
+    own_columns,
+)
+from peerattn.models.ridge import CrossSectionalRidge
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a named model is shown, and how it is made."""
+
+    title: str
+    make: Callable[[Setting], Any]
+    needs_industry: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a named model is made for."""
+
+    task: str
+    industry: str | None
+    random_state: int
+
+
+def _own(X: Any) -> list[int]:
+    """Return the columns of own characteristics, for a column transformer."""
+    return own_columns(X.columns if hasattr(X, "columns") else range(X.shape[1]))
+
+
+def _on_own(model: Any) -> Pipeline:
+    """Return a model of the firm's own characteristics, standardised; dummies of codes are left out."""
+    return make_pipeline(make_column_transformer((StandardScaler(), _own)), model)
+
+
+def _attention(setting: Setting) -> Any:
+    values = "outcomes" if setting.task == "explain" else "characteristics"
+    return PeerAttentionRegressor(values=values, random_state=setting.random_state)
+
+
+RECIPES: dict[str, Recipe] = {
+    "zero": Recipe("Zero", lambda s: DummyRegressor(strategy="constant", constant=0.0)),
+    "mean": Recipe("Prevailing mean", lambda s: DummyRegressor()),
+    "firm_mean": Recipe("Firm's mean", lambda s: FirmMeanRegressor()),
+    "last_value": Recipe("Last value", lambda s: LastValueRegressor()),
+    "ols": Recipe("Own characteristics (OLS)", lambda s: _on_own(LinearRegression())),
+    "ridge": Recipe("Own characteristics (ridge)", lambda s: _on_own(RidgeCV(alphas=ALPHAS))),
+    "elastic_net": Recipe(
+        "Own characteristics (elastic net)",
+        lambda s: _on_own(ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], random_state=s.random_state)),
+    ),
+    "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
+    "boosting": Recipe(
+        "Gradient boosting", lambda s: HistGradientBoostingRegressor(random_state=s.random_state)
+    ),
+    "neighbors": Recipe(
+        "50 nearest neighbors", lambda s: _on_own(KNeighborsRegressor(50, weights="distance"))
+    ),
+    "industry_characteristics": Recipe(
+        "Own and {industry} characteristics",
+        lambda s: IndustryMeansRegressor(industry=s.industry),
+        needs_industry=True,
+    ),
+    "industry": Recipe(
+        "{industry} peers", lambda s: IndustryPeerRegressor(industry=s.industry), needs_industry=True
+    ),
+    "industry_shrunk": Recipe(
+        "{industry} peers, shrunk",
+        lambda s: IndustryPeerRegressor(industry=s.industry, shrinkage="leave_one_out"),
+        needs_industry=True,
+    ),
+    "kernel": Recipe("Kernel regression", lambda s: NadarayaWatsonRegressor()),
+    "cross_sectional_ridge": Recipe("Cross-sectional ridge", lambda s: CrossSectionalRidge(scale="rank")),
+    "attention": Recipe("Peer attention", _attention),
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """Return the names that :func:`make_model` knows."""
+    return tuple(RECIPES)
+
+
+def needs_industry(name: str) -> bool:
+    """Tell whether a named model needs the column with the industry's code."""
+    return _recipe(name).needs_industry
+
+
+def model_title(name: str, industry: str | None = None) -> str:
+    """Return the name under which a model is shown.
+
+    >>> model_title("industry", "sic"), model_title("ridge")
+    ('SIC peers', 'Own characteristics (ridge)')
+    """
+    shown = str(industry or "industry")
+    shown = shown.upper() if industry and len(shown) <= 5 else shown
+    title = _recipe(name).title.format(industry=shown)
+    return title[0].upper() + title[1:]
+
+
+def make_model(
+    name: str, *, task: str = "forecast", industry: str | None = None, random_state: int = 0
+) -> Any:
+    """Return a new model by its name.
+
+    Parameters
+    ----------
+    name : str
+        ``"zero"``, ``"mean"`` (prevailing), ``"firm_mean"``, ``"last_value"``; of own characteristics ``"ols"``, ``"ridge"``,
+        ``"elastic_net"``, ``"fama_macbeth"``, ``"neighbors"``; ``"boosting"`` (own characteristics and codes);
+        ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
+        ``"kernel"``, ``"cross_sectional_ridge"``, ``"attention"``.
+    task : {"forecast", "explain"}, default "forecast"
+        What it is for: to explain, attention reads peers' outcomes.
+    industry : str, optional
+        Column with the industry's code; the industry models need it.
+    random_state : int, default 0
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or an industry model without ``industry``.
+
+    Examples
+    --------
+    >>> make_model("industry", industry="sic")
+    IndustryPeerRegressor(industry='sic')
+    """
+    recipe = _recipe(name)
+    if recipe.needs_industry and industry is None:
+        raise InputError(f"models: {name!r} needs industry=, the column with the industry's code.")
+    return recipe.make(Setting(task, industry, random_state))
+
+
+def make_models(
+    names: Iterable[str], *, task: str = "forecast", industry: str | None = None, random_state: int = 0
+) -> dict[str, Any]:
+    """Return models by the names they are shown under."""
+    made = {}
+    for name in names:
+        made[model_title(name, industry)] = make_model(
+            name, task=task, industry=industry, random_state=random_state
+        )
+    return made
+
+
+def _recipe(name: Any) -> Recipe:
+    if not isinstance(name, str) or name not in RECIPES:
+        raise InputError(
+            f"models: there is no model {name!r}.{did_you_mean(str(name), RECIPES)} Known: {', '.join(RECIPES)}."
+        )
+    return RECIPES[name]

@@ -21,10 +21,11 @@ from peerattn.models.estimation import Settings, estimate
 from peerattn.models.losses import Loss
 from peerattn.models.members import Member, heads_table, prior_strengths, pruning_path
 from peerattn.models.options import check_options
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.peer_module import PeerSpec
 from peerattn.models.pools import Rows, Section
 from peerattn.models.priors import PairTerms, read_priors
 from peerattn.models.reference import Reference
+from peerattn.models.row_weights import row_weights, weighted
 from peerattn.models.search_profile import SearchProfile
 from peerattn.models.universes import (
     among_reference,
@@ -33,11 +34,8 @@ from peerattn.models.universes import (
     with_reference,
 )
 from peerattn.network import PeerNetwork
-from peerattn.panel.alignment import align_outcome, position_outcome
 from peerattn.panel.encoding import CodeBook
-from peerattn.panel.frames import as_pandas
 from peerattn.panel.gate import Panel
-from peerattn.panel.labels import panel_labels
 from peerattn.panel.scaling import Scaling
 
 MIN_PERIODS_FOR_VALIDATION = 8
@@ -135,13 +133,23 @@ class AttentionModel(PeerModel):
         InputError
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
-        check_options(self)
+        check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
-        training = self._weighted(X, panel, training, sample_weight, loss_weight, peer_weight)
+        self.weighs_peers_ = peer_weight is not None
+        training = weighted(
+            X,
+            panel,
+            training,
+            sample_weight=sample_weight,
+            loss_weight=loss_weight,
+            peer_weight=peer_weight,
+            firm=self.firm,
+            period=self.period,
+        )
         training = self._standardise_outcomes(training)
         if reference is not None and not panel.dated and self.attention == "self":
             raise InputError(
@@ -224,20 +232,7 @@ class AttentionModel(PeerModel):
             told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
         scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
-        matrices, key_terms, values, heads, shares = [], [], [], [], []
-        for k, member in enumerate(self.members_):
-            module = member.module()
-            assert isinstance(module, PeerModule)
-            keys = module.query if self.symmetric_scores else module.key
-            for at, head in enumerate(member.kept):
-                M = (module.query[at] @ keys[at].T).numpy() / scale
-                matrices.append(pd.DataFrame(M, index=self.feature_names_, columns=self.feature_names_))
-                popularity = (keys[at] @ module.query_bias[at]).numpy() / scale
-                key_terms.append(pd.Series(popularity, index=self.feature_names_))
-                values.append(module.head_values[at].numpy().squeeze() * self.y_scale_)
-                heads.append((k, head))
-                shares.append(member.share[at])
-        return SearchProfile(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares))
+        return SearchProfile.of(self.members_, self.feature_names_, scale=float(scale), unit=self.y_scale_)
 
     # ------------------------------------------------------------------ rows
 
@@ -267,42 +262,6 @@ class AttentionModel(PeerModel):
             tupleize_cols=False,
         )
 
-    def _weighted(
-        self, X: Any, panel: Panel, training: Rows, sample_weight: Any, loss_weight: Any, peer_weight: Any
-    ) -> Rows:
-        self.weighs_peers_ = peer_weight is not None
-        if self.similarity == "linear" and (sample_weight is not None or peer_weight is not None):
-            given_name = "peer_weight" if sample_weight is None else "sample_weight"
-            raise InputError(
-                f'similarity="linear" weighs all peers by its ridge and takes no {given_name}=: use loss_weight=.'
-            )
-        for name, given in (("loss_weight", loss_weight), ("peer_weight", peer_weight)):
-            if given is not None and not panel.dated:
-                raise InputError(f"{name}= is for panels; arrays take sample_weight=.")
-            if given is not None and sample_weight is not None:
-                raise InputError(
-                    f"{name}= and sample_weight= do not go together: a frequency weight is both. Pass one of them."
-                )
-        if loss_weight is not None:
-            training = replace(training, loss_weight=self._row_weights(X, panel, loss_weight, "loss_weight"))
-        if peer_weight is not None:
-            training = replace(training, weight=self._row_weights(X, panel, peer_weight, "peer_weight"))
-        return training
-
-    def _row_weights(self, X: Any, panel: Panel, weight: Any, name: str) -> np.ndarray:
-        X, weight = as_pandas(X), as_pandas(weight)
-        labels = panel_labels(X, self.firm, self.period)
-        values = (
-            position_outcome(weight, len(panel), name)
-            if labels is None
-            else align_outcome(weight, X, labels, firm=self.firm, period=self.period, name=name)
-        )[panel.order]
-        if not (values >= 0).all():
-            raise InputError(
-                f"{name} must be at least 0 and known in every row; {int((~(values >= 0)).sum())} rows are not."
-            )
-        return values
-
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
 
@@ -331,7 +290,12 @@ class AttentionModel(PeerModel):
                 raise InputError(
                     "peer_weight= was given to fit: pass the reference's as Reference(X, y, weight)."
                 )
-            rows = replace(rows, weight=self._row_weights(given.X, panel, given.weight, "Reference.weight"))
+            rows = replace(
+                rows,
+                weight=row_weights(
+                    given.X, panel, given.weight, "Reference.weight", firm=self.firm, period=self.period
+                ),
+            )
         return panel, self._in_units(rows)
 
     def _encode_outcomes(self, outcomes: Any) -> Any:
@@ -358,7 +322,10 @@ class AttentionModel(PeerModel):
                 f"peer_weight: the model was fitted {state} peer weights, and predict must be called alike."
             )
         if peer_weight is not None:
-            call = replace(call, weight=self._row_weights(X, panel, peer_weight, "peer_weight"))
+            call = replace(
+                call,
+                weight=row_weights(X, panel, peer_weight, "peer_weight", firm=self.firm, period=self.period),
+            )
         return panel, self._pools(panel, self._in_units(call), outcomes is not None, reference)
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
@@ -460,12 +427,15 @@ class AttentionModel(PeerModel):
 
     def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
         name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype
-        n_rows = sum(
-            len(s.focal) if s.focal.loss_weight is None else s.focal.loss_weight.sum() for s in sections
-        )
+        n_rows = float(sum(len(s.focal) for s in sections))
+        if sections[0].own_copies:  # arrays with frequency weights
+            n_rows = float(
+                sum(s.focal.loss_weight.sum() for s in sections if s.focal.loss_weight is not None)
+            )
         # a small sample is soon learned by heart: a step a row is enough
         steps = min(self.max_steps, max(MIN_STEPS, round(n_rows)))
         return Settings(
+            n_rows=n_rows,
             max_steps=steps,
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,

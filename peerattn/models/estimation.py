@@ -39,6 +39,7 @@ def make_module(
 class Settings:
     """How a peer module is trained."""
 
+    n_rows: float
     max_steps: int
     queries_per_step: int
     learning_rate: float
@@ -101,7 +102,7 @@ def estimate(
     optimise(module, training, settings, settings.max_steps, generator, together=True)
     importance = head_importance(module, training, settings)
     candidates = _prune(module, training, validation, settings, generator)
-    chosen = by_validation(candidates) if validation else by_bic(candidates, training)
+    chosen = by_validation(candidates) if validation else by_bic(candidates, settings.n_rows)
     everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator)
@@ -275,11 +276,8 @@ def by_validation(candidates: Sequence[Candidate]) -> Candidate:
     return best
 
 
-def by_bic(candidates: Sequence[Candidate], training: Sequence[Section]) -> Candidate:
+def by_bic(candidates: Sequence[Candidate], n: float) -> Candidate:
     """Apply Schwarz's criterion ``n log(mean loss) + k log n``."""
-    n = sum(
-        float(len(s.focal) if s.focal.loss_weight is None else s.focal.loss_weight.sum()) for s in training
-    )
 
     def criterion(candidate: Candidate) -> float:
         k = sum(parameter.numel() for parameter in candidate.module.parameters())

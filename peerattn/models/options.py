@@ -18,7 +18,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 WHOLE_NUMBERS = ("n_layers", "d_head", "max_steps", "queries_per_step", "n_ensemble")
 
 
-def check_options(estimator: Any) -> None:
+def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any = None) -> None:
     """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
@@ -58,11 +58,16 @@ def check_options(estimator: Any) -> None:
             "Use exclude_self=True."
         )
     if estimator.similarity == "linear":
-        _check_linear(estimator)
+        _check_linear(estimator, sample_weight=sample_weight, peer_weight=peer_weight)
 
 
-def _check_linear(estimator: Any) -> None:
+def _check_linear(estimator: Any, **weights: Any) -> None:
     """Linear attention is a ridge on the peers' outcomes, with one head and one layer."""
+    for name, given in weights.items():
+        if given is not None:
+            raise InputError(
+                f'similarity="linear" weighs all peers by its ridge and takes no {name}=: use loss_weight=.'
+            )
     needed = {"values": "outcomes", "attention": "self", "n_layers": 1, "prior": None, "own_group": None}
     needed |= {"symmetric_scores": False, "loss": "squared_error"}
     for name, value in needed.items():

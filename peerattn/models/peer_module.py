@@ -76,8 +76,8 @@ class PeerModule(torch.nn.Module):
 
     With ``values="characteristics"`` the information is ``v^h_j = V_h'x_j`` (the slope ρ_h is the length of the value
     vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter. The constant in the query lets scores
-    have a term of the peer alone (popularity), so that nothing depends on where characteristics are centred. All draws are made in float64 from
-    ``generator``, so that the start does not depend on ``dtype``.
+    have a term of the peer alone (popularity), so that nothing depends on where characteristics are centred.
+    All draws are made in float64 from ``generator``, so that the start does not depend on ``dtype``.
     """
 
     def __init__(

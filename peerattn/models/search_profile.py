@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.models.members import Member
+from peerattn.models.peer_module import PeerModule
 from peerattn.network import search_map
 
 if TYPE_CHECKING:
@@ -42,6 +45,26 @@ class SearchProfile:
     values: tuple[np.ndarray, ...] = field(repr=False)
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
+
+    @classmethod
+    def of(
+        cls, members: Sequence[Member], names: list[str], *, scale: float, unit: float
+    ) -> SearchProfile:
+        """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
+        matrices, key_terms, values, heads, shares = [], [], [], [], []
+        for k, member in enumerate(members):
+            module = member.module()
+            assert isinstance(module, PeerModule)
+            keys = module.query if member.spec.symmetric else module.key
+            for at, head in enumerate(member.kept):
+                M = (module.query[at] @ keys[at].T).numpy() / scale
+                matrices.append(pd.DataFrame(M, index=names, columns=names))
+                popularity = (keys[at] @ module.query_bias[at]).numpy() / scale
+                key_terms.append(pd.Series(popularity, index=names))
+                values.append(module.head_values[at].numpy().squeeze() * unit)
+                heads.append((k, head))
+                shares.append(member.share[at])
+        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares))
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peerattn.exceptions import InputError
+from peerattn.models.two_stage import independent_columns
 from peerattn.panel import PanelLabels, panel_labels
 
 ALPHAS = np.logspace(-2, 5, 15)
@@ -181,7 +183,7 @@ class FamaMacBethRegressor(PanelForecaster):
 
     Notes
     -----
-    On arrays, one cross-section, it is least squares. Columns that are constant in some period are left out.
+    On arrays, one cross-section, it is least squares. Columns that are combinations of others in some period are left out.
 
     References
     ----------
@@ -214,21 +216,25 @@ class FamaMacBethRegressor(PanelForecaster):
         index = pd.MultiIndex.from_arrays(
             [pd.factorize(labels.firm)[0], pd.factorize(labels.period, sort=True)[0]]
         )
-        spread = pd.DataFrame(X[:, own]).groupby(index.get_level_values(1)).std()
-        sizes = index.get_level_values(1).value_counts()
-        large = (sizes.reindex(spread.index) > len(own) + 1).to_numpy()
-        if not large.any():
+        when = index.get_level_values(1)
+        large = [np.flatnonzero(when == period) for period in when.unique()]
+        large = [at for at in large if len(at) > len(own) + 1]
+        if not large:
             raise InputError(
                 f"FamaMacBethRegressor: no period has more than {len(own) + 1} firms for {len(own)} characteristics."
             )
-        used = [column for column, varies in zip(own, (spread[large] > 0).all(), strict=True) if varies]
-        rows = np.isin(index.get_level_values(1), spread.index[large])
+        used = own
+        for at in large:  # a column that is a combination of others in one period would cost that period
+            used = [used[k - 1] for k in np.flatnonzero(independent_columns(_with_one(X[at][:, used]))) if k]
+        rows = np.sort(np.concatenate(large))
         frame = pd.DataFrame(X[rows][:, used], index=index[rows], columns=[str(column) for column in used])
         frame.insert(0, "intercept", 1.0)
-        covariance = "kernel" if large.sum() >= 10 else "robust"
-        fit = FamaMacBeth(pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False).fit(
-            cov_type=covariance
-        )
+        covariance = "kernel" if len(large) >= 10 else "robust"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of too few periods for t statistics, which are then NaN
+            fit = FamaMacBeth(pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False).fit(
+                cov_type=covariance
+            )
         self.intercept_ = float(fit.params["intercept"])
         self.coef_[used] = fit.params[[str(column) for column in used]]
         self.tvalues_ = fit.tstats
@@ -308,6 +314,10 @@ class IndustryMeansRegressor(PanelForecaster):
         group = pd.factorize(group)[0]
         alone = np.bincount(group)[group] == 1
         return np.hstack([own, np.where(alone[:, None], everybody, _leave_out_means(own, group))])
+
+
+def _with_one(X: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(X)), X])
 
 
 def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
+from peerattn.evaluation.audit import Audit, audit
+from peerattn.evaluation.audit_checks import AuditLine
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
@@ -32,6 +34,9 @@ from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
 
 __all__ = [
+    "Audit",
+    "AuditLine",
+    "audit",
     "ConformalIntervals",
     "conformal_intervals",
     "Ladder",

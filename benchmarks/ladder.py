@@ -12,7 +12,6 @@ import os
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from report import Row, publish
 
@@ -26,44 +25,39 @@ CODES = ("ff49",)
 
 def annual() -> tuple[pd.DataFrame, pd.Series, WalkForward]:
     """Next year's EBIT over assets, clipped to ±0.6; learned from FY2013-14, tested on FY2015."""
-    frame = pd.read_parquet(FIRM_DATA / "us_annual_r3000.parquet")
-    return (
-        prepared(frame, "ebit_ta_next", (-0.6, 0.6)),
-        outcome(frame, "ebit_ta_next", (-0.6, 0.6)),
-        WalkForward(1, 1),
-    )
+    frame = pd.read_parquet(FIRM_DATA / "us_annual_r3000.parquet").rename(columns={"year": "period"})
+    y = outcome(frame, "ebit_ta_next", (-0.6, 0.6))
+    return prepared(frame, winsorised=True), y, WalkForward(1, 1)
 
 
 def monthly() -> tuple[pd.DataFrame, pd.Series, WalkForward]:
     """Next month's return, clipped to [-0.5, 1], firms with a SIC code; tested from 2010-01, learned once from before."""
-    frame = pd.read_parquet(FIRM_DATA / "us_monthly_2000_2012.parquet")
+    frame = pd.read_parquet(FIRM_DATA / "us_monthly_2000_2012.parquet").rename(columns={"date": "period"})
     frame = frame[frame["sic"].notna()]
-    known = frame.loc[frame["ret_next"].notna(), "period"]
-    tested = known[known >= pd.Timestamp("2010-01-01")].nunique()
-    limits = (-0.5, 1.0)
-    return (
-        prepared(frame, "ret_next", limits),
-        outcome(frame, "ret_next", limits),
-        WalkForward(tested, tested),
-    )
+    y = outcome(frame, "ret_next", (-0.5, 1.0))
+    tested = frame.loc[frame["ret_next"].notna() & (frame["period"] >= "2010-01-01"), "period"].nunique()
+    return prepared(frame, winsorised=False), y, WalkForward(tested, tested)
 
 
-def prepared(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd.DataFrame:
-    """Return characteristics as ranks within their period from -1 to 1 (missing ones 0), and the industry."""
+def prepared(frame: pd.DataFrame, *, winsorised: bool) -> pd.DataFrame:
+    """Return characteristics within their period: ranks from -1 to 1 and, if asked, winsorised z-scores; missing ones 0."""
+    left = {"period", "sic", "sic2", "ff12", "ff49"}
     numbers = frame.select_dtypes("number").columns
-    names = [
-        n
-        for n in numbers
-        if not n.endswith("_next") and n not in {"firm", "period", *CODES, "sic", "sic2", "ff12"}
-    ]
-    ranks = frame.groupby("period")[names].rank(pct=True).mul(2).sub(1).fillna(0.0)
-    X = ranks.assign(ff49=frame["ff49"].astype("string"))
-    return X.set_axis(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
+    names = [name for name in numbers if not name.endswith("_next") and name not in left]
+    by_period = frame.astype({name: float for name in names}).groupby("period")[names]
+    X = by_period.rank(pct=True).mul(2).sub(1)
+    if winsorised:
+        clipped = by_period.transform(lambda v: v.clip(v.quantile(0.01), v.quantile(0.99)))
+        scores = clipped.groupby(frame["period"]).transform(lambda v: (v - v.mean()) / v.std())
+        X = X.join(scores, rsuffix=" level")
+    X = X.fillna(0.0).assign(ff49=frame["ff49"].astype("string"))
+    return X.set_axis(pd.MultiIndex.from_frame(frame[["firm", "period"]].astype({"firm": str})))
 
 
 def outcome(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd.Series:
     values = frame[target].clip(*limits).to_numpy(dtype=float)
-    return pd.Series(values, index=pd.MultiIndex.from_frame(frame[["firm", "period"]]), name=target)
+    index = pd.MultiIndex.from_frame(frame[["firm", "period"]].astype({"firm": str}))
+    return pd.Series(values, index=index, name=target)
 
 
 def climb(panel: str, task: str, steps: int) -> Ladder:
@@ -86,11 +80,9 @@ def main() -> None:
     found = climb(options.panel, options.task, options.steps)
     print(found.comparison, found, sep="\n\n", flush=True)
     if len(found.comparison.periods) >= 10:
-        print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n")
-    rows: list[Row] = [
-        {name: value if isinstance(value, str) else float(np.round(value, 5)) for name, value in row.items()}
-        for row in found.to_frame().to_dict("records")
-    ]
+        print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n", flush=True)
+    shown = {"model": "rung", "r2": "R² mean", "r2_within": "R² within", "statistic": "test", "p_value": "p"}
+    rows: list[Row] = found.to_frame()[list(shown)].rename(columns=shown).round(5).to_dict("records")
     notes = [found.summary(), found.comparison.sample, f"{time.perf_counter() - start:.0f} s."]
     publish(
         f"ladder_{options.panel}_{options.task}", f"The ladder: {options.panel}, {options.task}", rows, notes

@@ -13,7 +13,7 @@ from peerattn.evaluation.audit_subject import Subject, skill, within
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
 
-ROUNDS = 12  # own outcomes moved, one firm a period each
+ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
 
 

@@ -26,13 +26,23 @@ from peerattn.panel.frames import as_pandas
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: list[str] | tuple[str, ...],
+    **options: Any,
 ) -> Comparisons: ...
 
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    **options: Any,
 ) -> Comparison: ...
 
 

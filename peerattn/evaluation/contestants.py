@@ -176,7 +176,7 @@ class Contestant:
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         """Name the index levels as this model expects them."""
         final = last_step(self.model)
-        names = dict(zip(LABELS, (final.firm, final.period)))
+        names: Any = dict(zip(LABELS, (final.firm, final.period)))
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:

@@ -264,7 +264,7 @@ def test_attention_passes_in_every_option(panel, name):
     X, y = panel
     X = (
         X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))
-        if name == "own group"
+        if "own_group" in OPTIONS[name]
         else X
     )
     options = OPTIONS[name]

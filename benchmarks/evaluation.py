@@ -133,7 +133,8 @@ def main() -> None:
         f"Rejections at {LEVEL:.0%}, {n} simulations, T = {PERIODS}, {FIRMS} firms, fixed linear forecasts",
         rows,
         [
-            f"arch with {options.reps} bootstrap draws, mean block 5, {n} simulations, the other tests {4 * n} where nothing is there; confidence set at {1 - SET_SIZE:.0%}, {MODELS} models.",
+            f"arch with {options.reps} bootstrap draws, mean block 5; tests without a bootstrap: {4 * n} simulations where "
+            f"nothing is there; confidence set at {1 - SET_SIZE:.0%}, {MODELS} models.",
             "Nothing there: equal forecasts (slope 0 for Clark–West; the baseline encompasses). Planted skill: a slope of 0.45 "
             "against 0.30 (0.1 for Clark–West).",
             f"{time.perf_counter() - start:.0f} s.",

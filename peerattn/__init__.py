@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
-    from peerattn.evaluation import Comparison, WalkForward
+    from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, explain_score
+    from peerattn.evaluation.audit import audit
     from peerattn.evaluation.compare import compare
+    from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
     from peerattn.models import (
         CrossSectionalRidge,
@@ -44,6 +46,7 @@ _HOMES = {
     "InputError": "peerattn.exceptions",
     "LinearInMeansRegressor": "peerattn.models",
     "NadarayaWatsonRegressor": "peerattn.models",
+    "NewFirms": "peerattn.evaluation",
     "PanelEncoder": "peerattn.panel",
     "PanelFrame": "peerattn.panel",
     "PeerAttentionClassifier": "peerattn.models",
@@ -52,10 +55,14 @@ _HOMES = {
     "PeerNetwork": "peerattn.network",
     "PrecomputedPeerRegressor": "peerattn.models",
     "Prior": "peerattn.models",
+    "PurgedKFold": "peerattn.evaluation",
     "Reference": "peerattn.models",
     "SimulatedPanel": "peerattn.datasets",
     "WalkForward": "peerattn.evaluation",
+    "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
+    "explain_score": "peerattn.evaluation",
+    "ladder": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
     "make_model": "peerattn.models",
     "read_panel": "peerattn.panel",
@@ -81,6 +88,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "InputError",
     "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
+    "NewFirms",
     "PanelEncoder",
     "PanelFrame",
     "PeerAttentionClassifier",
@@ -89,11 +97,15 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "PeerNetwork",
     "PrecomputedPeerRegressor",
     "Prior",
+    "PurgedKFold",
     "Reference",
     "SimulatedPanel",
     "WalkForward",
     "__version__",
+    "audit",
     "compare",
+    "explain_score",
+    "ladder",
     "load_grunfeld",
     "make_model",
     "read_panel",

@@ -1,5 +1,7 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
+from peerattn.evaluation.audit import Audit, audit
+from peerattn.evaluation.audit_checks import AuditLine
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
@@ -7,6 +9,7 @@ from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.groups import scores_by
 from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
 from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.multiple_tests import (
@@ -31,6 +34,11 @@ from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
 
 __all__ = [
+    "Audit",
+    "AuditLine",
+    "audit",
+    "ConformalIntervals",
+    "conformal_intervals",
     "Ladder",
     "ladder",
     "rungs_for",

@@ -26,13 +26,23 @@ from peerattn.panel.frames import as_pandas
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: list[str] | tuple[str, ...],
+    **options: Any,
 ) -> Comparisons: ...
 
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str], X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    **options: Any,
 ) -> Comparison: ...
 
 
@@ -187,12 +197,7 @@ def _folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]
             f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
             "task='explain'."
         )
-    if isinstance(cv, WalkForward | PurgedKFold | NewFirms):
-        cv = _by_our_labels(cv)
-    elif not hasattr(cv, "split"):
-        raise InputError(
-            f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
-        )
+    cv = by_our_labels(cv)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(panel.X, panel.y)]
@@ -207,11 +212,17 @@ def _folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]
     return folds, notes
 
 
-def _by_our_labels(cv: Any) -> Any:
+def by_our_labels(cv: Any) -> Any:
     """Return a splitter that reads the labels of a comparison's panel."""
+    if not hasattr(cv, "split"):
+        raise InputError(
+            f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
+        )
+    if not isinstance(cv, WalkForward | PurgedKFold | NewFirms):
+        return cv
     cv = copy.copy(cv)
     if isinstance(cv, NewFirms):
-        cv.walk = _by_our_labels(cv.walk or WalkForward())
+        cv.walk = by_our_labels(cv.walk or WalkForward())
         return cv
     known_at = as_pandas(getattr(cv, "known_at", None))
     if known_at is not None:

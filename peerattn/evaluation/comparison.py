@@ -21,6 +21,7 @@ from peerattn.panel.columns import ColumnChoice
 from peerattn.render import Table, atomic_path, show_label, write_atomic
 
 if TYPE_CHECKING:
+    from peerattn.evaluation.intervals import ConformalIntervals
     from peerattn.evaluation.multiple_tests import ConfidenceSet, SuperiorAbility
     from peerattn.evaluation.steps import Nesting, Step
     from peerattn.network import PeerNetwork
@@ -265,6 +266,22 @@ class Comparison:
 
         return superior_ability(
             self.losses, self.baseline, size=size, horizon=self.horizon, reps=reps, random_state=random_state
+        )
+
+    def intervals(self, model: str, *, level: float = 0.95) -> ConformalIntervals:
+        """Return conformal prediction intervals of a model; see :func:`conformal_intervals`."""
+        from peerattn.evaluation.intervals import conformal_intervals
+
+        if model not in self.names:
+            raise InputError(f"there is no model {model!r}.{did_you_mean(model, self.names)}")
+        frame = self.predictions
+        return conformal_intervals(
+            frame["outcome"],
+            frame[model],
+            frame["period"],
+            level=level,
+            horizon=self.horizon,
+            firm=frame["firm"],
         )
 
     def by(self, groups: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:

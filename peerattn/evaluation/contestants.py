@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.inputs import ComparisonPanel
+from peerattn.evaluation.inputs import LABELS, ComparisonPanel
 from peerattn.evaluation.scoring import explain_score
 from peerattn.exceptions import InputError
 from peerattn.models.base import PeerRegressor
@@ -176,7 +176,7 @@ class Contestant:
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         """Name the index levels as this model expects them."""
         final = last_step(self.model)
-        names = [final.firm, final.period]
+        names: Any = dict(zip(LABELS, (final.firm, final.period)))
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:

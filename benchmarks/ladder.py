@@ -1,0 +1,93 @@
+"""The ladder on real panels: own characteristics, industry, kernel, linear, softmax and stacked attention.
+
+python benchmarks/ladder.py annual|monthly forecast|explain [--steps 400]
+
+The panels are those of the shared data folder (environment variable PEERATTN_SHARED_DATA, else ../shared/data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import pandas as pd
+from report import Row, publish
+
+from peerattn.evaluation import Ladder, WalkForward, ladder, rungs_for
+from peerattn.evaluation.ladder import INDUSTRY, RIDGE, SOFTMAX, STACKED
+
+HERE = Path(__file__).resolve().parents[1]
+FIRM_DATA = Path(os.environ.get("PEERATTN_SHARED_DATA", HERE.parent / "shared" / "data")) / "firm"
+CODES = ("ff49",)
+
+
+def annual() -> tuple[pd.DataFrame, pd.Series, WalkForward]:
+    """Next year's EBIT over assets, clipped to ±0.6; learned from FY2013-14, tested on FY2015."""
+    frame = pd.read_parquet(FIRM_DATA / "us_annual_r3000.parquet").rename(columns={"year": "period"})
+    y = outcome(frame, "ebit_ta_next", (-0.6, 0.6))
+    return prepared(frame, winsorised=True), y, WalkForward(1, 1)
+
+
+def monthly() -> tuple[pd.DataFrame, pd.Series, WalkForward]:
+    """Next month's return, clipped to [-0.5, 1], firms with a SIC code; tested from 2010-01, learned once from before."""
+    frame = pd.read_parquet(FIRM_DATA / "us_monthly_2000_2012.parquet").rename(columns={"date": "period"})
+    frame = frame[frame["sic"].notna()]
+    y = outcome(frame, "ret_next", (-0.5, 1.0))
+    tested = frame.loc[frame["ret_next"].notna() & (frame["period"] >= "2010-01-01"), "period"].nunique()
+    return prepared(frame, winsorised=False), y, WalkForward(tested, tested)
+
+
+def prepared(frame: pd.DataFrame, *, winsorised: bool) -> pd.DataFrame:
+    """Return characteristics within their period: ranks from -1 to 1 and, if asked, winsorised z-scores; missing ones 0."""
+    left = {"period", "sic", "sic2", "ff12", "ff49"}
+    numbers = frame.select_dtypes("number").columns
+    names = [name for name in numbers if not name.endswith("_next") and name not in left]
+    by_period = frame.astype({name: float for name in names}).groupby("period")[names]
+    X = by_period.rank(pct=True).mul(2).sub(1)
+    if winsorised:
+        clipped = by_period.transform(lambda v: v.clip(v.quantile(0.01), v.quantile(0.99)))
+        scores = clipped.groupby(frame["period"]).transform(lambda v: (v - v.mean()) / v.std())
+        X = X.join(scores, rsuffix=" level")
+    X = X.fillna(0.0).assign(ff49=frame["ff49"].astype("string"))
+    return X.set_axis(pd.MultiIndex.from_frame(frame[["firm", "period"]].astype({"firm": str})))
+
+
+def outcome(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd.Series:
+    values = frame[target].clip(*limits).to_numpy(dtype=float)
+    index = pd.MultiIndex.from_frame(frame[["firm", "period"]].astype({"firm": str}))
+    return pd.Series(values, index=index, name=target)
+
+
+def climb(panel: str, task: str, steps: int) -> Ladder:
+    X, y, cv = {"annual": annual, "monthly": monthly}[panel]()
+    rungs = rungs_for(task, industry="ff49")  # type: ignore[arg-type]
+    rungs[INDUSTRY].set_params(min_peers=5)
+    rungs[RIDGE].set_params(codes=CODES, scale=None)
+    rungs[SOFTMAX].set_params(max_steps=steps)
+    rungs[STACKED].set_params(max_steps=steps)
+    return ladder(X, y, industry="ff49", task=task, rungs=rungs, cv=cv, verbose=False)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("panel", choices=("annual", "monthly"))
+    parser.add_argument("task", choices=("forecast", "explain"))
+    parser.add_argument("--steps", type=int, default=400, help="training steps of attention with all heads")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    found = climb(options.panel, options.task, options.steps)
+    print(found.comparison, found, sep="\n\n", flush=True)
+    if len(found.comparison.periods) >= 10:
+        print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n", flush=True)
+    shown = {"model": "rung", "r2": "R² mean", "r2_within": "R² within", "statistic": "test", "p_value": "p"}
+    rows: list[Row] = found.to_frame()[list(shown)].rename(columns=shown).round(5).to_dict("records")
+    notes = [found.summary(), found.comparison.sample, f"{time.perf_counter() - start:.0f} s."]
+    publish(
+        f"ladder_{options.panel}_{options.task}", f"The ladder: {options.panel}, {options.task}", rows, notes
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,362 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, explain_score
+from peerattn.exceptions import InputError
+from peerattn.models import (
+    CrossSectionalRidge,
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+)
+from peerattn.panel import PanelFrame, read_panel
+
+OWN = "the own outcome does not move the own prediction"
+FUTURE = "future values change nothing"
+ORDER = "row order, index order and batch size change nothing"
+SAMPLE = "the sample does not depend on labels"
+TRAINING = "scalers and everything fitted saw training rows only"
+COLUMNS = "no outcome and no numeric code among the characteristics"
+PLACEBO = "placebo peers give no gain"
+SHUFFLED = "shuffled outcomes give no skill"
+CV = WalkForward(4, 2)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(8)
+    index = pd.MultiIndex.from_product(
+        [[f"F{i:02d}" for i in range(32)], range(2000, 2014)], names=["firm", "period"]
+    )
+    index = index[rng.random(len(index)) < 0.92]
+    firm = index.get_level_values(0).str[1:].astype(int)
+    year = index.get_level_values(1)
+    X = pd.DataFrame(
+        {"size": rng.normal(size=len(index)), "lev": 3 + rng.gamma(2, size=len(index))}, index=index
+    )
+    X["sic"] = np.array(["3711", "2911", "6021", "7372"])[firm % 4]
+    shock = rng.normal(size=(4, 14))[firm % 4, year - 2000]
+    y = 0.6 * X["size"] + shock + 0.7 * rng.normal(size=len(index))
+    return X, y.where(rng.random(len(index)) > 0.05).rename("roa")
+
+
+class OwnOutcome(IndustryPeerRegressor):
+    """Mixes the own outcome into the prediction."""
+
+    def predict(self, X, *, outcomes=None):
+        return super().predict(X, outcomes=outcomes) + 0.5 * outcomes.fillna(0.0)
+
+
+class OwnGroup(IndustryPeerRegressor):
+    """A group mean with the own firm in it."""
+
+    def predict(self, X, *, outcomes=None):
+        keys = [X.index.get_level_values("period"), X["sic"]]
+        return outcomes.groupby(keys).transform("mean").fillna(0.0)
+
+
+class TwoLayers(IndustryPeerRegressor):
+    """Outcomes read twice: j reads i, then i reads j."""
+
+    def predict(self, X, *, outcomes=None):
+        once = super().predict(X, outcomes=outcomes.fillna(0.0))
+        return super().predict(X, outcomes=once)
+
+
+class FutureInTheCall(Ridge):
+    """Centres the rows asked for by the mean of all periods of the call."""
+
+    def predict(self, X):
+        return super().predict(X - X.mean())
+
+
+class RowOrder(Ridge):
+    def predict(self, X):
+        return super().predict(X) + 0.01 * np.arange(len(X))
+
+
+class FirstLevelIsFirm(Ridge):
+    def predict(self, X):
+        first = pd.factorize(X.index.get_level_values(0), sort=True)[0]
+        return super().predict(X) + 0.1 * first
+
+
+class Batches(IndustryPeerRegressor):
+    """Peers are those of a mini-batch of 32 rows, whatever their period."""
+
+    def predict(self, X, *, outcomes=None):
+        shown = outcomes.fillna(outcomes.mean())
+        batch = np.arange(len(X)) // 32
+        count = shown.groupby(batch).transform("count")
+        return (shown.groupby(batch).transform("sum") - shown) / (count - 1)
+
+
+class TrainingOrder(IndustryPeerRegressor):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.first_ = float(X["size"].iloc[0])
+        return self
+
+    def predict(self, X, *, outcomes=None):
+        return super().predict(X, outcomes=outcomes) + self.first_
+
+
+class ScalerOfTheCall(Ridge):
+    """Refits its scaler on the rows asked for."""
+
+    def predict(self, X):
+        return super().predict((X - X.mean()) / X.std())
+
+
+class Lookup(Ridge):
+    """Was given all outcomes when it was built."""
+
+    def __init__(self, table=None, alpha=1.0):
+        super().__init__(alpha=alpha)
+        self.table = table
+
+    def predict(self, X):
+        return self.table.reindex(X.index).fillna(0.0).to_numpy()
+
+
+KNOWN = {}
+
+
+class Closure(Ridge):
+    """Remembers outcomes where nobody looks."""
+
+    def predict(self, X):
+        return KNOWN["y"].reindex(X.index).fillna(0.0).to_numpy()
+
+
+class SampleByLabel(WalkForward):
+    """Drops test rows with a low outcome."""
+
+    def split(self, X, y=None, groups=None):
+        for train, test in super().split(X, y):
+            yield train, test[y.iloc[test].to_numpy() > 0]
+
+
+class NoPurge(WalkForward):
+    """Says horizon 3, purges none."""
+
+    def folds(self, X, y=None):
+        return WalkForward(self.test_periods, self.refit_every).folds(X, y)
+
+
+def check(model, panel, **options):
+    X, y = panel
+    return audit(model, X, y, **({"cv": CV, "codes": ["sic"], "n_placebo": 5} | options))
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "claim"),
+    [
+        (OwnOutcome(industry="sic"), "explain", OWN),
+        (OwnGroup(industry="sic"), "explain", OWN),
+        (TwoLayers(industry="sic"), "explain", OWN),
+        (FutureInTheCall(), "forecast", FUTURE),
+        (RowOrder(), "forecast", ORDER),
+        (Batches(industry="sic"), "explain", ORDER),
+        (TrainingOrder(industry="sic"), "explain", ORDER),
+        (ScalerOfTheCall(), "forecast", TRAINING),
+        (OwnOutcome(industry="sic"), "explain", PLACEBO),
+        (OwnOutcome(industry="sic"), "explain", SHUFFLED),
+    ],
+)
+def test_planted_leaks_are_found(panel, model, task, claim):
+    assert claim in check(model, panel, task=task).refuted
+
+
+def test_a_model_that_takes_the_first_level_for_the_firm_is_found(panel):
+    """Where the model is handed the index as it is (plain regressors get levels in our order, too)."""
+    X, y = panel
+    assert ORDER in audit(FirstLevelIsFirm(), X[["size"]], y, CV).refuted
+
+
+def test_a_model_that_carries_outcomes_is_found(panel):
+    X, y = panel
+    found = check(Lookup(table=y), panel)
+    assert TRAINING in found.refuted and PLACEBO in found.refuted
+    assert "table, a table of" in str(found)
+    KNOWN["y"] = y
+    assert PLACEBO in check(Closure(), panel).refuted
+
+
+def test_a_scaler_fitted_before_is_found(panel):
+    X, y = panel
+    numbers = pd.DataFrame({"size": [1.0, 2.0, 3.0], "lev": [1.0, 2.0, 3.0]})
+    scaler = FrozenEstimator(StandardScaler().fit(numbers))
+    found = audit(make_pipeline(scaler, Ridge()), X[["size", "lev"]], y, CV)
+    assert TRAINING in found.refuted and "fitted before" in str(found)
+
+
+def test_columns_standardised_over_all_rows_are_found(panel):
+    X, y = panel
+    scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
+    found = audit(Ridge(), scaled, y, CV)
+    assert found.refuted == [TRAINING] and "'size': mean 0 and deviation 1 over all rows" in str(found)
+    by_period = X.assign(
+        size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
+    )
+    assert audit(Ridge(), by_period, y, CV).passed
+
+
+def test_splits_that_leak_are_found(panel):
+    assert FUTURE in check(Ridge(), panel, cv=KFold(4, shuffle=True, random_state=0)).refuted
+    assert FUTURE in check(Ridge(), panel, cv=NoPurge(4, 2, horizon=3)).refuted
+    assert SAMPLE in check(Ridge(), panel, cv=SampleByLabel(4, 2)).refuted
+
+
+def test_columns_that_are_outcomes_or_codes_are_found(panel):
+    X, y = panel
+    bad = X.assign(sales_next=1.0, sic4=X["sic"].astype(int), copy=2 * y.fillna(0))
+    found = audit(Ridge(), bad, y, CV)
+    assert found.refuted == [COLUMNS]
+    line = next(line for line in found.lines if line.claim == COLUMNS)
+    for word in ("'sales_next' is named like an outcome", "'sic4' is a code", "'copy' correlates above 0.98"):
+        assert word in line.evidence
+    assert audit(Ridge(), bad, y, CV, characteristics=["size", "lev"], codes=["sic"]).passed
+
+
+def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
+    class Brittle(Ridge):
+        def predict(self, X):
+            if len(X.index.get_level_values("period").unique()) == 1:
+                raise ValueError("more than one period, please")
+            return super().predict(X)
+
+    found = check(Brittle(), panel)
+    assert ORDER in found.refuted and "raised ValueError: more than one period, please" in str(found)
+
+
+FEW = {"max_steps": 4, "n_heads": 2, "queries_per_step": 16}
+OPTIONS = {
+    "defaults": {},
+    "outcomes, tied, prior": {"values": "outcomes", "symmetric_scores": True, "prior": "sic"},
+    "stacked, ranks, float64": {"n_layers": 2, "scale": "rank", "dtype": "float64"},
+    "stacked outcomes, validated": {
+        "values": "outcomes",
+        "n_layers": 2,
+        "validation_periods": 3,
+        "refit": False,
+    },
+    "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
+    "additive outcomes": {"similarity": "additive", "values": "outcomes"},
+    "gaussian outcomes, ensemble": {"similarity": "gaussian", "values": "outcomes", "n_ensemble": 2},
+    "with itself, no own term, unpruned": {"exclude_self": False, "own": "none", "prune": False},
+    "own group, pinball": {"own_group": "group", "values": "outcomes", "loss": "pinball", "quantile": 0.9},
+    "prior only": {"prior": ["sic", "only"]},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_attention_passes_in_every_option(panel, name):
+    X, y = panel
+    X = (
+        X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))
+        if "own_group" in OPTIONS[name]
+        else X
+    )
+    options = OPTIONS[name]
+    task = "explain" if options.get("values") == "outcomes" else "forecast"
+    found = audit(PeerAttentionRegressor(**(FEW | options)), X, y, CV, codes=["sic"], task=task, n_placebo=3)
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+def test_cross_attention_passes(panel, values):
+    X, y = panel
+    reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
+    outcomes = np.random.default_rng(0).normal(size=len(y))
+    given = reference if values == "characteristics" else (reference, outcomes)
+    task = "forecast" if values == "characteristics" else "explain"
+    model = PeerAttentionRegressor(attention="cross", values=values, **FEW)
+    found = audit(model, X, y, CV, task=task, reference=given, n_placebo=3, codes=["sic"])
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        IndustryPeerRegressor(),
+        IndustryPeerRegressor(industry="sic", min_peers=3),
+        NadarayaWatsonRegressor(),
+        CrossSectionalRidge(codes=["sic"]),
+        CrossSectionalRidge(scale="rank", alpha=10.0),
+        CrossSectionalRidge(scale=None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_fixed_peers_pass(panel, model, task):
+    found = check(model, panel, task=task, n_placebo=3)
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearRegression(),
+        DummyRegressor(),
+        RandomForestRegressor(n_estimators=5),
+        make_pipeline(StandardScaler(), Ridge()),
+        GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=WalkForward(2, 2)),
+    ],
+    ids=["ols", "mean", "forest", "pipeline", "search"],
+)
+def test_plain_regressors_pass(panel, model):
+    found = check(model, panel)
+    assert found.passed, str(found)
+
+
+def test_other_splits_pass(panel):
+    assert check(Ridge(), panel, cv=NewFirms(CV, n_splits=3)).passed
+    assert check(Ridge(), panel, cv=PurgedKFold(4), task="explain").passed
+    found = check(IndustryPeerRegressor(industry="sic"), panel, cv=PurgedKFold(4), task="explain")
+    assert found.passed and "PurgedKFold is no forecast" in str(found)
+
+
+def test_searches_explain_and_pass(panel):
+    search = GridSearchCV(
+        CrossSectionalRidge(codes=["sic"]),
+        {"alpha": [1.0, 100.0]},
+        cv=WalkForward(2, 2),
+        scoring=explain_score,
+    )
+    assert check(search, panel, task="explain", n_placebo=3).passed
+
+
+def test_what_an_audit_shows(panel):
+    X, y = panel
+    flat = X.assign(roa=y, other_next=1.0).reset_index()
+    found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="explain")
+    assert found.passed and repr(found) == "Audit(explain: all claims stand)"
+    assert str(found).count("passed") == 8 and "REFUTED" not in str(found)
+    assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
+    assert "<table" in found._repr_html_()
+    taken: PanelFrame = read_panel(flat, outcome="roa", codes=["sic"])
+    assert audit(CrossSectionalRidge(), taken, cv=CV, task="explain", n_placebo=2).passed
+    with pytest.raises(InputError, match="n_placebo"):
+        check(Ridge(), panel, n_placebo=0)
+    with pytest.raises(InputError, match="cannot do task='explain'"):
+        check(PeerAttentionRegressor(), panel, task="explain")
+
+
+def test_the_audit_changes_neither_model_nor_panel(panel):
+    X, y = panel
+    before, model = (X.copy(), y.copy()), PeerAttentionRegressor(values="outcomes", **FEW)
+    audit(model, X, y, CV, codes=["sic"], task="explain", n_placebo=2)
+    pd.testing.assert_frame_equal(X, before[0])
+    pd.testing.assert_series_equal(y, before[1])
+    assert model.random_state is None and not hasattr(model, "members_")
+    assert isinstance(model, BaseEstimator)

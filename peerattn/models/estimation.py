@@ -20,7 +20,8 @@ from peerattn.models.priors import PairTerms
 from peerattn.training import train
 
 FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
-MAX_ROUNDS = 8  # of fine-tuning with one number of heads
+FEW_HEADS = 2
+MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
 
@@ -141,12 +142,12 @@ def _fine_tuned(
     settings: Settings,
     generator: torch.Generator,
 ) -> Candidate:
-    """Fine-tune in rounds for as long as each lowers the validation loss by ``WORTH_A_ROUND``; return the best round.
+    """Fine-tune few heads in rounds for as long as each lowers the validation loss by ``WORTH_A_ROUND``; return the best.
 
-    Without a validation block there is one round: the training loss would fall for ever.
+    Many heads, and a sample without validation block (its training loss would fall for ever), get one round.
     """
     best: Candidate | None = None
-    for _ in range(MAX_ROUNDS if validation and kept else 1):
+    for _ in range(MAX_ROUNDS if validation and 0 < len(kept) <= FEW_HEADS else 1):
         optimise(module, training, settings, settings.fine_tune_steps, generator)
         now = _candidate(module, kept, training, validation, settings)
         if best is not None and now.loss > best.loss * (1 - WORTH_A_ROUND):

@@ -60,13 +60,15 @@ def outcome(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd
     return pd.Series(values, index=index, name=target)
 
 
-def climb(panel: str, task: str, steps: int) -> Ladder:
+def climb(panel: str, task: str, steps: int, heads: int, train_periods: int | None) -> Ladder:
     X, y, cv = {"annual": annual, "monthly": monthly}[panel]()
+    if train_periods is not None:
+        cv.window, cv.train_periods = "rolling", train_periods
     rungs = rungs_for(task, industry="ff49")  # type: ignore[arg-type]
     rungs[INDUSTRY].set_params(min_peers=5)
     rungs[RIDGE].set_params(codes=CODES, scale=None)
-    rungs[SOFTMAX].set_params(max_steps=steps)
-    rungs[STACKED].set_params(max_steps=steps)
+    for name in (SOFTMAX, STACKED):
+        rungs[name].set_params(max_steps=steps, n_heads=heads)
     return ladder(X, y, industry="ff49", task=task, rungs=rungs, cv=cv, verbose=False)  # type: ignore[arg-type]
 
 
@@ -75,15 +77,20 @@ def main() -> None:
     parser.add_argument("panel", choices=("annual", "monthly"))
     parser.add_argument("task", choices=("forecast", "explain"))
     parser.add_argument("--steps", type=int, default=400, help="training steps of attention with all heads")
+    parser.add_argument("--heads", type=int, default=16, help="heads of attention at the start")
+    parser.add_argument(
+        "--train-periods", type=int, help="learn from the last so many periods; by default from all"
+    )
     options = parser.parse_args()
     start = time.perf_counter()
-    found = climb(options.panel, options.task, options.steps)
+    found = climb(options.panel, options.task, options.steps, options.heads, options.train_periods)
     print(found.comparison, found, sep="\n\n", flush=True)
     if len(found.comparison.periods) >= 10:
         print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n", flush=True)
     shown = {"model": "rung", "r2": "R² mean", "r2_within": "R² within", "statistic": "test", "p_value": "p"}
     rows: list[Row] = found.to_frame()[list(shown)].rename(columns=shown).round(5).to_dict("records")
-    notes = [found.summary(), found.comparison.sample, f"{time.perf_counter() - start:.0f} s."]
+    made = f"{options.steps} steps, {options.heads} heads, learned from {options.train_periods or 'all past'} periods, "
+    notes = [found.summary(), found.comparison.sample, f"{made}{time.perf_counter() - start:.0f} s."]
     publish(
         f"ladder_{options.panel}_{options.task}", f"The ladder: {options.panel}, {options.task}", rows, notes
     )

@@ -49,7 +49,7 @@ def prepared(frame: pd.DataFrame, *, winsorised: bool) -> pd.DataFrame:
     if winsorised:
         clipped = by_period.transform(lambda v: v.clip(v.quantile(0.01), v.quantile(0.99)))
         scores = clipped.groupby(frame["period"]).transform(lambda v: (v - v.mean()) / v.std())
-        X = X.join(scores, rsuffix=" level")
+        X = X.join(scores.add_suffix(" level"))
     X = X.fillna(0.0).assign(ff49=frame["ff49"].astype("string"))
     return X.set_axis(pd.MultiIndex.from_frame(frame[["firm", "period"]].astype({"firm": str})))
 

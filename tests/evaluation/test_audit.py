@@ -14,10 +14,17 @@ from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, expla
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
     IndustryPeerRegressor,
+    LastValueRegressor,
+    LinearInMeansRegressor,
     NadarayaWatsonRegressor,
     PeerAttentionRegressor,
+    PrecomputedPeerRegressor,
 )
+from peerattn.network import PeerNetwork
 from peerattn.panel import PanelFrame, read_panel
 
 OWN = "the own outcome does not move the own prediction"
@@ -256,6 +263,7 @@ OPTIONS = {
     "with itself, no own term, unpruned": {"exclude_self": False, "own": "none", "prune": False},
     "own group, pinball": {"own_group": "group", "values": "outcomes", "loss": "pinball", "quantile": 0.9},
     "prior only": {"prior": ["sic", "only"]},
+    "linear similarity": {"similarity": "linear", "values": "outcomes"},
 }
 
 
@@ -290,7 +298,10 @@ def test_cross_attention_passes(panel, values):
     [
         IndustryPeerRegressor(),
         IndustryPeerRegressor(industry="sic", min_peers=3),
+        IndustryPeerRegressor(industry="sic", shrinkage=3.0, value_weight="lev"),
         NadarayaWatsonRegressor(),
+        NadarayaWatsonRegressor(codes=["sic"], degree=1, bandwidth="cv_ls"),
+        NadarayaWatsonRegressor(kernel="epanechnikov", neighbors=5, dtype="float32"),
         CrossSectionalRidge(codes=["sic"]),
         CrossSectionalRidge(scale="rank", alpha=10.0),
         CrossSectionalRidge(scale=None),
@@ -303,16 +314,45 @@ def test_fixed_peers_pass(panel, model, task):
     assert found.passed, str(found)
 
 
+def same_industry(X):
+    firms = pd.Index(sorted(set(X.index.get_level_values("firm"))))
+    group = firms.str[1:].astype(int).to_numpy() % 4
+    W = (group[:, None] == group[None, :]) - np.eye(len(firms))
+    return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
+
+
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_given_networks_pass(panel, task):
+    network = same_industry(panel[0])
+    for model in (PrecomputedPeerRegressor(network=network), LinearInMeansRegressor(network=network)):
+        found = check(model, panel, task=task)
+        assert found.passed, str(found)
+
+
 @pytest.mark.parametrize(
     "model",
     [
+        FamaMacBethRegressor(),
+        FirmMeanRegressor(),
+        IndustryMeansRegressor(industry="sic"),
+        LastValueRegressor(),
         LinearRegression(),
         DummyRegressor(),
         RandomForestRegressor(n_estimators=5),
         make_pipeline(StandardScaler(), Ridge()),
         GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=WalkForward(2, 2)),
     ],
-    ids=["ols", "mean", "forest", "pipeline", "search"],
+    ids=[
+        "fama-macbeth",
+        "firm mean",
+        "industry means",
+        "last value",
+        "ols",
+        "mean",
+        "forest",
+        "pipeline",
+        "search",
+    ],
 )
 def test_plain_regressors_pass(panel, model):
     found = check(model, panel)

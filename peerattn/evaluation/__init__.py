@@ -32,8 +32,14 @@ from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope, calib
 from peerattn.evaluation.scoring import explain_score
 from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
+from peerattn.evaluation.influence import Influence, influence
+from peerattn.evaluation.network_bootstrap import NetworkBootstrap, bootstrap_network
 
 __all__ = [
+    "Influence",
+    "influence",
+    "NetworkBootstrap",
+    "bootstrap_network",
     "Audit",
     "AuditLine",
     "audit",

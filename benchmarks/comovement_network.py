@@ -65,7 +65,8 @@ def against_codes(network: PeerNetwork, frame: pd.DataFrame) -> list[dict[str, s
     rows: list[dict[str, str | float]] = []
     for code in ("ff12", "ff49", "sic2", "sic3", "sic"):
         found = overlap(network, frame[code]).mean()
-        rows.append({"what": f"share of weight within {code}", "figure": found["share"], "chance": found["chance"], "lift": found["lift"]})  # fmt: skip
+        figures = {"figure": found["share"], "chance": found["chance"], "lift": found["lift"]}
+        rows.append({"what": f"share of weight within {code}"} | figures)
     return rows
 
 

@@ -75,6 +75,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for figures, tables and the explorer")
     parser.add_argument("--network", type=Path, help="a learned network kept by an earlier run (Parquet)")
     parser.add_argument("--permutations", type=int, default=199)
+    parser.add_argument(
+        "--qap-firms", type=int, default=600, help="firms drawn at random for the MRQAP table"
+    )
+    parser.add_argument("--explorer-months", type=int, default=24)
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     options.out.mkdir(parents=True, exist_ok=True)
@@ -105,7 +109,9 @@ def main() -> None:
         "difference in beta": Difference(frame["beta"]),
         "difference in volatility": Difference(frame["ivol"]),
     }
-    say(str(mrqap(network, regressors, periods=months[-1:], n_permutations=options.permutations)))
+    june = network.subset(periods=months[-1:])
+    drawn = np.random.default_rng(0).permutation(june.firms)[: options.qap_firms]
+    say(str(mrqap(june.subset(firms=drawn), regressors, n_permutations=options.permutations)))
     split = asymmetry(network.subset(periods=months))
     say(str(split))
     for kind in ("direction", "difference"):
@@ -120,9 +126,10 @@ def main() -> None:
         .to_string()
     )
     pictures(network.subset(periods=months), months[-1], strength.index[0], frame, options.out)
-    timeline(network)[0].figure.savefig(options.out / "timeline.png", dpi=110, bbox_inches="tight")
+    recent_year = network.subset(periods=list(network.periods[-12:]))
+    timeline(recent_year)[0].figure.savefig(options.out / "timeline.png", dpi=110, bbox_inches="tight")
     codes = frame["ff49_name"].astype(str).rename("Fama-French 49")
-    recent = network.subset(periods=list(network.periods[-24:]))
+    recent = network.subset(periods=list(network.periods[-options.explorer_months :]))
     recent.to_explorer(
         options.out / "explorer.html", codes=codes, title="Learned co-movement network, US stocks"
     )

@@ -163,12 +163,10 @@ def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np
 def _compared(network: PeerNetwork, changes: PeerNetwork) -> Influence:
     rows, pairs = [], []
     for (period, weights), (_, deltas) in zip(network.sections(), changes.sections(), strict=True):
-        columns = pd.Index(weights.columns).get_indexer_for(
-            network.labels.get_indexer_for(changes.labels.take(deltas.columns))
-        )
+        peers = changes.labels.take(deltas.columns)
+        columns = network.labels.take(weights.columns).get_indexer_for(peers)
         w, d = weights.dense()[:, columns], deltas.dense()
         firms = network.labels.take(weights.rows)
-        peers = changes.labels.take(deltas.columns)
         off = np.asarray(firms)[:, None] != np.asarray(peers)[None, :]
         rows.append(_agreement(w, np.abs(d), off))
         pairs.append(_disagreements(w, d, off, firms, peers, period))
@@ -203,9 +201,7 @@ def _disagreements(
     w: np.ndarray, d: np.ndarray, off: np.ndarray, firms: pd.Index, peers: pd.Index, period: Any
 ) -> pd.DataFrame:
     """The pairs whose two ranks among the firm's peers differ most; rank 1 is the largest."""
-    ranks = [
-        stats.rankdata(np.where(off, -np.abs(part), np.inf), axis=1, method="min") for part in (w, d)
-    ]
+    ranks = [stats.rankdata(np.where(off, -np.abs(part), np.inf), axis=1, method="min") for part in (w, d)]
     gap = np.where(off, np.abs(ranks[0] - ranks[1]), -1.0)
     order = np.argsort(-gap, axis=None, kind="stable")[:_KEPT_PAIRS]
     i, j = np.unravel_index(order, gap.shape)

@@ -29,7 +29,7 @@ class NetworkBootstrap:
     edges : pandas.DataFrame
         Columns ``period, firm, peer, weight``: the edges whose intervals are known.
     draws : ndarray (n_draws, n_edges)
-        Their weights in every refit, shifted on the scale of log odds by what further training alone does.
+        Their weights in every refit, as the intervals use them.
     direction : pandas.DataFrame
         Index ``period``; ``statistic`` (mean square of the cyclic part of ``log w_ij − log w_ji``, pairs weighted by
         ``w_ij + w_ji``), ``noise`` (its mean over refits, the network's own cyclic part taken out) and ``p``; last row "all".
@@ -125,7 +125,8 @@ def bootstrap_network(
     .. math:: \ell^{-1}(\ell(\hat w_{ij}) + \ell(w^*_{ij}) - \ell(w^0_{ij})), \qquad \ell(w) = \log w - \log(1 - w)
 
     where :math:`w^*` is the refit's weight and :math:`w^0` that of a refit on the periods as they are, so that what further
-    training alone does is not taken for sampling error. The test of direction compares the cyclic part r of
+    training alone does is not taken for sampling error; the difference is stretched by :math:`\sqrt{b / (b - 1)}` for b
+    blocks. The test of direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
 
@@ -199,9 +200,10 @@ def bootstrap_network(
     network = model.peer_network(at, outcomes=outcomes)
     refitted = start.weights(members, at, outcomes)
     edges, draws, found = [], [], _Direction()
+    few = np.sqrt(start.n_periods / max(start.n_periods - length, 1))  # b / (b − 1) for b blocks
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
         i, j, w = section.entries(top_k)
-        shift = _log_odds(weights[1:, i, j]) - _log_odds(weights[0, i, j])
+        shift = few * (_log_odds(weights[1:, i, j]) - _log_odds(weights[0, i, j]))
         draws.append(_odds_to_weight(_log_odds(w) + shift))
         ends = {"firm": network.labels.take(section.rows[i]), "peer": network.labels.take(section.columns[j])}
         edges.append(pd.DataFrame({"period": [period] * len(w), **ends, "weight": w}))

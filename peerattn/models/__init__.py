@@ -2,7 +2,11 @@
 
 from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PeerModel, PeerRegressor
+<<<<<<< HEAD
 from peerattn.models.forecasters import make_model, model_names
+=======
+from peerattn.models.contributions import contributions
+>>>>>>> 7d957ef (Edge intervals, direction, influence and contributions: tests)
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
@@ -35,6 +39,10 @@ __all__ = [
     "Prior",
     "Reference",
     "SearchProfile",
+<<<<<<< HEAD
     "make_model",
     "model_names",
+=======
+    "contributions",
+>>>>>>> 7d957ef (Edge intervals, direction, influence and contributions: tests)
 ]

@@ -12,7 +12,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention_base import AttentionModel
 from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.members import Member
-from peerattn.models.peer_module import PeerModule
+from peerattn.models.peer_module import PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
@@ -54,7 +54,9 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     False
     """
     if not isinstance(model, AttentionModel) or model.similarity == "linear":
-        raise InputError(f"model: expected a fitted model with learned softmax weights, got {type(model).__name__}.")
+        raise InputError(
+            f"model: expected a fitted model with learned softmax weights, got {type(model).__name__}."
+        )
     _, sections = model._gate_call(X, outcomes, reference)
     matrices = {}
     for section in sections:
@@ -65,7 +67,9 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
         ]
         scale = model.y_scale_ / len(model.members_)
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * scale)
-    return PeerNetwork.from_matrices(matrices, name=f"contributions in {model._network_name()}", row_normalized=False)
+    return PeerNetwork.from_matrices(
+        matrices, name=f"contributions in {model._network_name()}", row_normalized=False
+    )
 
 
 def _contributed(model: AttentionModel, member: Member, section: Section, rows: slice) -> np.ndarray:
@@ -78,5 +82,11 @@ def _contributed(model: AttentionModel, member: Member, section: Section, rows: 
     peers = peer_tensors([section], torch.float64)
     pairs = pair_tensors([section], [rows], model.pair_terms_, torch.float64)
     weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
-    sizes = module.information(focal, peers)[0].norm(dim=-1)  # (H, n_peers)
+    sizes = _sizes(module, focal, peers)  # (H, n_peers)
     return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())
+
+
+def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors) -> torch.Tensor:
+    """Return the length of ρ_h v_j^h, (H, n_peers)."""
+    sizes = module._value(module.features(focal, peers)[1], peers)[0].norm(dim=-1)
+    return sizes * module.slope.abs()[:, None] if module.spec.values == "outcomes" else sizes

@@ -126,13 +126,13 @@ class WarmStart:
             )
             return result
 
-        together = vmap(forward, in_dims=(0, None))
+        def one_loss(values: dict[str, Tensor], counts: Tensor, batch: Batch) -> Tensor:
+            rows = self.settings.loss(forward(values, batch)[0], batch.y) * batch.weight  # (B, n)
+            return (rows * counts[:, None]).sum() / batch.weight.sum()
 
         def loss(step: Weighted) -> Tensor:
             with sdpa_kernel(SDPBackend.MATH):  # the fast kernel would take one draw after the other
-                predicted, _ = together(parameters, step.batch)
-            rows = self.settings.loss(predicted, step.batch.y) * step.batch.weight  # (n_draws, B, n)
-            return (rows * step.counts[:, :, None]).sum() / step.batch.weight.sum()
+                return vmap(one_loss, in_dims=(0, 0, None))(parameters, step.counts, step.batch).sum()
 
         generator = torch.Generator().manual_seed(seed)
         train(
@@ -144,12 +144,14 @@ class WarmStart:
             clip=None,  # of the draws together; each would have its own
         )
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-            shares = _importance(lambda batch: together(parameters, batch)[1], self.sections, self.settings)
+            heads_of = vmap(lambda values, batch: forward(values, batch)[1], in_dims=(0, None))
+            shares = _importance(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
         found = []
         for b in range(len(counts)):
             state = {name: value[b].detach() for name, value in parameters.items()}
-            module.load_state_dict(state)
-            found.append(Member.of(Estimate(module, shares[b], member.kept, shares[b], ())))
+            own = member.module()  # a module of its own: members hold views of its parameters
+            own.load_state_dict(state)
+            found.append(Member.of(Estimate(own, shares[b], member.kept, shares[b], ())))
         return found
 
     def _steps(self, counts: Tensor, generator: torch.Generator) -> Iterator[Weighted]:

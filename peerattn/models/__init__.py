@@ -2,11 +2,8 @@
 
 from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PeerModel, PeerRegressor
-<<<<<<< HEAD
-from peerattn.models.forecasters import make_model, model_names
-=======
 from peerattn.models.contributions import contributions
->>>>>>> 7d957ef (Edge intervals, direction, influence and contributions: tests)
+from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
@@ -23,6 +20,7 @@ from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.search_profile import SearchProfile
 
 __all__ = [
+    "contributions",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
     "FirmMeanRegressor",
@@ -39,10 +37,6 @@ __all__ = [
     "Prior",
     "Reference",
     "SearchProfile",
-<<<<<<< HEAD
     "make_model",
     "model_names",
-=======
-    "contributions",
->>>>>>> 7d957ef (Edge intervals, direction, influence and contributions: tests)
 ]

@@ -8,6 +8,7 @@ from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.groups import scores_by
+from peerattn.evaluation.influence import Influence, influence
 from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
@@ -25,6 +26,7 @@ from peerattn.evaluation.nested_tests import (
     giacomini_white,
     paired_by_firm,
 )
+from peerattn.evaluation.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
@@ -34,6 +36,10 @@ from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
 
 __all__ = [
+    "Influence",
+    "influence",
+    "NetworkBootstrap",
+    "bootstrap_network",
     "Audit",
     "AuditLine",
     "audit",

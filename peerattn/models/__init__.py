@@ -2,6 +2,7 @@
 
 from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PeerModel, PeerRegressor
+from peerattn.models.contributions import contributions
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
@@ -19,6 +20,7 @@ from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.search_profile import SearchProfile
 
 __all__ = [
+    "contributions",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
     "FirmMeanRegressor",

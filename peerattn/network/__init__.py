@@ -16,6 +16,7 @@ from peerattn.network.inference.placebo import placebo
 from peerattn.network.measures.asymmetry import Asymmetry, asymmetry
 from peerattn.network.measures.comparison import agreement, overlap, turnover
 from peerattn.network.measures.concentration import concentration, effective_peers, gini, in_strength
+from peerattn.network.measures.connectedness import connectedness
 from peerattn.network.measures.structure import assortativity, communities, page_rank, reciprocity
 from peerattn.network.paths import attention_flow, paths, rollout
 from peerattn.network.peer_network import PeerNetwork
@@ -34,6 +35,7 @@ __all__ = [
     "backbone",
     "communities",
     "concentration",
+    "connectedness",
     "dyadic_regression",
     "effective_peers",
     "ego_plot",

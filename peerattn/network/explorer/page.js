@@ -134,9 +134,11 @@
     showSide("peers", section, peers, section.to, "Nobody in this period.");
     showSide("followers", section, followers, section.from, "Nobody in this period.");
     const sum = (edges) => edges.reduce((total, e) => total + section.weight[e], 0);
-    const rest = (all, shown) => (!D.signed && all - shown > 0.0005 * all ? `All others together: ${number(all - shown)}` : "");
-    at("peers-rest").textContent = peers.length ? rest(section.total[i], sum(peers)) : "";
-    at("followers-rest").textContent = followers.length ? rest(section.strength[i], sum(followers)) : "";
+    const rest = (all, shown, text) =>
+      !D.signed && all - shown > 0.0005 * all ? `All others together: ${text(all - shown)}` : "";
+    const added = (w) => `${w.toFixed(2)} of ${section.strength[i].toFixed(2)}`;
+    at("peers-rest").textContent = peers.length ? rest(section.total[i], sum(peers), number) : "";
+    at("followers-rest").textContent = followers.length ? rest(section.strength[i], sum(followers), added) : "";
   }
 
   function showShares(id, shares) {

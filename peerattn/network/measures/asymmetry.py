@@ -230,6 +230,22 @@ def _split(weights: Array) -> tuple[Array, Array, Array]:
     return potential(ratios, both), ratios, both
 
 
+def cyclic_part(weights: Array) -> Array:
+    """Return ``log w_ij − log w_ji − (c_j − c_i)``, zero where a weight is zero, shape (n, n).
+
+    Zero everywhere for a reversible network.
+
+    Examples
+    --------
+    >>> cyclic_part(np.array([[0, 0.8, 0.2], [0.5, 0, 0.5], [0.2, 0.8, 0]])).round(12)
+    array([[0., 0., 0.],
+           [0., 0., 0.],
+           [0., 0., 0.]])
+    """
+    c, ratios, both = _split(np.where(np.eye(len(weights), dtype=bool), 0.0, weights))
+    return np.where(both, ratios - (c[None, :] - c[:, None]), 0.0)
+
+
 def potential(ratios: Array, known: Array) -> Array:
     """Return the least-squares c of ``ratios[i, j] ≈ c[j] − c[i]`` over known pairs, centred in each component.
 

@@ -1,0 +1,220 @@
+"""Weight against influence: what would change if a peer left the pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from peerattn.exceptions import InputError
+from peerattn.models.base import PeerModel
+from peerattn.models.pools import Section
+from peerattn.network import PeerNetwork
+from peerattn.render import Table, show_label
+
+_KEPT_PAIRS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Every peer's influence on every firm's prediction, beside its weight.
+
+    Attributes
+    ----------
+    network : PeerNetwork
+        The weights α_ij.
+    influence : PeerNetwork
+        Signed: the change of i's prediction when j leaves i's pool, in units of the outcome.
+    by_period : pandas.DataFrame
+        Index ``period``; ``rank_correlation`` of weights and sizes of influence over all pairs, ``within_firm`` (mean over
+        focal firms), ``top_peer`` (share of firms whose largest weight is also the largest influence), ``pairs``.
+    disagreements : pandas.DataFrame
+        Columns ``period, firm, peer, weight, influence, weight_rank, influence_rank``: the pairs whose ranks among the
+        firm's own peers differ most.
+    """
+
+    network: PeerNetwork
+    influence: PeerNetwork
+    by_period: pd.DataFrame
+    disagreements: pd.DataFrame
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every pair's weight and influence, columns ``period, firm, peer, weight, influence``."""
+        keys = ["period", "firm", "peer"]
+        sides = {"weight": self.network, "influence": self.influence}
+        frames = [net.edges().rename(columns={"weight": name}) for name, net in sides.items()]
+        if not self.network.is_dated:
+            frames = [frame.assign(period=0) for frame in frames]
+        joined = frames[0].merge(frames[1], on=keys, how="outer").fillna({"weight": 0.0, "influence": 0.0})
+        return joined if self.network.is_dated else joined.assign(period=None)
+
+    def table(self) -> Table:
+        """Return the agreement of weight and influence as a table."""
+        rows = [
+            (show_label(period) or "all", *values[:3], int(values[3]))
+            for period, values in zip(self.by_period.index, self.by_period.to_numpy(), strict=True)
+        ]
+        return Table(
+            "Weight against influence: the change of a prediction when the peer leaves",
+            ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs"),
+            rows,
+            alignment="lrrrr",
+            formats=("", ".3f", ".3f", ".1%", ",.0f"),
+            footnotes=(
+                "Where they differ a large weight is no explanation: a peer close to the average of the others may carry much "
+                "weight and move nothing.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def __repr__(self) -> str:
+        means = self.by_period[["rank_correlation", "top_peer"]].mean()
+        return f"Influence(rank correlation {means.iloc[0]:.3f}, same top peer {means.iloc[1]:.1%})"
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def influence(model: Any, X: Any, *, outcomes: Any = None, periods: Any = None) -> Influence:
+    r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
+
+    .. math:: \delta_{ij} = \hat y_i - \hat y_i^{(-j)}
+
+    where :math:`\hat y_i^{(-j)}` is predicted from i's pool without j: all weights, and in stacked layers all encodings,
+    anew. It is exact, for any model of this package.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Learned attention, kernel, industry means, ridge.
+    X : DataFrame or array-like
+        As in ``peer_network``; peers must be rows of the call (not stored training rows, not a separate reference).
+    outcomes : Series or array-like, optional
+        As in ``peer_network``.
+    periods : iterable of labels, optional
+        Only these; default all.
+
+    Returns
+    -------
+    Influence
+
+    Raises
+    ------
+    InputError
+        When the model is not of this package, or looks to rows that are not in the call.
+
+    Notes
+    -----
+    One prediction of the whole cross-section for each peer, n in all: O(n³) a period. Meant for hundreds of firms.
+
+    References
+    ----------
+    Jain and Wallace (2019), "Attention is not explanation", NAACL. Wiegreffe and Pinter (2019), "Attention is not not
+    explanation", EMNLP.
+
+    Examples
+    --------
+    >>> from peerattn import NadarayaWatsonRegressor, load_grunfeld
+    >>> panel = load_grunfeld()
+    >>> known = panel.y.notna()
+    >>> model = NadarayaWatsonRegressor().fit(panel.X[["value", "capital"]][known], panel.y[known])
+    >>> found = influence(model, panel.X[["value", "capital"]], outcomes=panel.y, periods=[1950])
+    >>> found.by_period["pairs"].tolist()
+    [110]
+    """
+    if not isinstance(model, PeerModel):
+        raise InputError(f"model: expected an estimator of this package, got {type(model).__name__}.")
+    network = model.peer_network(X) if outcomes is None else model.peer_network(X, outcomes=outcomes)
+    wanted = network.periods if periods is None else network.subset(periods=periods).periods
+    _, sections = model._gate_call(X, outcomes)
+    changes = {}
+    for section in sections:
+        if section.period is not None and section.period not in wanted:
+            continue
+        if not section.within or not section.peers.label.isin(section.focal.label).all():
+            raise InputError(
+                "X: the model looks to rows that are not in the call (stored training rows or a reference); influence needs "
+                "peers of the same cross-section: pass outcomes=, or a model with attention='self' fitted on a panel."
+            )
+        changes[section.period] = _changes(model, section)
+    kept = network.subset(periods=wanted) if network.is_dated and periods is not None else network
+    name = f"influence in {network.name}"
+    return _compared(kept, PeerNetwork.from_matrices(changes, name=name, signed=True))
+
+
+def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np.ndarray]:
+    """Firms, peers and δ (n_focal, n_peers) of one cross-section."""
+    whole = model._attend(section)[0]
+    delta = np.zeros((len(section.focal), len(section.peers)))
+    for j in range(len(section.peers)):
+        rest = np.arange(len(section.peers)) != j
+        answering = None if section.answering is None else section.answering[rest]
+        smaller = replace(section, peers=section.peers.take(rest), answering=answering)
+        looks = section.admissible()[:, j]
+        delta[looks, j] = (whole - model._attend(smaller)[0])[looks]
+    return section.focal.label, section.peers.label, delta
+
+
+def _compared(network: PeerNetwork, changes: PeerNetwork) -> Influence:
+    rows, pairs = [], []
+    for (period, weights), (_, deltas) in zip(network.sections(), changes.sections(), strict=True):
+        peers = changes.labels.take(deltas.columns)
+        columns = network.labels.take(weights.columns).get_indexer_for(peers)
+        w, d = weights.dense()[:, columns], deltas.dense()
+        firms = network.labels.take(weights.rows)
+        off = np.asarray(firms)[:, None] != np.asarray(peers)[None, :]
+        rows.append(_agreement(w, np.abs(d), off))
+        pairs.append(_disagreements(w, d, off, firms, peers, period))
+    return Influence(
+        network=network,
+        influence=changes,
+        by_period=pd.DataFrame(rows, index=network.periods.rename("period")),
+        disagreements=pd.concat(pairs, ignore_index=True),
+    )
+
+
+def _agreement(w: np.ndarray, size: np.ndarray, off: np.ndarray) -> dict[str, float]:
+    within = [_rank_correlation(w[i, off[i]], size[i, off[i]]) for i in range(len(w))]
+    looks = (np.where(off, w, 0.0) != 0).any(axis=1)
+    tops = [np.where(off, np.abs(part), -1.0).argmax(axis=1) for part in (w, size)]
+    known = [value for value in within if np.isfinite(value)]
+    return {
+        "rank_correlation": _rank_correlation(w[off], size[off]),
+        "within_firm": float(np.mean(known)) if known else np.nan,
+        "top_peer": float(np.mean(tops[0][looks] == tops[1][looks])) if looks.any() else np.nan,
+        "pairs": int(off.sum()),
+    }
+
+
+def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(np.corrcoef(stats.rankdata(np.abs(a)), stats.rankdata(b))[0, 1])
+
+
+def _disagreements(
+    w: np.ndarray, d: np.ndarray, off: np.ndarray, firms: pd.Index, peers: pd.Index, period: Any
+) -> pd.DataFrame:
+    """The pairs whose two ranks among the firm's peers differ most; rank 1 is the largest."""
+    ranks = [stats.rankdata(np.where(off, -np.abs(part), np.inf), axis=1, method="min") for part in (w, d)]
+    gap = np.where(off, np.abs(ranks[0] - ranks[1]), -1.0)
+    order = np.argsort(-gap, axis=None, kind="stable")[:_KEPT_PAIRS]
+    i, j = np.unravel_index(order, gap.shape)
+    real = gap[i, j] > 0
+    i, j = i[real], j[real]
+    return pd.DataFrame(
+        {
+            "period": [period] * len(i),
+            "firm": firms.take(i),
+            "peer": peers.take(j),
+            "weight": w[i, j],
+            "influence": d[i, j],
+            "weight_rank": ranks[0][i, j].astype(int),
+            "influence_rank": ranks[1][i, j].astype(int),
+        }
+    )

@@ -1,0 +1,92 @@
+"""What each peer contributes to each prediction: weight times information, head by head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention_base import AttentionModel
+from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.members import Member
+from peerattn.models.peer_module import PeerModule, RowTensors
+from peerattn.models.pools import Section
+from peerattn.network import PeerNetwork
+
+
+def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = None) -> PeerNetwork:
+    r"""Return how much every peer contributes to every prediction, in units of the outcome.
+
+    .. math:: c_{ij} = \sum_h | \rho_h \alpha^h_{ij} v^h_j |
+
+    Parameters
+    ----------
+    model : PeerAttentionRegressor or PeerAttentionClassifier
+        Fitted, with learned weights (not ``similarity="linear"``); members of an ensemble are averaged.
+    X, outcomes, reference
+        As in ``predict``.
+
+    Returns
+    -------
+    PeerNetwork
+        Rows do not sum to one: their sums say how much a firm's prediction rests on its peers. Ask
+        :func:`peerattn.network.connectedness` for to, from and net.
+
+    Raises
+    ------
+    InputError
+        When the model is of another kind.
+
+    Notes
+    -----
+    Information counts with its level: softmax rows sum to one, so that a constant in all v adds the same to every firm. With
+    outcomes as values it is measured from the training mean. A classifier's contributions are lengths over the classes.
+
+    Examples
+    --------
+    >>> from peerattn import PeerAttentionRegressor, simulate_panel
+    >>> panel = simulate_panel(12, 16, 2, random_state=0)
+    >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(panel.X, panel.y)
+    >>> contributions(model, panel.X).row_normalized
+    False
+    """
+    if not isinstance(model, AttentionModel) or model.similarity == "linear":
+        raise InputError(
+            f"model: expected a fitted model with learned softmax weights, got {type(model).__name__}."
+        )
+    _, sections = model._gate_call(X, outcomes, reference)
+    matrices = {}
+    for section in sections:
+        labels, group = model._peer_columns(section)
+        blocks = [
+            sum(_contributed(model, member, section, rows) for member in model.members_) @ group
+            for rows in section.chunks()
+        ]
+        scale = model.y_scale_ / len(model.members_)
+        matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * scale)
+    return PeerNetwork.from_matrices(
+        matrices, name=f"contributions in {model._network_name()}", row_normalized=False
+    )
+
+
+def _contributed(model: AttentionModel, member: Member, section: Section, rows: slice) -> np.ndarray:
+    """One member's contributions to these focal rows, (n_rows, n_peers), in units of training."""
+    shape = (rows.stop - rows.start, len(section.peers))
+    module = member.module()
+    if not member.kept or not isinstance(module, PeerModule):
+        return np.zeros(shape)
+    focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
+    peers = peer_tensors([section], torch.float64)
+    pairs = pair_tensors([section], [rows], model.pair_terms_, torch.float64)
+    weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
+    sizes = _sizes(module, focal, peers)  # (H, n_peers)
+    return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())
+
+
+def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors) -> torch.Tensor:
+    """Return the length of ρ_h v_j^h, (H, n_peers)."""
+    sizes = module._value(module.features(focal, peers)[1], peers)[0].norm(dim=-1)
+    return sizes * module.slope.abs()[:, None] if module.spec.values == "outcomes" else sizes

@@ -1,0 +1,190 @@
+"""A fitted attention model, fitted again on other draws of its training periods: kept heads fixed, warm start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention_base import AttentionModel
+from peerattn.models.batches import Batch, make_batch, sections_per_step
+from peerattn.models.estimation import IMPORTANCE_SECTIONS, Estimate
+from peerattn.models.members import Member
+from peerattn.models.pools import Section
+from peerattn.training import train
+
+CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A batch of cross-sections, and how often each counts in every draw (n_draws, B)."""
+
+    batch: Batch
+    counts: Tensor
+
+
+class WarmStart:
+    """The training cross-sections of a fitted model, and refits of it on draws of them.
+
+    All draws are trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as
+    it was drawn.
+
+    Parameters
+    ----------
+    model : PeerAttentionRegressor or PeerAttentionClassifier
+        Fitted on a panel, with learned weights (not ``similarity="linear"``).
+    X, y
+        The rows it was fitted on. Encodings, scales and heads stay those of the model.
+
+    Raises
+    ------
+    InputError
+        When the model is of another kind, weighs peers, or X carries no periods.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any):
+        if not isinstance(model, AttentionModel) or model.similarity == "linear":
+            kind = type(model).__name__
+            kind += '(similarity="linear")' if isinstance(model, AttentionModel) else ""
+            raise InputError(f"model: expected a fitted model with learned softmax weights, got {kind}.")
+        panel, rows = model._gate_rows(X, model._encode_outcomes(y))
+        if not panel.dated:
+            raise InputError("X: periods are drawn, but X carries none.")
+        if model.weighs_peers_:
+            raise InputError("model: it was fitted with peer_weight=, which refits do not know.")
+        self.model = model
+        self.sections = model._training_sections(model._in_units(rows), panel)
+        self.settings = model._settings(True, self.sections)
+
+    @property
+    def n_periods(self) -> int:
+        """Number of training periods with known outcomes."""
+        return len(self.sections)
+
+    def refit(self, counts: np.ndarray, *, steps: int, seed: int) -> list[list[Member]]:
+        """Train every member on from where it stands, once for each draw.
+
+        Parameters
+        ----------
+        counts : ndarray (n_draws, n_periods)
+            How often each training period was drawn.
+        steps : int
+            Training steps, at the model's learning rate (one cycle).
+        seed : int
+            Order of the periods.
+
+        Returns
+        -------
+        list of list of Member
+            The members of each draw.
+        """
+        widest = max(min(len(s.focal), self.settings.queries_per_step) * len(s.peers) for s in self.sections)
+        heads = max(1, *(len(member.kept) for member in self.model.members_))
+        per_step = sections_per_step(self.sections, self.settings.queries_per_step)
+        at_once = max(1, CELLS // (widest * heads * per_step))
+        found: list[list[Member]] = []
+        for start in range(0, len(counts), at_once):
+            part = torch.as_tensor(counts[start : start + at_once], dtype=self.settings.dtype)
+            columns = [self._refit_member(member, part, steps, seed) for member in self.model.members_]
+            found += [list(row) for row in zip(*columns, strict=True)]
+        return found
+
+    def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:
+        """Yield the weights of every draw, (n_draws, n_firms, n_peers), period after period as ``peer_network`` has them.
+
+        Parameters
+        ----------
+        members : sequence of sequences of Member
+            As :meth:`refit` gives them.
+        X, outcomes
+            As in ``peer_network``.
+        """
+        _, sections = self.model._gate_call(X, outcomes)
+        for section in sections:
+            _, group = self.model._peer_columns(section)
+            everyone = slice(0, len(section.focal))
+            yield np.stack([self.model._weights(section, everyone, draw) @ group for draw in members])
+
+    def _refit_member(self, member: Member, counts: Tensor, steps: int, seed: int) -> list[Member]:
+        if not member.kept:
+            return [member] * len(counts)
+        module = member.module().to(self.settings.dtype)
+        parameters, _ = stack_module_state([module] * len(counts))
+        parameters = {name: value.detach().requires_grad_(True) for name, value in parameters.items()}
+
+        def forward(values: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+            result: tuple[Tensor, Tensor] = functional_call(
+                module, values, (batch.focal, batch.peers, batch.pairs)
+            )
+            return result
+
+        def one_loss(values: dict[str, Tensor], counts: Tensor, batch: Batch) -> Tensor:
+            rows = self.settings.loss(forward(values, batch)[0], batch.y) * batch.weight  # (B, n)
+            return (rows * counts[:, None]).sum() / batch.weight.sum()
+
+        def loss(step: Weighted) -> Tensor:
+            with sdpa_kernel(SDPBackend.MATH):  # the fast kernel would take one draw after the other
+                return vmap(one_loss, in_dims=(0, 0, None))(parameters, step.counts, step.batch).sum()
+
+        generator = torch.Generator().manual_seed(seed)
+        train(
+            parameters.values(),
+            loss,
+            self._steps(counts, generator),
+            max_steps=steps,
+            learning_rate=self.settings.learning_rate,
+            clip=None,  # of the draws together; each would have its own
+        )
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            heads_of = vmap(lambda values, batch: forward(values, batch)[1], in_dims=(0, None))
+            shares = _importance(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
+        found = []
+        for b in range(len(counts)):
+            state = {name: value[b].detach() for name, value in parameters.items()}
+            own = member.module()  # a module of its own: members hold views of its parameters
+            own.load_state_dict(state)
+            found.append(Member.of(Estimate(own, shares[b], member.kept, shares[b], ())))
+        return found
+
+    def _steps(self, counts: Tensor, generator: torch.Generator) -> Iterator[Weighted]:
+        """Cross-sections in random order, at most ``queries_per_step`` focal rows of each; small samples whole."""
+        queries = self.settings.queries_per_step
+        size = sections_per_step(self.sections, queries)
+        if len(self.sections) <= 2 * size and all(len(s.focal) <= queries for s in self.sections):
+            whole = self._batch(range(len(self.sections)), None)
+            while True:
+                yield Weighted(whole, counts)
+        while True:
+            order = torch.randperm(len(self.sections), generator=generator).tolist()
+            for start in range(0, len(order) - size + 1, size):
+                group = order[start : start + size]
+                chosen = [
+                    torch.randperm(len(self.sections[k].focal), generator=generator)[:queries].numpy()
+                    for k in group
+                ]
+                yield Weighted(self._batch(group, chosen), counts[:, group])
+
+    def _batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None) -> Batch:
+        sections = [self.sections[k] for k in group]
+        return make_batch(sections, self.settings.terms, self.settings.dtype, "cpu", chosen)
+
+
+def _importance(heads_of: Any, sections: Sequence[Section], settings: Any) -> np.ndarray:
+    """Return the standard deviation of each head's contribution within cross-sections, (n_draws, H)."""
+    at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
+    variances = []
+    for k in at:
+        batch = make_batch([sections[k]], settings.terms, settings.dtype, "cpu")
+        heads = heads_of(batch)[:, 0]  # (n_draws, H, n, K)
+        share = (batch.weight / batch.weight.sum())[0][:, None]
+        mean = (heads * share).sum(2, keepdim=True)
+        variances.append(((heads - mean) ** 2 * share).sum((2, 3)).double().numpy())
+    return np.asarray(np.sqrt(np.mean(variances, axis=0)))

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor, simulate_panel
+from peerattn.evaluation import influence
+from peerattn.exceptions import InputError
+from peerattn.models import contributions
+from peerattn.network import connectedness
+
+PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=3, random_state=1)
+X, Y = PANEL.X[["x1", "x2"]], PANEL.y
+OPTIONS = {"n_heads": 2, "max_steps": 5, "prune": False, "random_state": 0}
+PERIOD = PANEL.network.periods[4]
+
+
+def by_hand(model, period, firm, peer, **options):
+    """Drop the peer's row and predict again."""
+    here = X.index.get_level_values("period") == period
+    outcomes = {"outcomes": Y[here]} if options else {}
+    whole = model.predict(X[here], **outcomes)
+    rest = here & (X.index.get_level_values("firm") != peer)
+    outcomes = {"outcomes": Y[rest]} if options else {}
+    return whole[(firm, period)] - model.predict(X[rest], **outcomes)[(firm, period)]
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+def test_influence_is_the_change_when_the_row_is_gone(n_layers):
+    model = PeerAttentionRegressor(**OPTIONS, n_layers=n_layers).fit(X, Y)
+    found = influence(model, X, periods=[PERIOD])
+    matrix = found.influence.matrix(PERIOD)
+    for firm, peer in [("F001", "F002"), ("F007", "F003")]:
+        assert matrix.loc[firm, peer] == pytest.approx(by_hand(model, PERIOD, firm, peer), abs=1e-10)
+    assert (np.diag(matrix) == 0).all() and found.influence.signed
+
+
+def test_a_single_head_has_a_closed_form():
+    """δ_ij = α_ij (v_j − Σ_k α_ik v_k) / (1 − α_ij) for one head that reads outcomes."""
+    model = NadarayaWatsonRegressor().fit(X, Y)
+    found = influence(model, X, outcomes=Y, periods=[PERIOD])
+    W = found.network.matrix(PERIOD).to_numpy()
+    y = Y[Y.index.get_level_values("period") == PERIOD].to_numpy()
+    expected = W * (y[None, :] - (W @ y)[:, None]) / (1 - W)
+    np.testing.assert_allclose(found.influence.matrix(PERIOD), expected, atol=1e-10)
+    off = ~np.eye(12, dtype=bool)
+    rank = stats.spearmanr(W[off], np.abs(expected)[off]).statistic
+    assert found.by_period["rank_correlation"].item() == pytest.approx(rank)
+    worst = found.disagreements.iloc[0]
+    i = found.network.matrix(PERIOD).index.get_loc(worst["firm"])
+    ranks = [stats.rankdata(-np.delete(np.abs(part[i]), i)) for part in (W, expected)]
+    assert abs(worst["weight_rank"] - worst["influence_rank"]) == pytest.approx(
+        np.abs(ranks[0] - ranks[1]).max()
+    )
+    assert "rank correlation" in repr(found) and "no explanation" in str(found)
+    frame = found.to_frame()
+    assert len(frame) == 12 * 11 and frame["weight"].sum() == pytest.approx(12)
+
+
+def test_equal_weights_can_move_predictions_differently():
+    model = IndustryPeerRegressor(industry="industry").fit(PANEL.X, Y)
+    found = influence(model, PANEL.X, outcomes=Y, periods=[PERIOD])
+    inside = found.to_frame().query("weight > 0")
+    assert inside.groupby("firm")["weight"].nunique().max() == 1
+    assert inside["influence"].abs().max() > 2 * inside["influence"].abs().min()
+
+
+def test_influence_says_where_it_cannot_be_told():
+    with pytest.raises(InputError, match="not in the call"):
+        influence(NadarayaWatsonRegressor().fit(X, Y), X)
+    with pytest.raises(InputError, match="estimator of this package"):
+        influence(object(), X)
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+def test_contributions_are_weights_times_information(values):
+    model = PeerAttentionRegressor(**OPTIONS, values=values, n_ensemble=2).fit(X, Y)
+    told = {"outcomes": Y} if values == "outcomes" else {}
+    found = contributions(model, X, **told)
+    assert not found.row_normalized
+    rows = X[X.index.get_level_values("period") == PERIOD]
+    expected = np.zeros((12, 12))
+    for k, member in enumerate(model.members_):
+        for at, head in enumerate(member.kept):
+            W = model.peer_network(X, **told, member=k, head=head).matrix(PERIOD).to_numpy()
+            if values == "outcomes":
+                y = Y[Y.index.get_level_values("period") == PERIOD].to_numpy()
+                v = member.state["slope"][at] * (y - model.y_center_)
+            else:
+                z = (rows.to_numpy() - model.scaling_.center) / model.scaling_.spread
+                v = z @ member.state["value"][at][:, 0] * model.y_scale_
+            expected += np.abs(W * v) / 2
+    np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)
+    table = connectedness(found)
+    here = table[table["period"] == PERIOD].set_index("firm")
+    np.testing.assert_allclose(here["from"], expected.sum(axis=1))
+    np.testing.assert_allclose(here["to"], expected.sum(axis=0))
+    assert here["net"].sum() == pytest.approx(0, abs=1e-10)
+    with pytest.raises(InputError, match="softmax weights"):
+        contributions(NadarayaWatsonRegressor().fit(X, Y), X)
+
+
+def test_connectedness_of_a_rectangle():
+    network = PANEL.network.from_matrices(
+        {None: (["a", "b"], ["b", "c"], np.array([[0.5, 0.5], [0.2, 0.8]]))}
+    )
+    found = connectedness(network).set_index("firm").drop(columns="period")
+    expected = pd.DataFrame({"to": [np.nan, 0.5, 1.3], "from": [1.0, 0.8, np.nan], "net": [np.nan, -0.3, np.nan]},
+                            index=pd.Index(["a", "b", "c"], name="firm"))  # fmt: skip
+    pd.testing.assert_frame_equal(found, expected)

@@ -170,6 +170,7 @@ class AttentionModel(PeerModel):
         peer_weight: Any = None,
         head: int | None = None,
         member: int | None = None,
+        top_k: int | None = None,
     ) -> PeerNetwork:
         """Return whom each firm looks to when ``predict`` is called with the same arguments.
 
@@ -181,11 +182,15 @@ class AttentionModel(PeerModel):
             One of the kept heads (a row of ``heads_``); by default heads are averaged by their share of contribution.
         member : int, optional
             One member of the ensemble; by default members are averaged.
+        top_k : int, optional
+            Keep only so many peers of each firm, the largest weights, as they are. The network is then sparse and made in
+            blocks of firms: no array of all pairs is ever held.
 
         Returns
         -------
         PeerNetwork
-            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. All firms are isolates when no head was kept.
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are
+            isolates when no head was kept.
         """
         _, sections = self._gate_call(X, outcomes, reference, peer_weight)
         members = self.members_
@@ -199,7 +204,9 @@ class AttentionModel(PeerModel):
             members = [m.with_one_head(head) for m in members if head in m.kept]
             if not members:
                 raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
-        return self._network(sections, partial(self._weights, members=members))
+        if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
+            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
+        return self._network(sections, partial(self._weights, members=members), top_k)
 
     def edge_spread(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None

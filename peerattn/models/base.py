@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 from peerattn.network import PeerNetwork
+from peerattn.network.cross_section import strongest
 from peerattn.panel.alignment import align_outcome
 from peerattn.panel.gate import Panel, check_panel
 from peerattn.panel.labels import panel_labels
@@ -291,15 +292,23 @@ class PeerModel(BaseEstimator):
         """Whether a weight may be negative."""
         return False
 
-    def _network(self, sections: Iterator[Section], weights: Callable[..., Any] | None = None) -> PeerNetwork:
+    def _network(
+        self,
+        sections: Iterator[Section],
+        weights: Callable[..., Any] | None = None,
+        top_k: int | None = None,
+    ) -> PeerNetwork:
         weights = self._weights if weights is None else weights
         matrices = {}
         for section in sections:
             labels, group = self._peer_columns(section)
-            blocks = [weights(section, rows) @ group for rows in section.chunks()]
+            made = (weights(section, rows) @ group for rows in section.chunks())
+            blocks = [block if top_k is None else strongest(block, top_k) for block in made]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
-        return PeerNetwork.from_matrices(matrices, name=self._network_name(), signed=self._signed)
+        return PeerNetwork.from_matrices(
+            matrices, name=self._network_name(), signed=self._signed, row_normalized=top_k is None
+        )
 
     def _network_name(self) -> str:
         return type(self).__name__

@@ -123,6 +123,19 @@ def _largest_in_rows(sizes: Array, k: int) -> Array:
     return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
 
 
+def strongest(weights: Any, top_k: int) -> sparse.csr_array:
+    """Return the ``top_k`` largest weights of each row (by absolute size) as they are, sparse.
+
+    Examples
+    --------
+    >>> strongest(np.array([[0.5, 0.2, 0.3]]), 2).toarray()
+    array([[0.5, 0. , 0.3]])
+    """
+    n, m = weights.shape
+    i, j, w = CrossSection(np.arange(n), np.arange(m), weights).entries(top_k)
+    return sparse.csr_array((w, (i, j)), shape=(n, m))
+
+
 def frozen(weights: Any) -> Weights:
     """Return weights made read-only; sparse ones in canonical form (no stored zeros, sorted, no repeats)."""
     if not sparse.issparse(weights):

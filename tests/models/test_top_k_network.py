@@ -1,0 +1,23 @@
+import numpy as np
+import pytest
+
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models.pools import Section
+
+
+def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
+    """Also when the firms are taken in small blocks; what is kept is sparse and unchanged."""
+    panel = simulate_panel(20, 6, 2, sharpness=2.0, random_state=0)
+    model = PeerAttentionRegressor(n_heads=2, max_steps=5, prune=False, random_state=0).fit(panel.X, panel.y)
+    whole = model.peer_network(panel.X)
+    chunks = Section.chunks
+    monkeypatch.setattr(Section, "chunks", lambda self: chunks(self, cells=60))
+    found = model.peer_network(panel.X, top_k=3)
+    expected, edges = whole.edges(top_k=3), found.edges(top_k=3)
+    assert edges[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])
+    np.testing.assert_allclose(edges["weight"], expected["weight"], atol=1e-12)
+    assert all(section.is_sparse and section.n_edges == 60 for _, section in found.sections())
+    assert not found.row_normalized
+    with pytest.raises(InputError, match="top_k: expected a positive integer"):
+        model.peer_network(panel.X, top_k=0)

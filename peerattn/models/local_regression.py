@@ -10,11 +10,10 @@ from torch import Tensor
 
 from peerattn import nn
 
+WIDE = 32  # levels from which a code is a bias (rows × peers), not one column a level
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
-FLAT = (
-    1e-10,
-    1e-13,
-)  # spreads of the peers that count as none: relative to the widest, and to the squares they come from
+#: Spreads of the peers that count as none: relative to the widest, and to the squares they come from.
+FLAT = 1e-10, 1e-13
 
 
 @dataclass(frozen=True)
@@ -88,13 +87,27 @@ class CodeKernel:
                 distance > 0, distance * mixing.clamp(min=tiny).log() + math.log(0.5), 0.0
             )
             return log_kernel[focal], _one_hot(peers, len(places), mixing.dtype)
-        different = max(self.n_levels - 1, 1)
-        likeness = ((1 - mixing).clamp(min=tiny) * different / mixing.clamp(min=tiny)).log()
+        likeness = self._likeness(mixing)
         levels, both = torch.cat([focal, peers]).unique(return_inverse=True)  # -1, the unknown, comes first
         unknown = int((levels < 0).any())
         width, both = len(levels) - unknown, both - unknown
         hot = _one_hot(both, width, mixing.dtype)
         return hot[: len(focal)] * likeness, hot[len(focal) :]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the kernel is a bias on scores, because columns would be too many."""
+        return self.places is None and self.n_levels >= WIDE
+
+    def bias(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> Tensor:
+        """Return the log kernel of an unordered code, up to a constant, (m, n)."""
+        same = (focal[:, None] == peers) & (focal >= 0)[:, None]
+        return torch.where(same, self._likeness(mixing), torch.zeros((), dtype=mixing.dtype))
+
+    def _likeness(self, mixing: Tensor) -> Tensor:
+        """Return the log of the kernel of the same level over that of another one."""
+        tiny = torch.finfo(mixing.dtype).tiny
+        return ((1 - mixing).clamp(min=tiny) * max(self.n_levels - 1, 1) / mixing.clamp(min=tiny)).log()
 
 
 def _one_hot(level: Tensor, width: int, dtype: torch.dtype) -> Tensor:
@@ -124,7 +137,8 @@ class LocalRegression:
     @property
     def streams(self) -> bool:
         """Whether a fit needs no array of focal rows × peers (besides a mask)."""
-        return self.kernel == "gaussian" and self.neighbors is None
+        wide = any(kernel.wide for kernel in self.code_kernels)
+        return self.kernel == "gaussian" and self.neighbors is None and not wide
 
     def fit(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, values: Tensor, mask: Tensor | None = None
@@ -137,10 +151,9 @@ class LocalRegression:
             values if self.degree == 0 else torch.cat([values, _moment_columns(peers.line, values)], dim=1)
         )
         if self.kernel == "gaussian":
-            q, k = self._columns(focal, peers, bandwidths, mask)
-            mean = nn.attention(
-                q[None, None], k[None, None], payload[None, None], mask=_as_4d(mask), scale=1.0
-            )[0, 0]
+            q, k, bias = self._columns(focal, peers, bandwidths, mask)
+            heads = (q[None, None], k[None, None], payload[None, None])
+            mean = nn.attention(*heads, mask=_as_4d(mask), bias=_as_4d(bias), scale=1.0)[0, 0]
         else:
             mean = self._means_weights(focal, peers, bandwidths, mask) @ payload
         if self.degree == 0:
@@ -169,8 +182,8 @@ class LocalRegression:
     ) -> Tensor:
         """Return the normalised kernel, (m, n)."""
         if self.kernel == "gaussian":
-            q, k = self._columns(focal, peers, bandwidths, mask)
-            return nn.attention_weights(q, k, mask=mask, scale=1.0)
+            q, k, bias = self._columns(focal, peers, bandwidths, mask)
+            return nn.attention_weights(q, k, mask=mask, bias=bias, scale=1.0)
         scale = self._local_scale(focal, peers, bandwidths, mask)
         kernel = torch.ones(len(focal), len(peers), dtype=focal.x.dtype)
         for column, h in enumerate(bandwidths.h):
@@ -178,8 +191,8 @@ class LocalRegression:
             kernel = kernel * _compact(self.kernel, u if scale is None else u / scale)
         others = replace(self, kernel="gaussian", neighbors=None)
         flat = Bandwidths(torch.full_like(bandwidths.h, math.inf), bandwidths.mixing)
-        q, k = others._columns(focal, peers, flat, mask)
-        log_kernel = q @ k.T
+        q, k, bias = others._columns(focal, peers, flat, mask)
+        log_kernel = q @ k.T if bias is None else q @ k.T + bias
         kernel = kernel * (log_kernel - log_kernel.detach().amax(1, keepdim=True)).exp()
         if mask is not None:
             kernel = kernel * mask
@@ -188,8 +201,11 @@ class LocalRegression:
 
     def _columns(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return queries (m, w) and keys (n, w) whose inner product is the log of the Gaussian kernel, up to a constant a row."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return queries (m, w), keys (n, w) and a bias (m, n) or None.
+
+        Inner product and bias are the log of the Gaussian kernel, up to a constant a row.
+        """
         z, z_peers = focal.x / bandwidths.h, peers.x / bandwidths.h
         scale = self._local_scale(focal, peers, bandwidths, mask)
         shrink = 1.0 if scale is None else scale**-2
@@ -198,13 +214,19 @@ class LocalRegression:
         if peers.log_weight is not None:
             q.append(one)
             k.append(peers.log_weight[:, None])
+        bias: Tensor | None = None
         for column, code_kernel in enumerate(self.code_kernels):
+            if code_kernel.wide:
+                levels = focal.codes[:, column], peers.codes[:, column]
+                more = code_kernel.bias(bandwidths.mixing[column], *levels)
+                bias = more if bias is None else bias + more
+                continue
             mine, theirs = code_kernel.columns(
                 bandwidths.mixing[column], focal.codes[:, column], peers.codes[:, column]
             )
             q.append(mine)
             k.append(theirs)
-        return torch.cat(q, dim=1), torch.cat(k, dim=1)
+        return torch.cat(q, dim=1), torch.cat(k, dim=1), bias
 
     def _local_scale(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
@@ -243,8 +265,8 @@ def _compact(kernel: str, u: Tensor) -> Tensor:
     return epanechnikov**2 if kernel == "biweight" else epanechnikov
 
 
-def _as_4d(mask: Tensor | None) -> Tensor | None:
-    return None if mask is None else mask[None, None]
+def _as_4d(square: Tensor | None) -> Tensor | None:
+    return None if square is None else square[None, None]
 
 
 # ---------------------------------------------------------------------- the local line

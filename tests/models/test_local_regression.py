@@ -8,7 +8,7 @@ from statsmodels.nonparametric.kernel_regression import KernelReg
 from peerattn import nn
 from peerattn.models.local_regression import KERNELS, Bandwidths, CodeKernel, LocalRegression, Points
 
-KERNEL_REG = {"c": None, "o": CodeKernel(4, (0.0, 1.0, 2.0, 3.0)), "u": CodeKernel(3)}
+KERNEL_REG = {"c": None, "o": CodeKernel(4, (0.0, 1.0, 2.0, 3.0)), "u": CodeKernel(3), "w": CodeKernel(40)}
 
 
 def columns(types, n, seed):
@@ -17,6 +17,7 @@ def columns(types, n, seed):
         "c": lambda: rng.normal(size=n),
         "o": lambda: rng.integers(0, 4, n),
         "u": lambda: rng.integers(0, 3, n),
+        "w": lambda: rng.permutation(np.arange(n) % 40),
     }
     return np.column_stack([draw[kind]() for kind in types]).astype(float)
 
@@ -35,12 +36,12 @@ def split(values, types):
 
 
 @pytest.mark.parametrize("degree", [0, 1], ids=["lc", "ll"])
-@pytest.mark.parametrize("types", ["c", "cc", "cco", "ccu", "ccou", "ou"])
+@pytest.mark.parametrize("types", ["c", "cc", "cco", "ccu", "ccou", "ou", "cw", "cwuw"])
 def test_equals_kernel_reg(types, degree):
     X, at = columns(types, 150, 0), columns(types, 30, 1)
     y = np.sin(X[:, 0]) + X[:, -1] + 0.1 * np.random.default_rng(2).normal(size=150)
     bandwidth = np.where(np.array(list(types)) == "c", 0.6, 0.3)
-    theirs = KernelReg(y, X, types, ("lc", "ll")[degree], bw=bandwidth, rng=0)
+    theirs = KernelReg(y, X, types.replace("w", "u"), ("lc", "ll")[degree], bw=bandwidth, rng=0)
     mean, slopes = theirs.fit(at)
     # KernelReg's local line has a slope in the numbers of codes, too
     ours = LocalRegression("gaussian", degree, tuple(KERNEL_REG[kind] for kind in types if kind != "c"))
@@ -122,7 +123,14 @@ def test_unknown_and_unseen_levels_are_like_no_other():
     x = torch.zeros(4, 1, dtype=torch.float64)
     codes = torch.tensor([[-1], [-1], [0], [5]])
     rows = Points(x, codes, x[:, :0])
-    W = LocalRegression(code_kernels=(CodeKernel(3),)).weights(rows, rows, split(np.array([1.0, 0.2]), "cu"))
+    for n_levels in (3, 40):
+        W = LocalRegression(code_kernels=(CodeKernel(n_levels),)).weights(
+            rows, rows, split(np.array([1.0, 0.2]), "cu")
+        )
+        check_levels(W)
+
+
+def check_levels(W):
     np.testing.assert_allclose(W[0], 0.25)  # unknown: unlike all, itself included
     assert W[3, 3] > W[3, 2] and W[2, 2] > W[2, 3] == W[2, 0]
 

@@ -300,7 +300,7 @@ def test_cross_attention_passes(panel, values):
         IndustryPeerRegressor(industry="sic", min_peers=3),
         IndustryPeerRegressor(industry="sic", shrinkage=3.0, value_weight="lev"),
         NadarayaWatsonRegressor(),
-        NadarayaWatsonRegressor(codes=["sic"], degree=1, bandwidth="cv_ls"),
+        NadarayaWatsonRegressor(codes=["sic"], degree=1),
         NadarayaWatsonRegressor(kernel="epanechnikov", neighbors=5, dtype="float32"),
         CrossSectionalRidge(codes=["sic"]),
         CrossSectionalRidge(scale="rank", alpha=10.0),

@@ -27,6 +27,7 @@ from peerattn.models.priors import PairTerms, read_priors
 from peerattn.models.reference import Reference
 from peerattn.models.row_weights import row_weights, weighted
 from peerattn.models.search_profile import SearchProfile
+from peerattn.models.strongest_peers import strongest_of_one_head
 from peerattn.models.universes import (
     among_reference,
     answering_outcomes,
@@ -206,7 +207,11 @@ class AttentionModel(PeerModel):
                 raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        return self._network(sections, partial(self._weights, members=members), top_k)
+        weights = partial(self._weights, members=members)
+        if top_k is None:
+            return self._network(sections, weights)
+        fast = partial(strongest_of_one_head, members=members, terms=self.pair_terms_, top_k=top_k)
+        return self._network(sections, weights, top_k, fast)
 
     def edge_spread(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None

@@ -297,11 +297,16 @@ class PeerModel(BaseEstimator):
         sections: Iterator[Section],
         weights: Callable[..., Any] | None = None,
         top_k: int | None = None,
+        fast: Callable[[Section], sparse.csr_array | None] | None = None,
     ) -> PeerNetwork:
         weights = self._weights if weights is None else weights
         matrices = {}
         for section in sections:
             labels, group = self._peer_columns(section)
+            found = None if fast is None else fast(section)
+            if found is not None:
+                matrices[section.period] = (section.focal.label, labels, found @ group)
+                continue
             made = (weights(section, rows) @ group for rows in section.chunks())
             blocks = [block if top_k is None else strongest(block, top_k) for block in made]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate

@@ -21,3 +21,14 @@ def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     assert not found.row_normalized
     with pytest.raises(InputError, match="top_k: expected a positive integer"):
         model.peer_network(panel.X, top_k=0)
+
+
+@pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian"])
+def test_one_head_by_the_blocked_kernel(similarity):
+    panel = simulate_panel(20, 6, 2, sharpness=2.0, random_state=0)
+    options = {"n_heads": 1, "max_steps": 5, "prune": False, "random_state": 0}
+    model = PeerAttentionRegressor(similarity=similarity, **options).fit(panel.X, panel.y)
+    expected = model.peer_network(panel.X).edges(top_k=3)
+    found = model.peer_network(panel.X, top_k=3).edges(top_k=3)
+    assert found[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])
+    np.testing.assert_allclose(found["weight"], expected["weight"], rtol=1e-4)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from report import Row, median_ratio, publish, side_by_side
 from torch import Tensor, nn
 
 from peerattn.nn import MultiheadAttention, TransformerBlock
+from report import Row, median_ratio, publish, side_by_side
 
 WIDTH, HEADS = 64, 4
 

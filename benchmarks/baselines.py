@@ -19,7 +19,6 @@ from comovement import load as load_monthly
 from comovement import years
 from profitability import SHARED
 from profitability import load as load_annual
-from report import Row, publish
 
 from peerattn.evaluation.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
@@ -32,6 +31,7 @@ from peerattn.models import (
     make_model,
 )
 from peerattn.panel import PanelEncoder
+from report import Row, publish
 
 FORECASTERS = (
     "zero mean firm_mean last_value ols ridge elastic_net fama_macbeth boosting neighbors industry_characteristics"

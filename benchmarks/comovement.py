@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from report import RESULTS, publish
 
 from peerattn.evaluation.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
@@ -27,6 +26,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
     PeerModel,
 )
+from report import RESULTS, publish
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CHARACTERISTICS = "rev1 mom12_2 mom6_2 vol1 vol12 maxret beta ivol ldolvol12 volchg lamihud hi52".split()

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from report import publish
 
 from peerattn import PeerAttentionRegressor, PeerNetwork
 from peerattn.network import (
@@ -32,6 +31,7 @@ from peerattn.network import (
     timeline,
 )
 from peerattn.render import show_label
+from report import publish
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RANKED = "rev1 mom12_2 mom6_2 vol1 vol12 maxret beta ivol ldolvol12 volchg lamihud hi52".split()

@@ -11,7 +11,6 @@ from collections import defaultdict
 
 import numpy as np
 import pandas as pd
-from report import Row, publish
 
 from peerattn.evaluation import (
     clark_west,
@@ -22,6 +21,7 @@ from peerattn.evaluation import (
     paired_by_firm,
     superior_ability,
 )
+from report import Row, publish
 
 PERIODS, FIRMS, TRAINING = 120, 20, 60
 MODELS = 6

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from report import Row, median_ratio, publish, side_by_side
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 from statsmodels.nonparametric.kernel_regression import KernelReg
 
 from peerattn import NadarayaWatsonRegressor
+from report import Row, median_ratio, publish, side_by_side
 
 P = 5
 KERNEL_REG_MOST, KERNEL_RIDGE_MOST = 4000, 4000  # rows above which they take minutes, or an n × n array

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pandas as pd
-from report import Row, publish
 
 from peerattn.evaluation import Ladder, WalkForward, ladder, rungs_for
 from peerattn.evaluation.ladder import INDUSTRY, RIDGE, SOFTMAX, STACKED
+from report import Row, publish
 
 HERE = Path(__file__).resolve().parents[1]
 FIRM_DATA = Path(os.environ.get("PEERATTN_SHARED_DATA", HERE.parent / "shared" / "data")) / "firm"

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from report import publish
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.evaluation import bootstrap_network
 from peerattn.network import PeerNetwork, placebo
+from report import publish
 
 FIRMS, PERIODS, REFITS = 30, 40, 49
 

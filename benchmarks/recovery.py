@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 import torch
-from report import RESULTS, publish
 from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import LinearRegression
 
@@ -24,6 +23,7 @@ from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.estimation import Settings, optimise
 from peerattn.models.peer_module import PeerModule
+from report import RESULTS, publish
 
 TEST_PERIODS = 15
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 
 import torch
-from report import median_ratio, publish, side_by_side
 
 from peerattn.nn import top_k_weights
+from report import median_ratio, publish, side_by_side
 
 
 @torch.no_grad()

@@ -169,8 +169,8 @@ def optimise(
 
     For linear attention, which has one head, alpha is the decay of the learned features' weights.
     """
-    if not any(parameter.numel() for parameter in module.parameters()):
-        return
+    if not module.spec.n_heads and module.spec.own == "none":
+        return  # nothing to learn
     stream = batches(
         sections,
         settings.terms,

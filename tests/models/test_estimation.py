@@ -38,6 +38,12 @@ def test_bic_counts_parameters():
     assert by_bic([candidate(2, [1e-9]), candidate(0, [1.0])], n=60).n_heads == 2
 
 
+def test_no_heads_and_no_own_term_is_the_training_mean(panel):
+    codes = panel.X.assign(group="a")
+    model = PeerAttentionRegressor(own="none", n_heads=0, random_state=0).fit(codes, panel.y)
+    np.testing.assert_allclose(model.predict(codes), panel.y.mean())
+
+
 def test_same_seed_same_bits_and_global_generators_untouched(panel):
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     fits = [

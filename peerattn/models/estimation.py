@@ -23,6 +23,7 @@ FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
 FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
+ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
 
 
@@ -233,7 +234,8 @@ def head_importance(module: AnyModule, sections: Sequence[Section], settings: Se
 def refit_linear(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
     """Solve what is linear, own term and value vectors, by least squares given the weights: without heads it is OLS exactly.
 
-    A head that was cut thereby leaves its part to those that look alike. Only for squared error.
+    A head that was cut thereby leaves its part to those that look alike. Only for squared error, and only where there are
+    rows enough: least squares on as many columns as rows would learn the sample by heart.
     """
     if settings.loss is not squared_error:
         return
@@ -244,7 +246,8 @@ def refit_linear(module: AnyModule, sections: Sequence[Section], settings: Setti
         weighted = design * batch.weight[0].double().cpu()[:, None]
         gram = gram + weighted.T @ design
         moment = moment + weighted.T @ batch.y[0].double().cpu()
-    if gram.numel() > 1:
+    few_rows = module.spec.n_heads and settings.n_rows < ROWS_PER_COLUMN * len(moment)
+    if gram.numel() > 1 and not few_rows:
         module.set_linear(torch.linalg.pinv(gram, hermitian=True) @ moment)
 
 

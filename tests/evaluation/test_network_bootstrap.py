@@ -83,7 +83,8 @@ def test_few_edges_of_many(panel, model):
 
 def test_a_tied_head_has_no_direction(panel):
     """One head: a mixture of reversible heads need not be reversible."""
-    tied = PeerAttentionRegressor(**OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}, symmetric_scores=True).fit(panel.X, panel.y)
+    options = OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}
+    tied = PeerAttentionRegressor(**options, symmetric_scores=True).fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3, steps=2)
     assert (found.direction["statistic"] < 1e-10).all()
 

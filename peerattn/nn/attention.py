@@ -168,15 +168,18 @@ def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
     """Give x the leading dimensions ``lead``, brought to exactly two: (B, H, rows, columns)."""
     if len(lead) > 2 or x.shape[:-2] != lead:
         x = x.expand(*lead, *x.shape[-2:])
-    return x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+    x = x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+    return x if x.stride(-1) == 1 else x.contiguous()  # the fast kernel asks for rows that lie together
 
 
 def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return one tensor that says both where a query may attend and what is added there."""
-    if bias is None:
-        return mask
-    bias = bias.to(dtype)
-    return bias if mask is None else torch.where(mask, bias, -math.inf)
+    """Return what is added to the scores: the bias, and −∞ where a query may not attend.
+
+    Before heads are broadcast: given a bool mask, the fast kernel would make one such array for every head.
+    """
+    if mask is None:
+        return None if bias is None else bias.to(dtype)
+    return torch.where(mask, mask.new_zeros((), dtype=dtype) if bias is None else bias.to(dtype), -math.inf)
 
 
 def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:

@@ -40,7 +40,12 @@ def load() -> tuple[pd.DataFrame, pd.Series]:
     frame = frame[frame["sic"].notna()].rename(columns={"date": "period"}).set_index(["firm", "period"])
     sic = frame["sic"].astype(int).astype(str).str.zfill(4)
     ranks = frame.groupby(level="period")[CHARACTERISTICS].rank(pct=True).fillna(0.5) * 2 - 1
-    codes = {"ff12": frame["ff12"].astype("str"), "ff49": frame["ff49"].astype("str"), "sic3": sic.str[:3], "sic": sic}
+    codes = {
+        "ff12": frame["ff12"].astype("str"),
+        "ff49": frame["ff49"].astype("str"),
+        "sic3": sic.str[:3],
+        "sic": sic,
+    }
     return ranks.astype(float).assign(**codes), frame["ret_next"].clip(-0.5, 1.0).astype(float)
 
 
@@ -62,7 +67,14 @@ def attention(**options: object) -> PeerAttentionRegressor:
 
 def linear(**options: object) -> PeerAttentionRegressor:
     """Return linear attention on learned features."""
-    defaults = {"similarity": "linear", "own": "none", "prune": False, "alpha": 0.01, "learning_rate": 6e-3, "max_steps": 540}
+    defaults = {
+        "similarity": "linear",
+        "own": "none",
+        "prune": False,
+        "alpha": 0.01,
+        "learning_rate": 6e-3,
+        "max_steps": 540,
+    }
     return attention(**{**defaults, **options})
 
 
@@ -110,7 +122,9 @@ def monthly_r2(y: pd.Series, predicted: pd.Series) -> pd.Series:
 
 def main() -> None:
     """Fit, predict, compare, publish."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="*", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
@@ -125,11 +139,20 @@ def main() -> None:
     for name, (predicted, seconds) in found.items():
         gain = monthly_r2(y[test], predicted.reindex(y[test].index)) - base
         scores = {
-            label: r2_within_period(y[at], predicted.reindex(y[at].index), y[at].index.get_level_values("period"))
+            label: r2_within_period(
+                y[at], predicted.reindex(y[at].index), y[at].index.get_level_values("period")
+            )
             for label, at in (("2009", chosen), ("test", test))
         }
         t = float(gain.mean() / gain.std() * np.sqrt(len(gain))) if gain.std() > 0 else float("nan")
-        rows.append({"model": name, **{k: round(float(v), 4) for k, v in scores.items()}, "paired t": t, "seconds": seconds})
+        rows.append(
+            {
+                "model": name,
+                **{k: round(float(v), 4) for k, v in scores.items()},
+                "paired t": t,
+                "seconds": seconds,
+            }
+        )
     publish("comovement", "Within-period R² of same-month co-movement, test 2010-01 to 2012-11", rows,
             ["paired t: monthly R² less the ridge's, 35 months."])  # fmt: skip
 

@@ -12,6 +12,8 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,7 @@ from peerattn.models.peer_module import PeerModule
 from report import RESULTS, publish
 
 TEST_PERIODS = 15
+COMPARED_PERIODS = 3  # of the held-out ones, whose networks are stored to compare seeds
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,8 @@ def correlation(
     return statistics.median(scores)
 
 
-def ours(panel: SimulatedPanel, seed: int) -> dict[str, float]:
-    """Fit the estimator at its defaults."""
+def ours(panel: SimulatedPanel, seed: int) -> tuple[dict[str, float], np.ndarray]:
+    """Fit the estimator at its defaults; return its figures, and its network in some held-out periods."""
     train, periods = split(panel)
     start = time.perf_counter()
     model = PeerAttentionRegressor(random_state=seed).fit(panel.X[train], panel.y[train])
@@ -118,7 +121,8 @@ def ours(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     test = panel.X[~train]
     kept = model.heads_.query("kept")["head"].tolist()
     single = len(panel.networks) == 1
-    networks = [model.peer_network(test)] if single else [model.peer_network(test, head=h) for h in kept]
+    whole = model.peer_network(test)
+    networks = [whole] if single else [model.peer_network(test, head=h) for h in kept]
     found = (
         correlation(lambda t: [net.matrix(t).to_numpy() for net in networks], panel, periods)
         if panel.networks
@@ -126,13 +130,14 @@ def ours(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     )
     numbers = panel.X.select_dtypes("number")
     own = LinearRegression().fit(numbers[train], panel.y[train])
-    return {
+    figures = {
         "correlation": found,
         "seconds": seconds,
         "heads": len(kept),
         "r2": model.score(test, panel.y[~train]),
         "r2_ols": own.score(numbers[~train], panel.y[~train]),
     }
+    return figures, np.array([whole.matrix(t).to_numpy(dtype=np.float32) for t in periods[:COMPARED_PERIODS]])
 
 
 def _stacked(panel: SimulatedPanel, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,21 +223,39 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     }
 
 
-METHODS = {"ours": ours, "single head": single_head, "from truth": from_truth}
+CONTROLS = {"single head": single_head, "from truth": from_truth}
+
+
+def stored_at(design: Design, method: str, seed: int) -> Path:
+    """Return the file of one fit."""
+    key = "-".join(str(value) for value in asdict(design).values())
+    return RESULTS / "recovery" / f"{key}-{method.replace(' ', '_')}-{seed}.json"
 
 
 def measure(design: Design, method: str, seed: int) -> dict[str, float]:
-    """Return one fit's figures, stored in a file of its own."""
-    store = RESULTS / "recovery"
-    store.mkdir(parents=True, exist_ok=True)
-    key = "-".join(str(value) for value in asdict(design).values())
-    path = store / f"{key}-{method.replace(' ', '_')}-{seed}.json"
+    """Return one fit's figures, stored in a file of its own; our networks lie beside it."""
+    path = stored_at(design, method, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        result = METHODS[method](design.simulate(), seed)
+        if method == "ours":
+            result, networks = ours(design.simulate(), seed)
+            np.save(path.with_suffix(".npy"), networks)
+        else:
+            result = CONTROLS[method](design.simulate(), seed)
         temporary = path.with_suffix(".part")
         temporary.write_text(json.dumps(result))
         temporary.replace(path)
     return dict(json.loads(path.read_text()))
+
+
+def agreement(design: Design, seeds: range) -> float:
+    """Return the lowest correlation of the networks of two seeds, each the median over held-out periods."""
+    found = [np.load(stored_at(design, "ours", seed).with_suffix(".npy")) for seed in seeds]
+    pairs = [
+        statistics.median(off_diagonal_correlation(A, B) for A, B in zip(a, b, strict=True))
+        for a, b in combinations(found, 2)
+    ]
+    return min(pairs, default=float("nan"))
 
 
 def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]:
@@ -240,11 +263,13 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
     rows: list[dict[str, str | float]] = []
     for share in sorted({d.share for d in designs}, reverse=True):
         group = [d for d in designs if d.share == share]
-        for method in METHODS:
+        for method in ("ours", *CONTROLS):
             results = [
                 measure(d, method, s) for d in group for s in (seeds if method == "ours" else seeds[:1])
             ]
             scores = [r["correlation"] for r in results]
+            ours_here = method == "ours"
+            agreements = [agreement(d, seeds) for d in group] if ours_here else []
             rows.append(
                 {
                     "signal share": share,
@@ -252,6 +277,8 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
                     "median": statistics.median(scores),
                     "worst": min(scores),
                     "above 0.95": sum(s > 0.95 for s in scores) / len(scores),
+                    "seeds agree, median": statistics.median(agreements) if ours_here else "",
+                    "seeds agree, worst": min(agreements) if ours_here else "",
                     "fits": len(scores),
                     "seconds, median": statistics.median(r["seconds"] for r in results),
                 }
@@ -279,6 +306,7 @@ def main() -> None:
         "Correlation with the true weights over pairs of different firms, median of 15 held-out periods; with two "
         "networks heads are matched to truths and the worse one counts.",
         "single head: torch.nn.MultiheadAttention with an own term, trained alike. from truth: started at the true parameters.",
+        "seeds agree: lowest correlation of the networks of two seeds of a design; median and worst over designs.",
     ]
     publish("recovery", "Recovery of the true network, default settings", rows, notes)
     others = []

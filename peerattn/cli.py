@@ -263,7 +263,9 @@ def _models(names: list[str] | None, panel: PanelFrame, task: str, seed: int) ->
     for name in names:
         if name not in model_names():
             known = ", ".join(model_names())
-            raise InputError(f"--models: there is no model {name!r}.{did_you_mean(name, model_names())} Known: {known}.")
+            raise InputError(
+                f"--models: there is no model {name!r}.{did_you_mean(name, model_names())} Known: {known}."
+            )
         if needs_industry(name) and panel.industry is None:
             raise InputError(f"--models: {name!r} needs --industry, the column with the industry's code.")
     if not names:

@@ -43,7 +43,9 @@ def test_the_probe_sees_what_is_loaded():
 def test_network_needs_neither_torch_nor_sklearn():
     loaded = loaded_by("import peerattn.network; peerattn.network.PeerNetwork")
     assert "pandas" in loaded and loaded & {"torch", "sklearn"} == set()
-    assert "torch" not in loaded_by("import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel")
+    assert "torch" not in loaded_by(
+        "import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel"
+    )
 
 
 @pytest.mark.parametrize("name", peerattn.__all__)

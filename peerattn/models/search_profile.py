@@ -47,9 +47,7 @@ class SearchProfile:
     shares: np.ndarray
 
     @classmethod
-    def of(
-        cls, members: Sequence[Member], names: list[str], *, scale: float, unit: float
-    ) -> SearchProfile:
+    def of(cls, members: Sequence[Member], names: list[str], *, scale: float, unit: float) -> SearchProfile:
         """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
         for k, member in enumerate(members):

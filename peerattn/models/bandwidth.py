@@ -18,6 +18,7 @@ from peerattn.models.local_regression import Bandwidths, CodeKernel, LocalRegres
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")
 POINTS_TRIED = 8  # quasi-random points among which further starts are sought
+FIRST_STEPS = 12  # of every start, before the best is followed
 STREAMED, DENSE = 20_000_000, 2_000_000  # cells of a chunk, where the fit streams and where it holds arrays
 FLAT_ENOUGH = 1e-6  # a flat bandwidth may cost this share of the criterion
 
@@ -38,6 +39,17 @@ class Problem:
     y: Tensor
     identity: Tensor
     at: Tensor
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some rows of a problem, ready to be predicted; ``mask`` (m, n) says which peers are of another identity."""
+
+    problem: Problem
+    at: Tensor
+    focal: Points
+    y: Tensor
+    mask: Tensor
 
 
 @dataclass(frozen=True)
@@ -70,13 +82,7 @@ def criterion_value(
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
-    with torch.no_grad():
-        sums = sum(
-            _sums(regression, p, rows, bandwidths, criterion)
-            for p, rows in _chunks(regression, problems, criterion)
-        )
-    assert isinstance(sums, Tensor)
-    return float(_combined(sums, sum(len(problem.at) for problem in problems), criterion))
+    return _Sample(regression, problems, criterion).value(bandwidths)
 
 
 def choose_bandwidths(
@@ -93,21 +99,21 @@ def choose_bandwidths(
     Starts are the given bandwidths and the best of eight quasi-random points around them; the best of the first steps is
     followed to its end. A bandwidth beyond the characteristic's range is set to infinity where that costs nothing.
     """
-    map_ = _Parameters(regression, start)
+    map_, sample = _Parameters(regression, start), _Sample(regression, problems, criterion)
     evaluations = 0
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal evaluations
         evaluations += 1
-        return _value_and_gradient(regression, problems, map_, theta, criterion)
+        return sample.value_and_gradient(map_, theta)
 
     def value(bandwidths: Bandwidths) -> float:
         nonlocal evaluations
         evaluations += 1
-        return criterion_value(regression, problems, bandwidths, criterion)
+        return sample.value(bandwidths)
 
     def descend(theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-7}
+        options = {"maxiter": steps, "ftol": 1e-9, "gtol": 1e-7}
         found = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=map_.bounds, options=options)
         return float(found.fun), found.x
 
@@ -118,7 +124,7 @@ def choose_bandwidths(
         tried = qmc.scale(qmc.Sobol(map_.size, scramble=False).random(POINTS_TRIED), -1.5, 2.5)
         values = [value(map_.bandwidths(torch.from_numpy(theta))) for theta in tried]
         starts += [tried[k] for k in np.argsort(values, kind="stable")[: n_starts - 1]]
-    first = [descend(theta, 12 if len(starts) > 1 else 200) for theta in starts]
+    first = [descend(theta, FIRST_STEPS if len(starts) > 1 else 200) for theta in starts]
     best = min(first, key=lambda found: found[0])
     if len(starts) > 1:
         best = min(best, descend(best[1], 200), key=lambda found: found[0])
@@ -177,56 +183,59 @@ def _if_no_worse(
 # ---------------------------------------------------------------------- criteria
 
 
-def _value_and_gradient(
-    regression: LocalRegression,
-    problems: Sequence[Problem],
-    map_: _Parameters,
-    theta: np.ndarray,
-    criterion: str,
-) -> tuple[float, np.ndarray]:
-    """Return criterion and gradient, a chunk of rows at a time: memory of one chunk."""
-    leaf = torch.tensor(theta, requires_grad=True)
-    total, slopes = None, None
-    for problem, rows in _chunks(regression, problems, criterion):
-        sums = _sums(regression, problem, rows, map_.bandwidths(leaf), criterion)
-        parts = [torch.autograd.grad(part, leaf, retain_graph=True, allow_unused=True)[0] for part in sums]
-        gradient = torch.stack([torch.zeros_like(leaf) if part is None else part for part in parts])
-        total = sums.detach() if total is None else total + sums.detach()
-        slopes = gradient if slopes is None else slopes + gradient
-    assert total is not None and slopes is not None
-    if criterion == "cv_ls":
-        n = sum(len(problem.at) for problem in problems)
-        return float(total[0]) / n, (slopes[0] / n).numpy()
-    outer = total.clone().requires_grad_(True)
-    value = _combined(outer, sum(len(problem.at) for problem in problems), criterion)
-    if not torch.isfinite(value):
-        return 1e10, np.zeros(len(theta))
-    (by_sums,) = torch.autograd.grad(value, outer)
-    return float(value.detach()), (by_sums.to(slopes.dtype) @ slopes).numpy()
+class _Sample:
+    """The rows whose prediction the criterion judges, a chunk at a time; a small sample is kept ready."""
 
+    def __init__(self, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> None:
+        self.regression, self.problems, self.criterion = regression, problems, criterion
+        self.n = sum(len(problem.at) for problem in problems)
+        cells = sum(len(problem.at) * len(problem.points) for problem in problems)
+        self.kept = list(self._chunks()) if cells <= DENSE else None
 
-def _chunks(
-    regression: LocalRegression, problems: Sequence[Problem], criterion: str
-) -> Iterator[tuple[Problem, slice]]:
-    cells = STREAMED if regression.streams and criterion == "cv_ls" else DENSE
-    for problem in problems:
-        step = max(1, cells // max(1, len(problem.points)))
-        for start in range(0, len(problem.at), step):
-            yield problem, slice(start, start + step)
+    def value(self, bandwidths: Bandwidths) -> float:
+        with torch.no_grad():
+            sums = sum(self._sums(chunk, bandwidths) for chunk in self.kept or self._chunks())
+        assert isinstance(sums, Tensor)
+        return float(_combined(sums, self.n, self.criterion))
 
+    def value_and_gradient(self, map_: _Parameters, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return criterion and gradient: memory of one chunk."""
+        leaf = torch.tensor(theta, requires_grad=True)
+        total, slopes = None, None
+        for chunk in self.kept or self._chunks():
+            sums = self._sums(chunk, map_.bandwidths(leaf))
+            parts = [
+                torch.autograd.grad(part, leaf, retain_graph=True, allow_unused=True)[0] for part in sums
+            ]
+            gradient = torch.stack([torch.zeros_like(leaf) if part is None else part for part in parts])
+            total = sums.detach() if total is None else total + sums.detach()
+            slopes = gradient if slopes is None else slopes + gradient
+        assert total is not None and slopes is not None
+        if self.criterion == "cv_ls":
+            return float(total[0]) / self.n, (slopes[0] / self.n).numpy()
+        outer = total.clone().requires_grad_(True)
+        value = _combined(outer, self.n, self.criterion)
+        if not torch.isfinite(value):
+            return 1e10, np.zeros(len(theta))
+        (by_sums,) = torch.autograd.grad(value, outer)
+        return float(value.detach()), (by_sums.to(slopes.dtype) @ slopes).numpy()
 
-def _sums(
-    regression: LocalRegression, problem: Problem, rows: slice, bandwidths: Bandwidths, criterion: str
-) -> Tensor:
-    """Return the sum of squared errors (and, for AIC, of the weights rows put on themselves) over a chunk."""
-    at = problem.at[rows]
-    focal, y = problem.points.take(at), problem.y[at]
-    if criterion == "cv_ls":
-        mask = problem.identity[at][:, None] != problem.identity
-        fitted, _ = regression.fit(focal, problem.points, bandwidths, problem.y[:, None], mask)
-        return ((y - fitted[:, 0]) ** 2).sum()[None]
-    W = regression.weights(focal, problem.points, bandwidths)
-    return torch.stack([((y - W @ problem.y) ** 2).sum(), W[torch.arange(len(at)), at].sum()])
+    def _chunks(self) -> Iterator[_Chunk]:
+        cells = STREAMED if self.regression.streams and self.criterion == "cv_ls" else DENSE
+        for problem in self.problems:
+            step = max(1, cells // max(1, len(problem.points)))
+            for at in problem.at.split(step):
+                mask = problem.identity[at][:, None] != problem.identity
+                yield _Chunk(problem, at, problem.points.take(at), problem.y[at], mask)
+
+    def _sums(self, chunk: _Chunk, bandwidths: Bandwidths) -> Tensor:
+        """Return the sum of squared errors (and, for AIC, of the weights rows put on themselves)."""
+        pool, y = chunk.problem.points, chunk.problem.y
+        if self.criterion == "cv_ls":
+            fitted, _ = self.regression.fit(chunk.focal, pool, bandwidths, y[:, None], chunk.mask)
+            return ((chunk.y - fitted[:, 0]) ** 2).sum()[None]
+        W = self.regression.weights(chunk.focal, pool, bandwidths)
+        return torch.stack([((chunk.y - W @ y) ** 2).sum(), W[torch.arange(len(chunk.at)), chunk.at].sum()])
 
 
 def _combined(sums: Tensor, n: int, criterion: str) -> Tensor:

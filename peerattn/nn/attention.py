@@ -148,7 +148,7 @@ def attention(
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    lead = _leading(query, key, value)
     width, d_value = max(query.shape[-1], value.shape[-1]), value.shape[-1]
     query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
     allowed = _combine(mask, bias, query.dtype)
@@ -158,6 +158,12 @@ def attention(
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
     # output (B, H, Nq, width)
     return output.reshape(*lead, *output.shape[-2:])[..., :d_value]
+
+
+def _leading(*tensors: Tensor) -> torch.Size:
+    """Return the common dimensions before rows and columns (broadcast_shapes is slow, and mostly they are equal)."""
+    shapes = {x.shape[:-2] for x in tensors}
+    return shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes)
 
 
 def _pad(x: Tensor, width: int) -> Tensor:
@@ -204,7 +210,7 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
 
 
 def _check_broadcast(name: str, extra: Tensor, query: Tensor, key: Tensor) -> None:
-    wanted = (*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
+    wanted = (*_leading(query, key), query.shape[-2], key.shape[-2])
     got = tuple(extra.shape)
     fits = len(got) <= len(wanted) and all(
         g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False)

@@ -151,15 +151,16 @@ def test_gradient_of_the_criterion(kernel, degree):
     )
     map_ = module._Parameters(regression, start)
     for criterion in ("cv_ls", "aic"):
+        sample = module._Sample(regression, [problem], criterion)
         theta = np.array([0.1, -0.2, 0.3])
-        value, gradient = module._value_and_gradient(regression, [problem], map_, theta, criterion)
+        value, gradient = sample.value_and_gradient(map_, theta)
         assert value == pytest.approx(
             criterion_value(regression, [problem], map_.bandwidths(torch.tensor(theta)), criterion), rel=1e-12
         )
         for k in range(3):
             step = np.eye(3)[k] * 1e-5
             up, down = (
-                module._value_and_gradient(regression, [problem], map_, theta + sign * step, criterion)[0]
+                sample.value_and_gradient(map_, theta + sign * step)[0]
                 for sign in (1, -1)
             )
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)

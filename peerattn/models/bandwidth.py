@@ -147,8 +147,10 @@ class _Parameters:
 
     def bandwidths(self, theta: Tensor) -> Bandwidths:
         theta = theta.to(self.start.h.dtype)
-        h = self.start.h.clone()
-        h[self.free] = self.start.h[self.free] * theta[: self.n_h].exp()
+        scaled = self.start.h[self.free] * theta[: self.n_h].exp()
+        h = scaled if self.n_h == len(self.start.h) else self.start.h.masked_scatter(self.free, scaled)
+        if not len(self.most):
+            return Bandwidths(h, self.start.mixing)
         return Bandwidths(h, self.most * torch.sigmoid(self.shift + theta[self.n_h :]))
 
 

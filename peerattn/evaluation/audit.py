@@ -12,9 +12,9 @@ import pandas as pd
 from peerattn.evaluation import audit_checks as checks
 from peerattn.evaluation.audit_checks import AuditLine
 from peerattn.evaluation.audit_subject import Subject, quiet, seeded
-from peerattn.evaluation.compare import by_our_labels
-from peerattn.evaluation.contestants import Task, check_task, contestants
-from peerattn.evaluation.inputs import comparison_panel
+from peerattn.evaluation.contestants import Contestant, Task, check_task, contestants
+from peerattn.evaluation.folds import by_our_labels
+from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
 from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError
 from peerattn.panel import PanelFrame, panel_labels
@@ -152,6 +152,22 @@ def audit(
             industry=industry,
         )
     contestant = contestants({"audited": model}, task, panel, reference)[0]
+    return audit_contestant(contestant, panel, cv, task, n_placebo, random_state, first)
+
+
+def audit_contestant(
+    contestant: Contestant,
+    panel: ComparisonPanel,
+    cv: Any,
+    task: str,
+    n_placebo: int = 19,
+    random_state: int = 0,
+    first: AuditLine | None = None,
+) -> Audit:
+    """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
+    if first is None:
+        used = panel.X[list(panel.choice.characteristics)]
+        first = checks.columns(used, panel.y.to_numpy(), set(panel.choice.codes))[0]
     contestant = replace(contestant, model=seeded(contestant.model, random_state))
     cv = by_our_labels(WalkForward() if cv is None else cv)
     subject = Subject(contestant, panel, cv, random_state)
@@ -168,7 +184,7 @@ def audit(
     ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     lines = [first, *(_tried(claim, check) for claim, check in tried)]
-    return Audit(" ".join(str(model).split()), task, tuple(lines))
+    return Audit(" ".join(str(contestant.model).split()), task, tuple(lines))
 
 
 def _tried(claim: str, check: Callable[[], AuditLine]) -> AuditLine:

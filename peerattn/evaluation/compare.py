@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
-import pandas as pd
 
-from peerattn.evaluation.comparison import PACKAGES, Comparison, ModelNote
+from peerattn.evaluation.auditing import run_audits
+from peerattn.evaluation.comparison import PACKAGES, Comparison
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
-from peerattn.evaluation.contestants import Contestant, Task, check_task, contestants
-from peerattn.evaluation.inputs import LABELS, ComparisonPanel, comparison_panel
-from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
-from peerattn.evaluation.periods import sorted_periods
+from peerattn.evaluation.contestants import (
+    OWN_CHARACTERISTICS,
+    PREVAILING_MEAN,
+    Contestant,
+    Task,
+    check_task,
+    contestants,
+)
+from peerattn.evaluation.folds import checked_folds, split_words
+from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
+from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.rungs import rung_of
 from peerattn.evaluation.running import Folds, run
-from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
+from peerattn.evaluation.sample import found_limits, groups_of, sample_loss
+from peerattn.evaluation.sorting import named_like_return
+from peerattn.evaluation.splits import WalkForward
+from peerattn.evaluation.store import panel_digest
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
-from peerattn.panel import PanelFrame
-from peerattn.panel.frames import as_pandas
 
 
 @overload
@@ -61,6 +69,12 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     period: str = "period",
     industry: str | None = None,
     reference: Any = None,
+    groups: Sequence[str] = (),
+    limits: Sequence[str] = (),
+    is_return: bool | None = None,
+    audit: bool | Sequence[str] = False,
+    n_jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
     verbose: bool = True,
 ) -> Comparison | Comparisons:
     r"""Compare models out of sample: the same rows, the same inputs, the same tests for all.
@@ -104,8 +118,26 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         A code column, counted among the codes.
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The firms that answer, for models with ``attention="cross"``; with outcomes only to explain.
+    groups : sequence of str
+        Columns that the report scores models by, besides year and industry: codes as they are, numbers in fifths of each
+        period.
+    limits : sequence of str
+        What a reader must know of the panel, a sentence each; what the panel itself shows is added.
+    is_return : bool, optional
+        Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default its name tells
+        (``ret_next``, ``ret_exc_lead1m``), and the report says so.
+    audit : bool or sequence of str, default False
+        Audit these models, or (True) all peer models that were passed: four more fits each. See
+        :func:`peerattn.evaluation.audit`.
+    n_jobs : int, optional
+        Pieces (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
+        ``joblib.parallel_config``, a Dask cluster for one. Every piece uses one thread, so that figures are the same
+        however many run.
+    store : path-like, optional
+        A folder in which every finished piece is kept at once. Called again with the same folder, a comparison that was
+        killed goes on and repeats nothing. Pieces are pickles: keep to a folder that only you write.
     verbose : bool, default True
-        Show a progress bar on stderr.
+        Show a progress bar with the time left on stderr.
 
     Returns
     -------
@@ -116,15 +148,18 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     Raises
     ------
     InputError
-        For unusable input; a model that cannot do the task, or whose predictions are not finite, is named.
-        A splitter that would learn from a tested or later period is refused.
+        For unusable input; a model that cannot do the task is named. A splitter that would learn from a tested or later
+        period is refused.
+    Exception
+        What the first model raised, when every model that was passed fails; otherwise a model that fails, or whose
+        predictions are not finite, is a row of the table with its error (``Comparison.failures``).
 
     Notes
     -----
     Plain regressors get the panel through one :class:`~peerattn.panel.PanelEncoder` fitted on each fold's
     training rows: codes one-hot, missing values the period's median with an indicator. Rows with unknown
     outcomes are left out of *their* fit only; peer models keep them as peers. The OLS control sees
-    characteristics, no codes. Models are fitted one after the other; the time is the sum of theirs.
+    characteristics, no codes. Cost: one fit for each model and fold, ``n_jobs`` at once.
 
     References
     ----------
@@ -145,7 +180,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     if isinstance(outcome, list | tuple):
         options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
         options |= {"characteristics": characteristics, "codes": codes, "industry": industry}
-        options |= {"firm": firm, "period": period}
+        options |= {"firm": firm, "period": period, "groups": groups, "limits": limits, "audit": audit}
+        options |= {"is_return": is_return, "n_jobs": n_jobs, "store": store}
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
     panel = comparison_panel(
@@ -158,12 +194,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         period=period,
         industry=industry,
     )
-    named: Any = models
-    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
-        column = industry or (X.industry if isinstance(X, PanelFrame) else None)
-        baseline = model_title(baseline, column) if baseline in model_names() else baseline
-        named = make_models(models, task=task, industry=column)
-    chosen = contestants(named, task, panel, reference)
+    if isinstance(models, list | tuple) and baseline in model_names():
+        baseline = model_title(baseline, panel.industry)
+    chosen = contestants(_named(models, task, panel.industry), task, panel, reference)
     names = [contestant.name for contestant in chosen]
     baseline = names[0] if baseline is None else baseline
     if baseline not in names:
@@ -171,96 +204,82 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
             f"baseline: there is no model {baseline!r} among {', '.join(map(repr, names))}."
             f"{did_you_mean(baseline, names)}"
         )
+    audited = _audited(audit, chosen)
     cv = WalkForward() if cv is None else cv
-    folds, short = _folds(cv, panel, task)
-    done = run(chosen, panel, folds, verbose=verbose)
+    folds, short = checked_folds(cv, panel, task)
+    tested = np.concatenate([test for _, test in folds])
+    by_group = groups_of(panel, tested, groups)
+    done = run(chosen, panel, folds, n_jobs=n_jobs, store=store, verbose=verbose)
+    failed = {failure.model for failure in done.failures}
+    left = [contestant for contestant in chosen if contestant.name not in failed]
+    stand_in, told = _baseline_left(baseline, left)
+    found = run_audits(
+        [contestant for contestant in left if contestant.name in audited],
+        panel,
+        cv,
+        folds,
+        task,
+        n_jobs=n_jobs,
+        store=store,
+        verbose=verbose,
+    )
     return Comparison(
         predictions=done.predictions,
         training_mean=done.training_mean,
-        models=tuple(_note(contestant, done.trials[contestant.name]) for contestant in chosen),
-        baseline=baseline,
+        models=tuple(_note(contestant, done.trials[contestant.name]) for contestant in left),
+        baseline=stand_in,
         task=task,
         outcome=panel.outcome,
         horizon=int(getattr(cv, "horizon", 1)),
         networks=done.networks,
         choice=panel.choice,
         settings=_settings(cv, panel, folds),
-        notes=(*short, *done.notes),
+        notes=(*short, *told, *done.notes),
         window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
+        failures=done.failures,
+        profiles=done.profiles,
+        sample_loss=sample_loss(panel, tested),
+        groups=by_group,
+        limits=(*map(str, limits), *found_limits(panel)),
+        audit=found,
+        is_return=named_like_return(panel.outcome) if is_return is None else is_return,
     )
 
 
-def _folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]]:
-    """Return the folds of any splitter, and what a reader must know of them."""
-    if not getattr(cv, "forecasts", True) and task == "forecast":
-        raise InputError(
-            f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
-            "task='explain'."
-        )
-    cv = by_our_labels(cv)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(panel.X, panel.y)]
-    for entry in caught:
-        warnings.warn(entry.message, stacklevel=3)
-    _refuse_leaks(cv, panel, folds)
-    notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
-    if not getattr(cv, "forecasts", True):
-        notes.append(
-            f"Not a forecast: models learn from periods after those tested, too ({type(cv).__name__})."
-        )
-    return folds, notes
+def _named(models: Any, task: Task, industry: str | None) -> Any:
+    """Return models by name, made where ready names were passed."""
+    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
+        return make_models(models, task=task, industry=industry)
+    return models
 
 
-def by_our_labels(cv: Any) -> Any:
-    """Return a splitter that reads the labels of a comparison's panel."""
-    if not hasattr(cv, "split"):
-        raise InputError(
-            f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
-        )
-    if not isinstance(cv, WalkForward | PurgedKFold | NewFirms):
-        return cv
-    cv = copy.copy(cv)
-    if isinstance(cv, NewFirms):
-        cv.walk = by_our_labels(cv.walk or WalkForward())
-        return cv
-    known_at = as_pandas(getattr(cv, "known_at", None))
-    if known_at is not None:
-        if not isinstance(known_at, pd.Series) or set(known_at.index.names) != {cv.firm, cv.period}:
-            raise InputError(
-                f"cv: in a comparison known_at must be a Series indexed by {cv.firm!r} and {cv.period!r}."
-            )
-        cv.known_at = known_at.reorder_levels([cv.firm, cv.period]).rename_axis(LABELS)
-    cv.firm, cv.period = LABELS
-    return cv
+def _audited(audit: bool | Sequence[str], chosen: list[Contestant]) -> set[str]:
+    """Return the names of the models to audit."""
+    if isinstance(audit, bool):
+        return {c.name for c in chosen if audit and c.native and not c.control}
+    names = [contestant.name for contestant in chosen]
+    asked = [audit] if isinstance(audit, str) else list(audit)
+    for name in asked:
+        if name not in names:
+            raise InputError(f"audit: there is no model {name!r}.{did_you_mean(name, names)}")
+    return set(asked)
 
 
-def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
-    """Raise where a tested period or a later one is learned from, or nothing is."""
-    when, periods = sorted_periods(panel.X.index.get_level_values(1))
-    tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
-    if not len(tested) or len(np.unique(tested)) != len(tested):
-        raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")
-    ahead = int(getattr(cv, "horizon", 1))
-    for train, test in folds:
-        if getattr(cv, "forecasts", True) and when[train].max(initial=-1) > when[test].min() - ahead:
-            raise InputError(
-                f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
-                f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
-                "WalkForward."
-            )
-        if panel.y.iloc[train].notna().sum() < 2:
-            raise InputError(
-                f"cv: fewer than two outcomes are known in the rows that a model for {periods[when[test].min()]} may learn "
-                "from; test fewer periods."
-            )
+def _baseline_left(baseline: str, left: list[Contestant]) -> tuple[str, list[str]]:
+    """Return the baseline, or the simplest model left where it failed, and what a reader must know."""
+    names = [contestant.name for contestant in left]
+    if baseline in names:
+        return baseline, []
+    stand_in = next((name for name in (PREVAILING_MEAN, OWN_CHARACTERISTICS) if name in names), names[0])
+    return stand_in, [f"The baseline {baseline!r} failed: models are tested against {stand_in!r} instead."]
 
 
 def _note(contestant: Contestant, tried: int) -> ModelNote:
     kind = "peer model" if contestant.native and not contestant.control else "plain regressor"
     kind = "level control" if contestant.native and contestant.control else kind
     settings = " ".join(str(contestant.model).split())
-    return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried)
+    rung = rung_of(contestant.name, contestant.model, contestant.control)
+    return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried, rung)
 
 
 def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
@@ -272,27 +291,15 @@ def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
     learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
     fits = f"{len(folds)}, the first on {learned[0]:,} known outcomes"
     settings = {
-        "split": _split_words(cv),
+        "split": split_words(cv),
         "fits per model": fits + (f", the last on {learned[-1]:,}" if len(folds) > 1 else ""),
     }
     if panel.description:
         settings["panel"] = panel.description
+    settings["data (SHA-256 of what models see)"] = panel_digest(panel)
     for package in PACKAGES:
         try:
             settings[package] = version(package)
         except PackageNotFoundError:
             continue
     return settings | {"peerattn": __version__}
-
-
-def _split_words(cv: Any) -> str:
-    if isinstance(cv, NewFirms):
-        return f"{_split_words(cv.walk or WalkForward())}, on firms never seen ({cv.n_splits} groups)"
-    if not isinstance(cv, WalkForward):
-        return " ".join(str(cv).split())
-    window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
-    asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
-    said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
-    said += [f"embargo={cv.embargo}"] if cv.embargo else []
-    said += ["rows learned from when known (known_at)"] if cv.known_at is not None else []
-    return f"walk forward ({', '.join(said)})"

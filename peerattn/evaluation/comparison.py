@@ -8,57 +8,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
+from peerattn.evaluation.forecast_tests import DieboldMariano
 from peerattn.evaluation.information import InformationCoefficient
-from peerattn.evaluation.scores import METRICS, Metric, Scores, score
+from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.running import Failure
+from peerattn.evaluation.scores import Scores, score
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.columns import ColumnChoice
 from peerattn.render import Table, atomic_path, show_label, write_atomic
 
 if TYPE_CHECKING:
+    from peerattn.evaluation.audit import Audit
     from peerattn.evaluation.intervals import ConformalIntervals
+    from peerattn.evaluation.ladder import Ladder
     from peerattn.evaluation.multiple_tests import ConfidenceSet, SuperiorAbility
+    from peerattn.evaluation.portfolios import QuantilePortfolios
+    from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope
     from peerattn.evaluation.steps import Nesting, Step
+    from peerattn.models.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
 PRINTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 #: Packages whose versions a comparison records.
 PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
-_TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
-
-
-@dataclass(frozen=True)
-class ModelNote:
-    """What a comparison tells about one of its models.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-        "peer model", "plain regressor", or "level control" (the mean of all other firms, which compare adds).
-    shown_outcomes : bool
-        Whether it was shown the outcomes of each firm's peers.
-    settings : str
-        The estimator as it prints itself.
-    trials : int
-        Settings its search tried in each fit; 1 without a search.
-    """
-
-    name: str
-    kind: str
-    shown_outcomes: bool
-    settings: str
-    trials: int = 1
-
-    @property
-    def looks_to_peers(self) -> bool:
-        """Whether it is a peer model of this package."""
-        return self.kind == "peer model"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,6 +50,7 @@ class Comparison:
     training_mean : ndarray of length n
         The prevailing mean of each row: the mean of the outcomes its models learned from.
     models : tuple of ModelNote
+        Those that could be fitted and asked.
     baseline : str
         The model the others are tested against.
     task : str
@@ -91,10 +69,27 @@ class Comparison:
         What a reader should know besides.
     window : str
         "expanding" or "rolling": of the rows learned from; "" where the split has none.
+    failures : tuple of Failure
+        Models that could not be fitted or asked: rows of the table, with their errors.
+    profiles : dict of str to SearchProfile
+        What the heads of each attention model search for, as fitted for the last tested period.
+    sample_loss : DataFrame
+        Rows, firms and periods left after each step from the panel to the scored sample.
+    groups : dict of str to Series
+        Groups of the rows of ``predictions``, which the report scores separately.
+    limits : tuple of str
+        Known limits of the panel.
+    audit : dict of str to Audit
+        Of the models that were audited.
+    is_return : bool
+        Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
+    configuration : str
+        What makes the comparison again, as TOML; of the command line.
 
     Notes
     -----
-    All models are scored on the same rows: those of the tested periods whose outcome is known.
+    The common-sample rule: all models are scored on the same rows, those of the tested periods whose outcome is known. A
+    model that cannot predict one of them is not scored at all: it is a failure.
     """
 
     predictions: pd.DataFrame
@@ -109,6 +104,14 @@ class Comparison:
     settings: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     window: str = "expanding"
+    failures: tuple[Failure, ...] = ()
+    profiles: dict[str, SearchProfile] = field(default_factory=dict)
+    sample_loss: pd.DataFrame = field(default_factory=pd.DataFrame)
+    groups: dict[str, pd.Series] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    audit: dict[str, Audit] = field(default_factory=dict)
+    is_return: bool = False
+    configuration: str = ""
 
     @cached_property
     def _scored(self) -> Scores:
@@ -163,13 +166,31 @@ class Comparison:
         """The scored periods, in time order."""
         return self.losses.index
 
-    def table(self, metrics: Sequence[str] = PRINTED) -> pd.DataFrame:
+    @cached_property
+    def regressions(self) -> dict[str, tuple[FamaMacBethSlope, Calibration]]:
+        """The Fama–MacBeth slope and the calibration of each model's predictions; made when first asked for."""
+        from peerattn.evaluation.regressions import calibration, fama_macbeth
+
+        frame = self.predictions
+        y, period = frame["outcome"], frame["period"]
+        return {
+            name: (
+                fama_macbeth(y, frame[name], period, horizon=self.horizon),
+                calibration(y, frame[name], period),
+            )
+            for name in self.names
+        }
+
+    def table(self, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> pd.DataFrame:
         """Return the comparison as it prints, one row for each model.
 
         Parameters
         ----------
         metrics : sequence of str
-            Keys of ``scores``, in the order wanted.
+            Keys of ``scores``, in the order wanted; also ``fm_slope``, ``fm_t`` (Fama–MacBeth) and ``cal_slope``, ``cal_p``
+            (Mincer–Zarnowitz).
+        stars : bool, default False
+            Mark the DM t by its two-sided p-value: * below 10 %, ** below 5 %, *** below 1 %.
 
         Returns
         -------
@@ -177,66 +198,13 @@ class Comparison:
             Indexed by model. Numbers are unrounded; where there is none the cell says why, such as ``n/a
             (T=2)``. For numbers only take :attr:`scores`.
         """
-        return self.as_table(metrics).to_frame().set_index("Model")
+        return self.as_table(metrics, stars=stars).to_frame().set_index("Model")
 
-    def as_table(self, metrics: Sequence[str] = PRINTED) -> Table:
-        """Return the comparison as a table that renders as text and as HTML; see :meth:`table`."""
-        known = {metric.key: metric for metric in METRICS}
-        for key in metrics:
-            if key not in known:
-                raise InputError(
-                    f"metrics: there is no {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}."
-                )
-        chosen = [known[key] for key in metrics]
-        rows = [
-            (self._shown_name(model), *(self._cell(model.name, m) for m in chosen)) for model in self.models
-        ]
-        return Table(
-            f"{_TASK_TITLES[self.task]} of {self.outcome}, out of sample",
-            ("Model", *(metric.head for metric in chosen)),
-            rows,
-            alignment="l" + "r" * len(chosen),
-            formats=("", *(metric.format for metric in chosen)),
-            footnotes=self._footnotes(),
-        )
+    def as_table(self, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
+        """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
+        from peerattn.evaluation.comparison_table import comparison_table
 
-    def _shown_name(self, model: ModelNote) -> str:
-        return f"{model.name} †" if self.task == "explain" and not model.shown_outcomes else model.name
-
-    def _cell(self, name: str, metric: Metric) -> float | str:
-        if metric.key == "rank_ic_t":
-            ic = self._scored.rank_ics[name]
-            short = ic.t is None and 0 < ic.n_periods
-            return f"n/a (T={ic.n_periods})" if short else _number(ic.t)
-        if metric.key in ("dm_t", "dm_p"):
-            if name == self.baseline:
-                return "baseline" if metric.key == "dm_t" else ""
-            test = self._scored.tests[name]
-            if test.statistic is None or test.p_value is None:
-                return test.reason if metric.key == "dm_t" else ""
-            return test.statistic if metric.key == "dm_t" else format_p(test.p_value)
-        return _number(self._scored.frame.loc[name, metric.key])
-
-    def _footnotes(self) -> list[str]:
-        lags = next(
-            (f", {test.lags} lags" for test in self._scored.tests.values() if test.statistic is not None), ""
-        )
-        notes = [
-            self.sample + ".",
-            "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within: "
-            "between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.",
-            f"DM t: panel Diebold–Mariano against {self.baseline!r}{lags}; positive = better.",
-        ]
-        if len(self.periods) < MIN_PERIODS:
-            notes.append(
-                f"T={len(self.periods)} periods are too few for a test over time ({MIN_PERIODS} are needed)."
-            )
-        if any(not model.shown_outcomes for model in self.models) and self.task == "explain":
-            notes.append("† a control: sees no peers' outcomes.")
-        tuned = [f"{model.name} {model.trials}" for model in self.models if model.trials > 1]
-        if tuned:
-            notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
-        return [*notes, *(f"Note: {note}" for note in self.notes)]
+        return comparison_table(self, metrics, stars)
 
     @property
     def sample(self) -> str:
@@ -272,8 +240,7 @@ class Comparison:
         """Return conformal prediction intervals of a model; see :func:`conformal_intervals`."""
         from peerattn.evaluation.intervals import conformal_intervals
 
-        if model not in self.names:
-            raise InputError(f"there is no model {model!r}.{did_you_mean(model, self.names)}")
+        self._check_model(model)
         frame = self.predictions
         return conformal_intervals(
             frame["outcome"],
@@ -283,6 +250,47 @@ class Comparison:
             horizon=self.horizon,
             firm=frame["firm"],
         )
+
+    @cached_property
+    def ladder(self) -> Ladder | None:
+        """The models that are rungs of the ladder, each against the one below; None where there are fewer than two."""
+        from peerattn.evaluation.ladder import ladder_of
+
+        return ladder_of(self)
+
+    def portfolios(self, model: str, *, n_quantiles: int | None = None) -> QuantilePortfolios:
+        """Return portfolios of firms sorted by a model's prediction; see :func:`quantile_portfolios`.
+
+        By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is no return (:attr:`is_return`)
+        they are groups, and only their mean outcomes mean something.
+        """
+        from peerattn.evaluation.portfolios import quantile_portfolios
+        from peerattn.evaluation.sorting import periods_per_year, usual_quantiles
+
+        self._check_model(model)
+        frame = self.predictions
+        return quantile_portfolios(
+            frame["outcome"],
+            frame[model],
+            frame["firm"],
+            frame["period"],
+            n_quantiles=n_quantiles or usual_quantiles(self),
+            periods_per_year=periods_per_year(self.periods) or 1.0,
+            horizon=self.horizon,
+        )
+
+    def edges(self, *, top_k: int | None = None) -> pd.DataFrame:
+        """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
+        parts = [network.edges(top_k=top_k).assign(model=name) for name, network in self.networks.items()]
+        columns = ["model", "period", "firm", "peer", "weight"]
+        return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+    def _check_model(self, model: str) -> None:
+        if model not in self.names:
+            raise InputError(
+                f"there is no model {model!r} among {', '.join(map(repr, self.names))}."
+                f"{did_you_mean(model, self.names)}"
+            )
 
     def by(self, groups: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
         """Return the scores by year, size group or industry; see :func:`peerattn.evaluation.scores_by`."""
@@ -329,17 +337,77 @@ class Comparison:
         """Return :meth:`table`."""
         return self.table()
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> Path:
-        """Write all predictions to a Parquet file: firm, period, outcome and one column for each model.
+    def methods(self) -> str:
+        """Return a paragraph on method and sample, ready to be edited into a paper."""
+        from peerattn.evaluation.methods import methods
+
+        return methods(self)
+
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        edges: str | os.PathLike[str] | None = None,
+        top_k: int | None = None,
+    ) -> Path:
+        """Write all predictions to a Parquet file, and the networks' edges to another.
+
+        Parameters
+        ----------
+        path : path-like
+            Columns firm, period, outcome and one for each model.
+        edges : path-like, optional
+            As :meth:`edges` gives them.
+        top_k : int, optional
+            So many edges of each firm.
 
         Raises
         ------
         InputError
-            When the file cannot be written.
+            When a file cannot be written.
         """
         with atomic_path(path) as temporary:
             self.predictions.to_parquet(temporary, index=False)
+        if edges is not None:
+            with atomic_path(edges) as temporary:
+                self.edges(top_k=top_k).to_parquet(temporary, index=False)
         return Path(path)
+
+    def to_latex(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        metrics: Sequence[str] = PRINTED,
+        stars: bool = False,
+    ) -> str:
+        """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
+        return _written(self.as_table(metrics, stars=stars).latex(), path)
+
+    def to_markdown(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        metrics: Sequence[str] = PRINTED,
+        stars: bool = False,
+    ) -> str:
+        """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
+        from peerattn.render import markdown_text
+
+        words = "\n\n".join(map(markdown_text, self.summary()))
+        return _written(f"{self.as_table(metrics, stars=stars).markdown()}\n\n{words}\n", path)
+
+    def to_excel(self, path: str | os.PathLike[str]) -> Path:
+        """Write a workbook: scores, tests, losses by period, ladder, sample and settings, a sheet each.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
+        """
+        from peerattn.evaluation.workbook import workbook_sheets
+        from peerattn.render import write_workbook
+
+        return write_workbook(path, workbook_sheets(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report: one self-contained page that opens offline.
@@ -354,5 +422,7 @@ class Comparison:
         return write_atomic(path, report_page(self))
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        write_atomic(path, text)
+    return text

@@ -224,6 +224,10 @@ class FoldRows:
         self._characteristics = list(panel.choice.characteristics)
         self._encoded: dict[bool, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to another process without what can be made again there."""
+        return self.__dict__ | {"_encoded": {}}
+
     def encoded(self, own_only: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return training and test rows in numbers, encoded by what the training rows alone teach.
 

@@ -34,6 +34,8 @@ class ComparisonPanel:
         Name of the outcome.
     description : str
         Where the panel comes from, if known.
+    industry : str or None
+        The code column of the industry.
     """
 
     X: pd.DataFrame
@@ -41,6 +43,7 @@ class ComparisonPanel:
     choice: ColumnChoice
     outcome: str
     description: str = ""
+    industry: str | None = None
 
 
 def comparison_panel(
@@ -68,6 +71,7 @@ def comparison_panel(
             )
         frame, y, choice, description = X.X, X.y, X.choice, X.description
         firm, period, outcome = X.firm, X.period, X.outcome
+        industry = industry or X.industry
     elif outcome is not None:
         if y is not None:
             raise InputError("pass y, or outcome= (a column of X), not both.")
@@ -102,7 +106,7 @@ def comparison_panel(
     if choice is None:
         choice = ColumnChoice(tuple(map(str, checked.characteristics)), tuple(map(str, checked.codes)))
     return ComparisonPanel(
-        both, pd.Series(checked.y, index=index, name=outcome), choice, outcome, description
+        both, pd.Series(checked.y, index=index, name=outcome), choice, outcome, description, industry
     )
 
 

@@ -10,8 +10,15 @@ import pandas as pd
 
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.contestants import OWN_CHARACTERISTICS, Task, last_step
+from peerattn.evaluation.contestants import OWN_CHARACTERISTICS, Task
 from peerattn.evaluation.forecast_tests import format_p
+from peerattn.evaluation.rungs import (
+    KERNEL_WEIGHTS,
+    LINEAR_ATTENTION,
+    OWN,
+    SOFTMAX_ATTENTION,
+    STACKED_ATTENTION,
+)
 from peerattn.evaluation.steps import Step, steps_frame
 from peerattn.exceptions import InputError
 from peerattn.models import (
@@ -183,12 +190,29 @@ def ladder(
         raise InputError("outcome: a ladder has one outcome; call it once for each.")
     if OWN_CHARACTERISTICS not in result.names:
         raise InputError("X has no characteristics: the lowest rung, own characteristics, needs some.")
-    names = [OWN_CHARACTERISTICS, *(name for name in chosen if name != OWN_CHARACTERISTICS)]
+    names = [OWN_CHARACTERISTICS, *(n for n in chosen if n != OWN_CHARACTERISTICS and n in result.names)]
+    return _climb(result, names, stacked_on)
+
+
+def ladder_of(result: Comparison) -> Ladder | None:
+    """Return the ladder that a comparison's models make, from own characteristics up; None with fewer than two rungs.
+
+    Models on one rung stand in the order of the table, each tested against the one before it.
+    """
+    rungs = sorted((m for m in result.models if m.rung is not None), key=lambda m: m.rung or 0)
+    if len(rungs) < 2 or rungs[0].rung != OWN:
+        return None
+    stacked = any(model.rung == STACKED_ATTENTION for model in rungs)
+    below = [model.name for model in rungs if model.rung == SOFTMAX_ATTENTION]
+    return _climb(result, [model.name for model in rungs], below[-1] if stacked and below else "")
+
+
+def _climb(result: Comparison, names: Sequence[str], stacked_on: str) -> Ladder:
     steps = tuple(
         result.test(above, below, nesting="learned" if below == stacked_on else "none")
         for below, above in zip(names, names[1:])
     )
-    return Ladder(result, steps, _parametric(result, chosen))
+    return Ladder(result, steps, _parametric(result))
 
 
 def rungs_for(task: Task, *, industry: str | None = None, random_state: int = 0) -> dict[str, Any]:
@@ -207,11 +231,10 @@ def rungs_for(task: Task, *, industry: str | None = None, random_state: int = 0)
     }
 
 
-def _parametric(result: Comparison, rungs: Mapping[str, Any]) -> Step | None:
+def _parametric(result: Comparison) -> Step | None:
     """Return linear attention against the kernel, where both forecast from training rows."""
-    of_kind = {
-        kind: next((name for name, model in rungs.items() if isinstance(last_step(model), kind)), None)
-        for kind in (CrossSectionalRidge, NadarayaWatsonRegressor)
-    }
-    ridge, kernel = of_kind.values()
+    ridge, kernel = (
+        next((model.name for model in result.models if model.rung == rung), None)
+        for rung in (LINEAR_ATTENTION, KERNEL_WEIGHTS)
+    )
     return result.test(ridge, kernel) if result.task == "forecast" and ridge and kernel else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,9 +91,11 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     lags = newey_west_lags(len(labels), horizon)
     index = pd.MultiIndex.from_arrays([np.arange(kept.sum()), group[kept]], names=["row", "period"])
     X = pd.DataFrame({"constant": 1.0, "prediction": forecast[kept]}, index=index)
-    fit = FamaMacBeth(pd.Series(y[kept], index=index, name="outcome"), X).fit(
-        cov_type="kernel", kernel="bartlett", bandwidth=lags, debiased=True
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "no inference with one regression": none is made under ten periods
+        fit = FamaMacBeth(pd.Series(y[kept], index=index, name="outcome"), X).fit(
+            cov_type="kernel", kernel="bartlett", bandwidth=lags, debiased=True
+        )
     slopes = pd.Series(fit.all_params["prediction"].to_numpy(dtype=float), index=labels)
     tested = len(slopes) >= MIN_PERIODS and float(fit.std_errors["prediction"]) > 0
     t, p = (float(fit.tstats["prediction"]), float(fit.pvalues["prediction"])) if tested else (None, None)

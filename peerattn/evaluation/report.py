@@ -6,20 +6,21 @@ import re
 from typing import TYPE_CHECKING
 
 from peerattn.evaluation.comparison import PACKAGES
-from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p
-from peerattn.evaluation.report_figures import cumulative_gain, rank_ic_over_time, weights_picture
-from peerattn.render import Picture, Section, Table, page, show_label
+from peerattn.evaluation.report_figures import cumulative_gain, rank_ic_over_time
+from peerattn.evaluation.report_network import network_sections
+from peerattn.evaluation.report_tests import (
+    audit_section,
+    calibration_section,
+    ladder_section,
+    portfolio_section,
+    tests_section,
+)
+from peerattn.render import Code, Section, Table, page, show_label
+from peerattn.render.page import Block
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
-    from peerattn.network import PeerNetwork
 
-#: What weights are and are not; it stands wherever a reader sees a network.
-RELEVANCE = (
-    "Weights say whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
-    "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
-    "(the reflection problem, Manski 1993)."
-)
 REPORTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "mae", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 _TASKS = {
     "forecast": "Forecast: no outcome of the predicted period is used.",
@@ -29,8 +30,7 @@ _TASKS = {
     ),
 }
 _VERBS = {"forecast": "predicts", "explain": "explains"}
-_SHOWN_PEERS = 3
-_FIRMS_LISTED = 25
+_MOST_YEARS = 40
 
 
 def report_page(comparison: Comparison) -> str:
@@ -38,10 +38,16 @@ def report_page(comparison: Comparison) -> str:
     summary = [_together(sentence) for sentence in comparison.summary()]
     sections = [
         Section("In plain words", [*summary[1:], _TASKS[comparison.task]]),
-        Section("The comparison", [comparison.as_table(REPORTED)]),
-        _tests(comparison),
+        Section("The comparison", [comparison.as_table(REPORTED), *_failures(comparison)]),
+        tests_section(comparison),
         _over_time(comparison),
-        *_networks(comparison),
+        portfolio_section(comparison),
+        calibration_section(comparison),
+        *ladder_section(comparison),
+        *network_sections(comparison),
+        audit_section(comparison),
+        _where(comparison),
+        Section("The sample and its limits", _sample(comparison)),
         Section("What went in", _inputs(comparison)),
         Section("How it was made", _settings(comparison)),
     ]
@@ -75,139 +81,89 @@ def _span(comparison: Comparison) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _tests(comparison: Comparison) -> Section:
-    rows = []
-    for test in comparison.tests.values():
-        tested = test.statistic is not None
-        rows.append(
-            (
-                test.model,
-                test.gain,
-                test.statistic if tested else test.reason,
-                format_p(test.p_value) if test.p_value is not None else "",
-                test.n_periods,
-                test.lags if tested else "",
-            )
-        )
-    table = Table(
-        f"Each model against {comparison.baseline}",
-        ("Model", "Mean gain", "t", "p", "Periods", "Lags"),
-        rows,
-        alignment="lrrrrr",
-        formats=("", ".3g", ".2f", "", "", ""),
-    )
-    words = (
-        "Panel Diebold–Mariano tests of equal squared error. Losses are averaged over the firms of each period first, so that "
-        "a period counts once; the variance is Newey and West's, with the small-sample factor of Harvey, Leybourne and Newbold "
-        "(1997). Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
-    )
-    few = (
-        f"With {len(comparison.periods)} tested period{'s' if len(comparison.periods) > 1 else ''} no test over time is made: "
-        f"at least {MIN_PERIODS} are needed. The differences hold for these periods and say little about others."
-    )
-    return Section("Is it chance?", [words, *([few] if len(comparison.periods) < MIN_PERIODS else []), table])
+def _failures(comparison: Comparison) -> list[Block]:
+    if not comparison.failures:
+        return []
+    rows = [(failure.model, failure.fold, failure.error) for failure in comparison.failures]
+    return [Table("Models that failed", ("Model", "In fit", "Error"), rows, alignment="lrl")]
 
 
 def _over_time(comparison: Comparison) -> Section:
-    pictures: list[str | Table | Picture] = [
+    pictures: list[Block] = [
         picture for picture in (cumulative_gain(comparison), rank_ic_over_time(comparison)) if picture
     ]
     return Section("Over time", pictures or ["One period is tested: there is nothing to show over time."])
 
 
-def _networks(comparison: Comparison) -> list[Section]:
-    """Return the network section of the best peer model that gave one."""
-    if not comparison.networks:
-        return []
-    rmse = comparison.scores["rmse"]
-    learned = [name for name in comparison.networks if _is_learned(comparison, name)] or list(
-        comparison.networks
-    )
-    name = str(rmse[learned].idxmin())
-    blocks: list[str | Table | Picture] = [RELEVANCE]
-    if _is_empty(comparison.networks[name]):
-        blocks.append(f"{name} found no peers that help to predict: its network is empty.")
-        others = [other for other in comparison.networks if not _is_empty(comparison.networks[other])]
-        if not others:
-            return [Section("Whom firms look to", blocks)]
-        name = str(rmse[others].idxmin())
-    network = comparison.networks[name]
-    blocks += [
-        f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period.",
-        weights_picture(network, name),
-        _top_peers(network),
-        *_one_sided(network),
-        _isolates(network),
+def _where(comparison: Comparison) -> Section:
+    """Return the scores by year and by the groups of the comparison."""
+    blocks: list[Block] = [
+        "R² mean is against the prevailing mean, R² within between the firms of a period; both on the group's own rows. Few rows "
+        "make noisy figures."
     ]
-    return [Section("Whom firms look to", blocks)]
+    years = comparison.by("year")
+    n_years = years.index.get_level_values("group").nunique()
+    if 1 < n_years <= _MOST_YEARS:
+        blocks += _by_group(comparison, "By year", years)
+    for name, group in comparison.groups.items():
+        blocks += _by_group(comparison, f"By {name}", comparison.by(group))
+    if len(blocks) == 1:
+        blocks = ["One year is tested, and no groups were asked for."]
+    return Section("Where it is good", blocks)
 
 
-def _is_empty(network: PeerNetwork) -> bool:
-    return len(network.isolates) == len(network.matrix())
+def _by_group(comparison: Comparison, title: str, scores: object) -> list[Block]:
+    """Return one table: a row for each group, R² and rank IC of the models beside each other."""
+    import pandas as pd
 
-
-def _is_learned(comparison: Comparison, name: str) -> bool:
-    settings = next(model.settings for model in comparison.models if model.name == name)
-    return "PeerAttention" in settings
-
-
-def _top_peers(network: PeerNetwork) -> Table:
-    """Return the peers with the most weight: of every firm, or of all firms together in a large network."""
-    if len(network.firms) > _FIRMS_LISTED:
-        given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(10)
-        return Table(
-            "The firms most looked to",
-            ("Firm", "Sum of weights given to it"),
-            list(zip(map(show_label, given.index), given.tolist())),
-            alignment="lr",
-        )
-    edges = network.edges(top_k=_SHOWN_PEERS)
-    rows = []
-    for firm, own in edges.groupby("firm", sort=False):
-        peers = [f"{show_label(p)} {w:.2f}" for p, w in zip(own["peer"], own["weight"]) if w >= 0.005]
-        rows.append((show_label(firm), *(peers + [""] * _SHOWN_PEERS)[:_SHOWN_PEERS]))
-    return Table("Whom each firm looks to most", ("Firm", "First", "Second", "Third"), rows)
-
-
-def _one_sided(network: PeerNetwork) -> list[str | Table | Picture]:
-    from peerattn.exceptions import InputError
-
-    try:
-        pairs = network.asymmetry().most_one_sided(8, kind="difference")
-    except InputError:  # nobody both looks and is looked to
-        return []
-    if pairs.empty:
-        return ["No pair of firms is one-sided: each gives the other the weight it gets."]
-    firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
-    rows = list(zip(firms, peers, pairs["weight"].tolist(), pairs["reverse"].tolist()))
+    assert isinstance(scores, pd.DataFrame)
+    shown = _shown_by_group(comparison)
+    rows: list[tuple[object, ...]] = []
+    for group, part in scores.groupby(level="group", sort=False):
+        of_models = part.droplevel("group")
+        values = [of_models[key][name] for key in ("r2_mean", "r2_within") for name in shown]
+        rows.append((show_label(group), int(of_models["rows"].iloc[0]), *values))
+    heads = [f"{name}: {what}" for what in ("R² mean", "R² within") for name in shown]
+    formats = ("", "", *[".4f"] * len(heads))
     return [
-        Table(
-            "The most one-sided pairs",
-            ("Firm", "looks to", "with weight", "and is given"),
-            rows,
-            alignment="llrr",
-        )
+        Table(title, (title.removeprefix("By "), "Rows", *heads), rows, "l" + "r" * (1 + len(heads)), formats)
     ]
 
 
-def _isolates(network: PeerNetwork) -> str:
-    isolates = [show_label(firm) for firm in network.isolates["firm"]]
-    if not isolates:
-        return "Every firm has at least one peer."
-    shown = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
-    return f"Firms without any peer: {len(isolates)} ({shown})."
+def _shown_by_group(comparison: Comparison) -> list[str]:
+    """Return the best model, the baseline and the best model that looks to no peers: more do not fit a page."""
+    rmse = comparison.scores["rmse"]
+    controls = [model.name for model in comparison.models if not model.looks_to_peers]
+    peers = [model.name for model in comparison.models if model.looks_to_peers]
+    best = [str(rmse[names].idxmin()) for names in (peers, controls) if names]
+    return list(dict.fromkeys([*best, comparison.baseline]))
 
 
-def _inputs(comparison: Comparison) -> list[str | Table | Picture]:
+def _sample(comparison: Comparison) -> list[Block]:
+    said: list[Block] = [
+        "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
+        "predict one of them is not scored at all."
+    ]
+    if len(comparison.sample_loss):
+        loss = comparison.sample_loss
+        rows = [tuple(row) for row in loss.itertuples(index=False, name=None)]
+        heads = ("Rows", "rows", "firms", "periods", "lost in this step")
+        said.append(Table("From the panel to the scored sample", heads, rows, alignment="lrrrr"))
     unknown = int(comparison.predictions["outcome"].isna().sum())
-    words = f"All models predict the same rows: {comparison.sample}."
     if unknown:
-        words += f" {unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
+        said.append(
+            f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
+        )
+    limits = comparison.limits or ["None is known: none was told, and the panel itself shows none."]
+    return [*said, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
+
+
+def _inputs(comparison: Comparison) -> list[Block]:
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
         "rows only. The control with own characteristics uses no codes."
     )
-    return [words, *_columns(comparison), plain]
+    return [*_columns(comparison), plain]
 
 
 def _columns(comparison: Comparison) -> list[str]:
@@ -225,9 +181,19 @@ def _columns(comparison: Comparison) -> list[str]:
     return said
 
 
-def _settings(comparison: Comparison) -> list[str | Table | Picture]:
+def _settings(comparison: Comparison) -> list[Block]:
     settings = dict(comparison.settings)
     versions = [(name, settings.pop(name)) for name in ("peerattn", *PACKAGES) if name in settings]
     said = [f"{name[0].upper()}{name[1:]}: {value}." for name, value in settings.items()]
-    models = [f"{model.name} is {model.settings}." for model in comparison.models]
-    return [*said, *models, Table("", ("Package", "Version"), versions, alignment="ll")]
+    models = [(model.name, model.settings) for model in comparison.models]
+    blocks: list[Block] = ["A paragraph for a paper, to be edited:", Code(comparison.methods()), *said]
+    if comparison.configuration:
+        blocks += [
+            "The configuration that makes this report again, as report.toml for peerattn compare --config report.toml:",
+            Code(comparison.configuration),
+        ]
+    return [
+        *blocks,
+        Table("Models", ("Model", "Settings"), models, alignment="ll"),
+        Table("", ("Package", "Version"), versions, alignment="ll"),
+    ]

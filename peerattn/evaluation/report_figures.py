@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerattn.evaluation.comparison import Comparison
+    from peerattn.evaluation.portfolios import QuantilePortfolios
     from peerattn.network import PeerNetwork
 
+_MOST_SHOWN = 12  # characteristics of a search profile
 _ROLLING = 12  # periods; longer rank IC series than twice this are smoothed
 
 
@@ -78,6 +80,63 @@ def weights_picture(network: PeerNetwork, name: str) -> Picture:
     )
 
 
+def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
+    """Draw what a head searches for: a characteristic of the firm by a characteristic of its peer."""
+    from matplotlib.figure import Figure
+
+    from peerattn.network import search_map
+
+    strongest = matrix.abs().max(axis=1).add(matrix.abs().max(axis=0)).nlargest(_MOST_SHOWN).index
+    shown = [column for column in matrix.columns if column in strongest]
+    with figure_style():
+        figure = Figure(figsize=(5.8, 5.1))
+        search_map(matrix.loc[shown, shown], ax=figure.subplots(), title=f"Search profile, {_short(name)}")
+        picture = svg(figure, description=f"Search profile of {name}: rows are the firm that looks")
+    left = len(matrix) - len(shown)
+    rest = f" The {left} weakest characteristics are not drawn." if left else ""
+    return Picture(picture, f"Rows: the firm that looks; columns: the firm looked to.{rest}")
+
+
+def portfolios_picture(comparison: Comparison, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
+    """Draw the mean outcome of each quantile of the prediction, a line for each model."""
+    from matplotlib.figure import Figure
+
+    names = comparison.names
+    with figure_style():
+        figure = Figure(figsize=(5.8, 3.4))
+        axes = figure.subplots()
+        for name, found in sorted_by.items():
+            means = found.returns.mean()
+            axes.plot(
+                means.index,
+                means,
+                color=PALETTE[names.index(name) % len(PALETTE)],
+                linestyle="-" if _looks(comparison, name) else (0, (3, 2)),
+                marker="o",
+                label=_short(name),
+            )
+        axes.set_xlabel("quantile of the prediction, 1 = lowest")
+        axes.set_ylabel(f"mean {_short(comparison.outcome)}")
+        axes.set_xticks(list(means.index))
+        _legend(axes)
+        ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
+        picture = svg(figure, description=f"Mean outcome by quantile of the prediction: {ends}")
+    return Picture(
+        picture,
+        "A line that rises: firms with higher predictions have higher outcomes. Dashed: models that look to no peers.",
+    )
+
+
+def _looks(comparison: Comparison, name: str) -> bool:
+    return next(model.looks_to_peers for model in comparison.models if model.name == name)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8.5, borderaxespad=0.2
+    )
+
+
 def _legible(lines: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Split the lines into those to draw and those so far below that they would flatten the rest."""
     reach = lines.abs().max()
@@ -116,9 +175,7 @@ def _time_picture(
         axes.axhline(0, color="#8b9096", linewidth=0.8)
         axes.set_ylabel(label)
         _name_periods(axes, lines.index)
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8.5, borderaxespad=0.2
-        )
+        _legend(axes)
         return Picture(
             svg(figure, description=description), caption + " Dashed: models that look to no peers."
         )

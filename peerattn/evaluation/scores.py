@@ -40,6 +40,14 @@ METRICS = (
     Metric("dm_t", "DM t", ".2f"),
     Metric("dm_p", "p", ".3f"),
 )
+#: Fama and MacBeth's mean slope of outcome on prediction with its t; Mincer and Zarnowitz's slope, with the p-value of a
+#: calibrated prediction. They take a regression for each period, and are made when a table asks for them.
+REGRESSION_METRICS = (
+    Metric("fm_slope", "FM slope", ".3f"),
+    Metric("fm_t", "FM t", ".2f"),
+    Metric("cal_slope", "Slope", ".3f"),
+    Metric("cal_p", "p calibrated", ".3f"),
+)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,14 @@
 from peerattn.render.escape import escape, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, write_atomic
-from peerattn.render.page import Picture, Section, page
+from peerattn.render.latex import latex_text, markdown_text
+from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.table import Table, show_label
+from peerattn.render.workbook import write_workbook
 
 __all__ = [
+    "Code",
+    "Frame",
     "INK",
     "PALETTE",
     "Picture",
@@ -16,10 +20,13 @@ __all__ = [
     "check_writable",
     "escape",
     "figure_style",
+    "latex_text",
+    "markdown_text",
     "page",
     "printable",
     "show_label",
     "svg",
     "weight_colours",
     "write_atomic",
+    "write_workbook",
 ]

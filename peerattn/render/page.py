@@ -33,6 +33,40 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Text that is shown as it stands, line by line.
+
+    Parameters
+    ----------
+    text : str
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A whole interactive page inside a page, in a frame of its own.
+
+    Parameters
+    ----------
+    html : str
+        The inner document.
+    title : str
+        What it shows, for readers who cannot see it.
+    scripts : sequence of str
+        Digests (``sha256-...``) of the inner document's scripts: the outer page allows these and no others.
+    """
+
+    html: str
+    title: str
+    scripts: Sequence[str] = ()
+
+
+Block = str | Table | Picture | Code | Frame
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of a page under one heading.
 
@@ -40,8 +74,8 @@ class Section:
     ----------
     title : str
         The heading.
-    blocks : sequence of str, Table or Picture
-        Text (a paragraph each), tables and pictures, in reading order.
+    blocks : sequence of str, Table, Picture, Code or Frame
+        Text (a paragraph each), tables, pictures, ..., in reading order.
 
     Examples
     --------
@@ -50,7 +84,7 @@ class Section:
     """
 
     title: str
-    blocks: Sequence[str | Table | Picture]
+    blocks: Sequence[Block]
 
     @property
     def anchor(self) -> str:
@@ -66,7 +100,7 @@ def page(
     facts: Mapping[str, object] | None = None,
     footer: str = "",
 ) -> str:
-    """Return a whole HTML page: no script, no outside request, every name escaped.
+    """Return a whole HTML page: no outside request, no script but that of a :class:`Frame`, every name escaped.
 
     Parameters
     ----------
@@ -111,11 +145,18 @@ def page(
             for section, anchor in zip(sections, anchors, strict=True)
         ],
         footer=printable(footer),
+        scripts=sorted(
+            {f"'{d}'" for s in sections for b in s.blocks if isinstance(b, Frame) for d in b.scripts}
+        ),
         style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
     )
 
 
-def _block(block: str | Table | Picture) -> dict[str, str]:
+def _block(block: Block) -> dict[str, str]:
+    if isinstance(block, Code):
+        return {"kind": "code", "text": "\n".join(map(printable, block.text.splitlines()))}
+    if isinstance(block, Frame):
+        return {"kind": "frame", "html": block.html, "title": printable(block.title)}
     if isinstance(block, Table):
         return {"kind": "table", "html": block.html()}
     if isinstance(block, Picture):

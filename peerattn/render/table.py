@@ -13,6 +13,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.render.escape import escape, printable
+from peerattn.render.latex import latex_table, markdown_table
 
 Cell = object
 _GAP = "  "
@@ -201,6 +202,46 @@ class Table:
         """
         return _html_table(self)
 
+    def latex(self, *, label: str = "") -> str:
+        r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped.
+
+        Parameters
+        ----------
+        label : str, optional
+            For ``\ref``.
+
+        Examples
+        --------
+        >>> print(Table("", ("Model", "R²"), (("R&D peers", 0.0312),)).latex())
+        % needs \usepackage{booktabs}
+        \begin{table}[htbp]
+        \centering
+        \begin{tabular}{@{}lr@{}}
+        \toprule
+        Model & R$^2$ \\
+        \midrule
+        R\&D peers & 0.031 \\
+        \bottomrule
+        \end{tabular}
+        \end{table}
+        <BLANKLINE>
+        """
+        cells = [list(map(_minus, row, raw)) for row, raw in zip(self.cells(), self.rows, strict=True)]
+        return latex_table(self.title, self.columns, cells, self.alignment, self.footnotes, label)
+
+    def markdown(self) -> str:
+        r"""Return the table in Markdown, every name escaped.
+
+        Examples
+        --------
+        >>> print(Table("", ("Model", "R2"), (("a|b", 0.0312),)).markdown())
+        | Model | R2 |
+        | :--- | ---: |
+        | a\|b | 0\.031 |
+        <BLANKLINE>
+        """
+        return markdown_table(self.title, self.columns, self.cells(), self.alignment, self.footnotes)
+
     def _repr_html_(self) -> str:
         return self.html()
 
@@ -218,7 +259,7 @@ def _html_table(table: Table) -> str:
     for position, row in enumerate(table.cells()):
         mark = ' class="marked"' if position in table.marked else ""
         tags = "".join(
-            f'<td class="{side}">{escape(_typeset(cell, raw))}</td>'
+            f'<td class="{side}">{escape(_minus(cell, raw))}</td>'
             for side, cell, raw in zip(sides, row, table.rows[position], strict=True)
         )
         lines.append(f"<tr{mark}>{tags}</tr>")
@@ -233,7 +274,7 @@ def _html_table(table: Table) -> str:
     )
 
 
-def _typeset(cell: str, raw: Cell) -> str:
+def _minus(cell: str, raw: Cell) -> str:
     """A number's hyphen becomes a minus sign."""
     return cell.replace("-", "\u2212", 1) if _is_number(raw) and cell.startswith("-") else cell
 

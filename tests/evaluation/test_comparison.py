@@ -213,7 +213,13 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "the-comparison",
         "is-it-chance",
         "over-time",
+        "sorted-by-prediction",
+        "are-predictions-calibrated",
+        "the-ladder",
         "whom-firms-look-to",
+        "audit",
+        "where-it-is-good",
+        "the-sample-and-its-limits",
         "what-went-in",
         "how-it-was-made",
     ]
@@ -228,12 +234,12 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "scikit-learn",
     ):
         assert needed in words
-    assert page.tags.count("svg") == 3
-    assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower()
+    assert page.tags.count("svg") == 4 and page.tags.count("iframe") == 1
+    assert "nan" not in re.sub(r"<(svg|iframe).*?</\1>", "", text, flags=re.DOTALL).lower()
 
 
 def test_the_page_of_a_short_panel(tmp_path):
-    for n_periods, pictures in ((1, 0), (2, 2)):
+    for n_periods, pictures in ((1, 1), (2, 3)):
         text = made(n_periods).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
         page = Page(text)
         words = " ".join(page.words)
@@ -248,12 +254,12 @@ def test_an_empty_network_is_said_to_be_empty(real, tmp_path):
     [(name, network)] = real.networks.items()
     alone = replace(real, networks={name: empty})
     text = alone.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "found no peers that help to predict: its network is empty." in text and text.count("<svg") == 2
+    assert "found no peers that help to predict: its network is empty." in text and text.count("<svg") == 3
     models = (*real.models, ModelNote("Learned", "peer model", False, "PeerAttentionRegressor()"))
     frame = real.predictions.assign(Learned=0.5)
     both = replace(real, predictions=frame, models=models, networks={name: network, "Learned": empty})
     text = both.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "Learned found no peers" in text and text.count("<svg") == 3
+    assert "Learned found no peers" in text and text.count("<svg") == 4
 
 
 def test_periods_survive_parquet(tmp_path):

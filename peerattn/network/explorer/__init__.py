@@ -1,5 +1,5 @@
 """The explorer: a network as one HTML file that opens offline."""
 
-from peerattn.network.explorer.document import write_explorer
+from peerattn.network.explorer.document import explorer_page, write_explorer
 
-__all__ = ["write_explorer"]
+__all__ = ["explorer_page", "write_explorer"]

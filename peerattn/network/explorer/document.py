@@ -15,7 +15,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.network.explorer.content import explorer_content
-from peerattn.render import printable, write_atomic
+from peerattn.render import Frame, printable, write_atomic
 
 if TYPE_CHECKING:
     import jinja2
@@ -76,10 +76,22 @@ def write_explorer(
     ...     "<title>two firms</title>" in page.read_text(encoding="utf-8")
     True
     """
+    return write_atomic(path, explorer_page(network, codes, top_k, intervals, title).html)
+
+
+def explorer_page(
+    network: PeerNetwork,
+    codes: pd.Series | None = None,
+    top_k: int = 10,
+    intervals: pd.DataFrame | None = None,
+    title: str | None = None,
+) -> Frame:
+    """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
         raise InputError(f"top_k: expected a positive integer, got {top_k!r}.")
     content = explorer_content(network, codes, top_k, intervals)
-    return write_atomic(path, _document(network, content, printable(title or network.name or "Peer network")))
+    title = printable(title or network.name or "Peer network")
+    return Frame(_document(network, content, title), title, (_digest(_source("page.js")),))
 
 
 def _document(network: PeerNetwork, content: dict[str, object], title: str) -> str:

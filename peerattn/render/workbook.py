@@ -1,0 +1,102 @@
+"""Spreadsheets: a sheet for each frame, in which text is text and never a formula."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from datetime import date
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.render.escape import printable
+from peerattn.render.files import atomic_path
+from peerattn.render.table import show_label
+
+
+def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFrame]) -> Path:
+    """Write an Excel workbook.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.xlsx``. It is replaced whole or not at all.
+    sheets : mapping of str to DataFrame
+        Frames by the name of their sheet; the index is not written.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    InputError
+        When openpyxl is missing, the name does not end in .xlsx, or the file cannot be written.
+
+    Notes
+    -----
+    Text is written as text whatever it starts with: ``=HYPERLINK(...)`` as a firm's name is shown and not run. Missing and
+    infinite numbers are empty cells.
+    """
+    if Path(path).suffix.lower() != ".xlsx":
+        raise InputError(f"path: a workbook's name ends in .xlsx, got {str(path)!r}.")
+    try:
+        from openpyxl import Workbook
+    except ImportError as error:
+        raise InputError("Excel files need openpyxl: pip install 'peerattn[excel]'.") from error
+    book = Workbook()
+    book.remove(book.active)
+    for name, frame in sheets.items():
+        _fill(book.create_sheet(_sheet_name(name, book.sheetnames)), frame)
+    with atomic_path(path) as temporary:
+        book.save(temporary)
+    return Path(path)
+
+
+def _fill(sheet: Any, frame: pd.DataFrame) -> None:
+    from openpyxl.styles import Font
+    from openpyxl.utils import get_column_letter
+
+    rows = [list(frame.columns), *frame.itertuples(index=False, name=None)]
+    for i, row in enumerate(rows, 1):
+        for j, value in enumerate(row, 1):
+            shown = _cell(value)
+            cell = sheet.cell(i, j)
+            cell.value = shown
+            if isinstance(shown, str):
+                cell.data_type = "s"  # openpyxl takes what begins with "=" for a formula
+            if i == 1:
+                cell.font = Font(bold=True)
+    for j in range(1, len(frame.columns) + 1):
+        widest = max((len(str(row[j - 1])) for row in rows[:200]), default=8)
+        sheet.column_dimensions[get_column_letter(j)].width = min(max(widest + 2, 8), 60)
+    sheet.freeze_panes = "B2"
+
+
+def _cell(value: Any) -> Any:
+    if value is None or value is pd.NaT or value is pd.NA:
+        return None
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return None if not math.isfinite(number) else int(number) if number.is_integer() else number
+    if isinstance(value, date) and not isinstance(value, pd.Timestamp):
+        return value
+    return printable(show_label(value))[:32_767]
+
+
+def _sheet_name(name: str, taken: list[str]) -> str:
+    """Return a name that Excel allows: at most 31 characters, none of them special, and no other sheet's."""
+    plain = re.sub(r"[\\/*?:\[\]']", " ", printable(name)).strip()[:28] or "Sheet"
+    return (
+        plain
+        if plain not in taken
+        else next(f"{plain} {k}" for k in range(2, 99) if f"{plain} {k}" not in taken)
+    )

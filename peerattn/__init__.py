@@ -78,6 +78,7 @@ _SUBPACKAGES = (
     "nn",
     "panel",
     "render",
+    "sequence",
     "training",
 )
 

@@ -28,6 +28,8 @@ MUST_NOT_USE = {
     "network": {"torch", "sklearn"},
     "training": {"pandas", "sklearn"},
 }
+#: Own parts that a part may use, where fewer than the floors below it.
+MAY_IMPORT = {"sequence": {"nn", "training", "render"}}
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 
 
@@ -67,6 +69,8 @@ def _own(part: str, rest: list[str]) -> list[str]:
         return [f"{part} imports nothing of peerattn, but imports {target}"]
     if target not in FLOORS:
         return [f"import {target or 'peerattn'!r} from the module where it lives"]
+    if target not in MAY_IMPORT.get(part, {target}):
+        return [f"{part} must not import {target}"]
     if FLOORS[target] >= FLOORS[part]:
         return [f"{part} (floor {FLOORS[part]}) imports {target} (floor {FLOORS[target]})"]
     return []
@@ -112,6 +116,11 @@ def test_imports_keep_to_the_floors(path, module):
             "peerattn.network.measures",
             "import importlib\nimportlib.import_module('peerattn.cli')",
             "imports cli (floor 4)",
+        ),
+        (
+            "peerattn.sequence.base",
+            "from peerattn.panel import read_panel",
+            "sequence must not import panel",
         ),
         ("peerattn.models.base", "from peerattn import PeerNetwork", "from the module where it lives"),
         ("peerattn.models.base", "import peerattn", "from the module where it lives"),

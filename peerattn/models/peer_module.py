@@ -226,10 +226,7 @@ class PeerModule(torch.nn.Module):
             height = -0.5 * (key**2).sum(-1, keepdim=True)
             query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
         elif self.spec.similarity == "additive":
-            additive: Any = sum(
-                self.combine[:, c, None, None] * torch.tanh(query[..., :, None, c] + key[..., None, :, c])
-                for c in range(self.spec.d_head)
-            )
+            additive = nn.additive_scores(query, key, self.combine)
             bias = additive if bias is None else bias + additive
             query, key = query[..., :1] * 0, key[..., :1] * 0
         return {"query": query, "key": key, "scale": scale, "bias": bias}

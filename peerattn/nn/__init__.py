@@ -4,10 +4,24 @@ Masks are boolean and True means *may attend*, everywhere.
 Every random number comes from an explicit generator.
 """
 
+from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention, attention_weights
-from peerattn.nn.blocks import Encoder, FeedForward, TransformerBlock
-from peerattn.nn.linear import linear
+from peerattn.nn.blocks import FeedForward, TransformerBlock
+from peerattn.nn.cache import KeyValueCache, StackCache
+from peerattn.nn.dropout import Dropout
+from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
+from peerattn.nn.linear import linear, normal
+from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
 from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.positions import (
+    LearnedPositions,
+    LearnedPositions2d,
+    PairBias,
+    hop_distance,
+    relative_distance,
+    rotary,
+    sinusoidal_positions,
+)
 from peerattn.nn.pruning import (
     head_contribution,
     head_gates,
@@ -16,21 +30,45 @@ from peerattn.nn.pruning import (
     prune_heads,
     take_heads,
 )
+from peerattn.nn.scores import additive_scores, leaky_relu_scores
+from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
 
 __all__ = [
+    "Dropout",
     "Encoder",
+    "EncoderDecoder",
     "FeedForward",
+    "InputEmbedding",
+    "KeyValueCache",
+    "LearnedPositions",
+    "LearnedPositions2d",
     "MultiheadAttention",
+    "PairBias",
+    "StackCache",
+    "TokenEmbedding",
     "TransformerBlock",
+    "additive_scores",
     "attention",
     "attention_weights",
+    "block_mask",
+    "causal_mask",
     "head_contribution",
     "head_gates",
     "head_importance",
+    "hop_distance",
+    "leaky_relu_scores",
     "linear",
+    "linear_attention",
+    "local_mask",
     "most_important",
+    "normal",
+    "padding_mask",
     "prune_heads",
+    "relative_distance",
+    "rotary",
+    "sinusoidal_positions",
+    "sparse_attention",
     "take_heads",
     "top_k_weights",
 ]

@@ -1,20 +1,22 @@
-"""The transformer block, and a stack of them."""
+"""The transformer block: attention and a feed-forward network, with residuals and normalisation."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
+from peerattn.nn.cache import KeyValueCache
+from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
 from peerattn.nn.multihead import MultiheadAttention
 
-Norm = Literal["pre", "post"]
+Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
+NORMS = ("pre", "post", "residual-post", "normalised-residual")
 Activation = Literal["relu", "gelu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -68,13 +70,14 @@ class FeedForward(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    r"""Attention, then a feed-forward network, each with a residual and a normalisation N.
+    r"""Attention, then a feed-forward network, each a step F with a residual and a normalisation N.
 
-    .. math:: \text{pre: } & h = x + A(N_1 x, N_1 z), & \text{out} = h + f(N_2 h) \\
-              \text{post: } & h = N_1(x + A(x, z)), & \text{out} = N_2(h + f(h))
+    .. math:: \text{pre: } & x + F(N x) & \qquad \text{post: } & N(x + F(x)) \\
+              \text{residual-post: } & x + N F(x) & \qquad \text{normalised-residual: } & N x + F(N x)
 
     Rows x are updated by attending to the pool z (``memory``); in self-attention z is x. Both live in the
-    same space, so ``block(x[focal], memory=x)`` is ``block(x)[focal]``.
+    same space, so ``block(x[focal], memory=x)`` is ``block(x)[focal]``. With ``cross_attention`` a step between the two
+    looks to the rows of another stack (``context``), as a decoder does.
 
     Parameters
     ----------
@@ -84,12 +87,19 @@ class TransformerBlock(nn.Module):
         Number of heads.
     d_feedforward : int, default None
         Hidden width of the feed-forward network; None: ``4 * d_model``.
-    norm : {"pre", "post"}, default "pre"
+    norm : {"pre", "post", "residual-post", "normalised-residual"}, default "pre"
         Where the normalisation stands. "pre" trains more stably in deep stacks.
     activation : {"relu", "gelu"}, default "gelu"
         Of the feed-forward network.
+    cross_attention : bool, default False
+        Whether there is a step that looks to ``context``.
+    dropout : float, default 0
+        Share of each step's output dropped in training.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
+    **heads
+        Further options of the self-attention: ``score``, ``rotary``, ``keep``, ``n_features``, ``d_head``, ``d_value``;
+        see `MultiheadAttention`.
 
     Raises
     ------
@@ -99,7 +109,7 @@ class TransformerBlock(nn.Module):
     References
     ----------
     Vaswani et al. (2017), Attention is all you need. Xiong et al. (2020), On layer normalization in the
-    transformer architecture, ICML.
+    transformer architecture, ICML. Liu et al. (2022), Swin transformer V2 (residual-post).
 
     Examples
     --------
@@ -118,18 +128,25 @@ class TransformerBlock(nn.Module):
         *,
         norm: Norm = "pre",
         activation: Activation = "gelu",
+        cross_attention: bool = False,
+        dropout: float = 0.0,
         generator: torch.Generator | None = None,
+        **heads: Any,
     ):
         super().__init__()
-        if norm not in ("pre", "post"):
-            raise InputError(f"norm: expected 'pre' or 'post', got {norm!r}.")
+        if norm not in NORMS:
+            raise InputError(f"norm: expected one of {list(NORMS)}, got {norm!r}.")
         generator = torch.Generator() if generator is None else generator
         d_feedforward = 4 * d_model if d_feedforward is None else d_feedforward
         self.norm = norm
         self.norm_attention = nn.LayerNorm(d_model)
-        self.attention = MultiheadAttention(d_model, n_heads, generator=generator)
+        self.attention = MultiheadAttention(d_model, n_heads, generator=generator, **heads)
+        if cross_attention:
+            self.norm_cross = nn.LayerNorm(d_model)
+            self.cross_attention = MultiheadAttention(d_model, n_heads, generator=generator)
         self.norm_feedforward = nn.LayerNorm(d_model)
         self.feedforward = FeedForward(d_model, d_feedforward, activation=activation, generator=generator)
+        self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
         self,
@@ -138,9 +155,12 @@ class TransformerBlock(nn.Module):
         *,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        cache: tuple[KeyValueCache, KeyValueCache] | None = None,
         return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Update the rows x by what they find in ``memory``, or in x itself.
+    ) -> Any:
+        """Update the rows x by what they find in ``memory``, or in x itself, and in ``context``.
 
         Parameters
         ----------
@@ -150,42 +170,80 @@ class TransformerBlock(nn.Module):
             The pool they attend to; None: x.
         mask, bias, return_weights
             As in `MultiheadAttention.forward`.
+        context : Tensor, shape (..., n_context, d_model), default None
+            The rows that cross-attention looks to.
+        context_mask : bool Tensor broadcastable to (..., n_heads, n_queries, n_context), default None
+            Which of them.
+        cache : pair of KeyValueCache, default None
+            Of earlier rows, and of the context.
 
         Returns
         -------
         output : Tensor, shape (..., n_queries, d_model)
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
-            Only with ``return_weights=True``.
+            Only with ``return_weights=True``. With cross-attention a pair: these, and (..., n_heads, n_queries, n_context).
+
+        Raises
+        ------
+        InputError
+            When there is a context but no cross-attention, or the other way round.
         """
-        rows, pool = x, memory
+        crosses = hasattr(self, "cross_attention")
+        if crosses != (context is not None):
+            raise InputError(
+                f"context: expected {'a tensor' if crosses else 'None'} in a block "
+                f"{'with' if crosses else 'without'} cross-attention."
+            )
+        own_cache, context_cache = (None, None) if cache is None else cache
+        seen: list[Tensor] = []
+
+        def look(layer: MultiheadAttention, rows: Tensor, pool: Tensor | None, **options: Any) -> Tensor:
+            if not return_weights:
+                return layer(rows, pool, **options)
+            output, weights = layer(rows, pool, return_weights=True, **options)
+            seen.append(weights)
+            return output
+
+        def attend(rows: Tensor) -> Tensor:
+            normalised = memory is not None and self.norm in ("pre", "normalised-residual")
+            pool = self.norm_attention(memory) if normalised else memory
+            return look(self.attention, rows, pool, mask=mask, bias=bias, cache=own_cache)
+
+        def cross(rows: Tensor) -> Tensor:
+            return look(self.cross_attention, rows, context, mask=context_mask, cache=context_cache)
+
+        x = self._step(x, self.norm_attention, attend)
+        if crosses:
+            x = self._step(x, self.norm_cross, cross)
+        x = self._step(x, self.norm_feedforward, self.feedforward)
+        if not return_weights:
+            return x
+        return x, (tuple(seen) if crosses else seen[0])
+
+    def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return x with its update, residual and normalisation where ``self.norm`` has them."""
         if self.norm == "pre":
-            rows = self.norm_attention(x)
-            pool = None if memory is None else self.norm_attention(memory)
-        weights = None
-        if return_weights:
-            update, weights = self.attention(rows, pool, mask=mask, bias=bias, return_weights=True)
-        else:
-            update = self.attention(rows, pool, mask=mask, bias=bias)
-        if self.norm == "pre":
-            x = x + update
-            x = x + self.feedforward(self.norm_feedforward(x))
-        else:
-            x = self.norm_attention(x + update)
-            x = self.norm_feedforward(x + self.feedforward(x))
-        return x if weights is None else (x, weights)
+            return x + self.dropout(update(norm(x)))
+        if self.norm == "post":
+            return norm(x + self.dropout(update(x)))
+        if self.norm == "residual-post":
+            return x + self.dropout(norm(update(x)))
+        rows = norm(x)
+        return rows + self.dropout(update(rows))
 
     @classmethod
-    def from_torch(cls, layer: nn.TransformerEncoderLayer) -> TransformerBlock:
-        """Return a block with the weights of a `torch.nn.TransformerEncoderLayer`.
+    def from_torch(cls, layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> TransformerBlock:
+        """Return a block with the weights of torch's encoder layer or decoder layer.
 
         Parameters
         ----------
-        layer : torch.nn.TransformerEncoderLayer
+        layer : torch.nn.TransformerEncoderLayer or torch.nn.TransformerDecoderLayer
             With ReLU or exact GELU and ``bias=True``. Its dropout is not taken over.
 
         Returns
         -------
         TransformerBlock
+            With cross-attention for a decoder layer.
 
         Raises
         ------
@@ -198,120 +256,30 @@ class TransformerBlock(nn.Module):
         'post'
         """
         if layer.linear1.bias is None:
-            raise InputError("layer: expected a TransformerEncoderLayer with bias=True, got bias=False.")
+            raise InputError(f"layer: expected a {type(layer).__name__} with bias=True, got bias=False.")
+        decodes = isinstance(layer, nn.TransformerDecoderLayer)
         block = cls(
             layer.linear1.in_features,
             layer.self_attn.num_heads,
             layer.linear1.out_features,
             norm="pre" if layer.norm_first else "post",
             activation=_activation_name(layer),
+            cross_attention=decodes,
         ).to(layer.linear1.weight)
         block.attention = MultiheadAttention.from_torch(layer.self_attn)
-        block.norm_attention.eps, block.norm_feedforward.eps = layer.norm1.eps, layer.norm2.eps
-        block.norm_attention.load_state_dict(layer.norm1.state_dict())
-        block.norm_feedforward.load_state_dict(layer.norm2.state_dict())
+        norms = [(block.norm_attention, layer.norm1), (block.norm_feedforward, layer.norm2)]
+        if isinstance(layer, nn.TransformerDecoderLayer):
+            block.cross_attention = MultiheadAttention.from_torch(layer.multihead_attn)
+            norms[1:] = [(block.norm_cross, layer.norm2), (block.norm_feedforward, layer.norm3)]
+        for ours, theirs in norms:
+            ours.eps = theirs.eps
+            ours.load_state_dict(theirs.state_dict())
         block.feedforward.hidden.load_state_dict(layer.linear1.state_dict())
         block.feedforward.output.load_state_dict(layer.linear2.state_dict())
         return block
 
 
-class Encoder(nn.Module):
-    r"""A stack of transformer blocks: peers, peers of peers, and so on.
-
-    .. math:: x^{(l)} = \text{block}_l(x^{(l-1)}), \qquad l = 1, \ldots, L
-
-    Parameters
-    ----------
-    n_layers : int
-        Number of blocks L.
-    d_model, n_heads, d_feedforward, norm, activation, generator
-        As in `TransformerBlock`.
-    final_norm : bool, default None
-        Whether a last normalisation follows; None: exactly when ``norm="pre"``.
-
-    Examples
-    --------
-    >>> encoder = Encoder(2, d_model=8, n_heads=2)
-    >>> output, weights = encoder(torch.zeros(3, 5, 8), return_weights=True)
-    >>> output.shape, [layer.shape for layer in weights]
-    (torch.Size([3, 5, 8]), [torch.Size([3, 2, 5, 5]), torch.Size([3, 2, 5, 5])])
-    """
-
-    def __init__(
-        self,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        d_feedforward: int | None = None,
-        *,
-        norm: Norm = "pre",
-        activation: Activation = "gelu",
-        final_norm: bool | None = None,
-        generator: torch.Generator | None = None,
-    ):
-        super().__init__()
-        generator = torch.Generator() if generator is None else generator
-        sizes = (d_model, n_heads, d_feedforward)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(*sizes, norm=norm, activation=activation, generator=generator)
-            for _ in range(n_layers)
-        )
-        final_norm = norm == "pre" if final_norm is None else final_norm
-        self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
-        return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Encode the rows x; every block attends within x.
-
-        Parameters
-        ----------
-        x : Tensor, shape (..., n, d_model)
-        mask, bias : Tensor broadcastable to (..., n_heads, n, n), default None
-            The same for all blocks.
-        return_weights : bool, default False
-            Also return each block's weights.
-
-        Returns
-        -------
-        output : Tensor, shape (..., n, d_model)
-        weights : list of Tensor, shape (..., n_heads, n, n), one per block
-            Only with ``return_weights=True``.
-        """
-        layers = []
-        for block in self.blocks:
-            if return_weights:
-                x, weights = block(x, mask=mask, bias=bias, return_weights=True)
-                layers.append(weights)
-            else:
-                x = block(x, mask=mask, bias=bias)
-        x = self.final_norm(x)
-        return (x, layers) if return_weights else x
-
-    @classmethod
-    def from_torch(cls, encoder: nn.TransformerEncoder) -> Encoder:
-        """Return a stack with the weights of a `torch.nn.TransformerEncoder`.
-
-        Examples
-        --------
-        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        >>> len(Encoder.from_torch(torch.nn.TransformerEncoder(layer, 3)).blocks)
-        3
-        """
-        blocks = [TransformerBlock.from_torch(layer) for layer in encoder.layers]
-        stack = cls(0, encoder.layers[0].linear1.in_features, 1, final_norm=False)
-        stack.blocks.extend(blocks)
-        if encoder.norm is not None:
-            stack.final_norm = copy.deepcopy(encoder.norm)
-        return stack
-
-
-def _activation_name(layer: nn.TransformerEncoderLayer) -> Activation:
+def _activation_name(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> Activation:
     """Return which of our activations a torch layer uses: it keeps a function or a module."""
     activation = layer.activation
     if activation is F.relu or isinstance(activation, nn.ReLU):

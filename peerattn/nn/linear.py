@@ -1,4 +1,4 @@
-"""Linear layers initialised from their own generator."""
+"""Linear layers and tables initialised from their own generator."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = Tr
     Linear(in_features=3, out_features=2, bias=True)
     """
     layer = skip_init(nn.Linear, d_in, d_out, bias=bias, device=torch.get_default_device())
+    if layer.weight.is_meta:
+        return layer  # nothing to fill
     drawn = torch.empty(d_out, d_in, device="cpu", dtype=layer.weight.dtype)
     nn.init.xavier_uniform_(drawn, generator=generator)
     with torch.no_grad():
@@ -47,3 +49,26 @@ def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = Tr
         if bias:
             layer.bias.zero_()
     return layer
+
+
+def normal(*shape: int, std: float, generator: torch.Generator | None) -> nn.Parameter:
+    """Return a parameter drawn from a normal distribution, on the CPU like those of `linear`.
+
+    Parameters
+    ----------
+    *shape : int
+    std : float
+        Standard deviation.
+    generator : torch.Generator or None
+        None: a new generator with torch's fixed default seed.
+
+    Examples
+    --------
+    >>> normal(2, 3, std=0.02, generator=None).shape
+    torch.Size([2, 3])
+    """
+    device = torch.get_default_device()
+    if device.type == "meta":
+        return nn.Parameter(torch.empty(*shape, device=device))
+    generator = torch.Generator() if generator is None else generator
+    return nn.Parameter((torch.randn(*shape, generator=generator, device="cpu") * std).to(device))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
+from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention
-from peerattn.nn.linear import linear
+from peerattn.nn.cache import KeyValueCache
+from peerattn.nn.linear import linear, normal
+from peerattn.nn.positions import rotary
+from peerattn.nn.scores import additive_scores, leaky_relu_scores
+
+Score = Literal["scaled_dot_product", "dot_product", "additive", "leaky_relu"]
+_SCORES = ("scaled_dot_product", "dot_product", "additive", "leaky_relu")
 
 
 class MultiheadAttention(nn.Module):
@@ -35,13 +45,24 @@ class MultiheadAttention(nn.Module):
         Width of the output; None: ``d_model``.
     bias : bool, default True
         Whether the four projections have an intercept.
+    score : {"scaled_dot_product", "dot_product", "additive", "leaky_relu"}, default "scaled_dot_product"
+        "dot_product" leaves out :math:`1/\sqrt{d}`; the last two are `additive_scores` and `leaky_relu_scores`.
+        (Attention without projections is `attention` itself.)
+    rotary : bool, default False
+        Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
+    keep : int, default None
+        Attend only to the so many keys of largest score, see `sparse_attention` for the error; None: to all.
+    n_features : int, default None
+        Replace the exponential by so many random features, in time linear in the rows, see `linear_attention` for the
+        error; None: exact. Only with the scaled dot product, and a mask of keys or `causal_mask`.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
     Raises
     ------
     InputError
-        When ``n_heads`` is less than one, or does not divide ``d_model`` and no ``d_head`` is given.
+        When ``n_heads`` is less than one, or does not divide ``d_model`` and no ``d_head`` is given; when options
+        do not go together.
 
     References
     ----------
@@ -68,6 +89,10 @@ class MultiheadAttention(nn.Module):
         d_value: int | None = None,
         d_output: int | None = None,
         bias: bool = True,
+        score: Score = "scaled_dot_product",
+        rotary: bool = False,
+        keep: int | None = None,
+        n_features: int | None = None,
         generator: torch.Generator | None = None,
     ):
         super().__init__()
@@ -78,16 +103,24 @@ class MultiheadAttention(nn.Module):
                 f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "
                 "Change one of them, or give d_head."
             )
+        if score not in _SCORES:
+            raise InputError(f"score: expected one of {list(_SCORES)}, got {score!r}.")
+        if n_features is not None and (score != "scaled_dot_product" or keep is not None):
+            raise InputError("n_features: goes with score='scaled_dot_product' and keep=None only.")
         generator = torch.Generator() if generator is None else generator
         d_memory = d_model if d_memory is None else d_memory
         d_head = d_model // n_heads if d_head is None else d_head
         d_value = d_head if d_value is None else d_value
         d_output = d_model if d_output is None else d_output
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
+        self.score, self.rotary, self.keep, self.n_features = score, rotary, keep, n_features
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
         self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
         self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
+        if score in ("additive", "leaky_relu"):
+            columns = d_head if score == "additive" else 2 * d_head
+            self.combine = normal(n_heads, columns, std=1 / math.sqrt(columns), generator=generator)
 
     def forward(
         self,
@@ -96,6 +129,7 @@ class MultiheadAttention(nn.Module):
         *,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
+        cache: KeyValueCache | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Let every row of x attend to the rows of ``memory``, or of x itself.
@@ -108,6 +142,9 @@ class MultiheadAttention(nn.Module):
             The rows that are looked to; None: x.
         mask, bias : Tensor broadcastable to (..., n_heads, n_queries, n_keys), default None
             As in `attention_weights`: True = may attend; added to the scores.
+        cache : KeyValueCache, default None
+            Keys and values of the rows before x, which are not computed again; those of x are added to it. With
+            ``memory``: filled at the first call, and used as it is after that.
         return_weights : bool, default False
             Also return each head's weights.
 
@@ -117,14 +154,55 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
-        memory = x if memory is None else memory
+        if self.rotary and memory is not None:
+            raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
         query = self._split(self.query(x), self.d_head)  # (..., H, Nq, d_head)
-        key = self._split(self.key(memory), self.d_head)  # (..., H, Nk, d_head)
-        value = self._split(self.value(memory), self.d_value)  # (..., H, Nk, d_value)
+        start = 0 if cache is None else cache.length
+        if self.rotary:
+            query = rotary(query, start=start)
+        key, value = self._keys_and_values(x, memory, cache, start)
+        heads, weights = self._attend(query, key, value, mask, bias, return_weights)
+        output = self.output(self._join(heads))
+        return output if weights is None else (output, weights)
+
+    def _keys_and_values(
+        self, x: Tensor, memory: Tensor | None, cache: KeyValueCache | None, start: int
+    ) -> tuple[Tensor, Tensor]:
+        if cache is not None and memory is not None and cache.length:
+            return cache.rows()
+        rows = x if memory is None else memory
+        key = self._split(self.key(rows), self.d_head)  # (..., H, Nk, d_head)
+        value = self._split(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
+        if self.rotary:
+            key = rotary(key, start=start)
+        return (key, value) if cache is None else cache.extend(key, value)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        return_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return every head's weighted mean, and its weights if asked for."""
+        if self.n_features is not None:
+            return linear_attention(
+                query, key, value, self.n_features, mask=mask, bias=bias, return_weights=return_weights
+            )
+        scale = None if self.score == "scaled_dot_product" else 1.0
+        if self.score in ("additive", "leaky_relu"):
+            scores = additive_scores if self.score == "additive" else leaky_relu_scores
+            learned = scores(query, key, self.combine)
+            bias = learned if bias is None else bias + learned
+            query, key = query[..., :1] * 0, key[..., :1] * 0  # all of the score is in the bias
+        if self.keep is not None:
+            heads, weights = sparse_attention(query, key, value, self.keep, mask=mask, bias=bias, scale=scale)
+            return heads, weights if return_weights else None
         if return_weights:
-            heads, weights = attention(query, key, value, mask=mask, bias=bias, return_weights=True)
-            return self.output(self._join(heads)), weights
-        return self.output(self._join(attention(query, key, value, mask=mask, bias=bias)))
+            return attention(query, key, value, mask=mask, bias=bias, scale=scale, return_weights=True)
+        return attention(query, key, value, mask=mask, bias=bias, scale=scale), None
 
     def _split(self, x: Tensor, width: int) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
         return x.unflatten(-1, (self.n_heads, width)).transpose(-2, -3)

@@ -194,6 +194,8 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
         projection.out_features = projection.weight.shape[0]
         if projection.bias is not None:
             projection.bias = take_heads(projection.bias, 0, layer.n_heads, numbers)
+    if hasattr(pruned, "combine"):
+        pruned.combine = take_heads(pruned.combine, 0, layer.n_heads, numbers)
     pruned.output.weight = take_heads(pruned.output.weight, 1, layer.n_heads, numbers)
     pruned.output.in_features = pruned.output.weight.shape[1]
     return pruned

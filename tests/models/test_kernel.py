@@ -159,10 +159,7 @@ def test_gradient_of_the_criterion(kernel, degree):
         )
         for k in range(3):
             step = np.eye(3)[k] * 1e-5
-            up, down = (
-                sample.value_and_gradient(map_, theta + sign * step)[0]
-                for sign in (1, -1)
-            )
+            up, down = (sample.value_and_gradient(map_, theta + sign * step)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
 
 

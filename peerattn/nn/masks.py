@@ -1,0 +1,118 @@
+"""Who may attend to whom: boolean masks, True = may attend. Combine them with ``&``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from peerattn.exceptions import InputError
+
+
+def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
+    """Return a mask under which a row attends to itself and to what came before.
+
+    Parameters
+    ----------
+    n_queries : int
+        Rows that look: the last ``n_queries`` of the keys.
+    n_keys : int, default None
+        Rows that are looked to; None: ``n_queries``. More keys than queries is what a cache of earlier rows needs.
+    device : torch.device, default None
+
+    Returns
+    -------
+    bool Tensor, shape (n_queries, n_keys)
+
+    Raises
+    ------
+    InputError
+        When there are fewer keys than queries.
+
+    Examples
+    --------
+    >>> causal_mask(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
+    n_keys = n_queries if n_keys is None else n_keys
+    if n_keys < n_queries:
+        raise InputError(f"n_keys: expected at least n_queries={n_queries}, got {n_keys}.")
+    return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
+
+
+def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
+    """Return a mask that leaves out what only fills a batch up to its longest sequence.
+
+    Parameters
+    ----------
+    lengths : Tensor of int, shape (batch,)
+        True lengths; what follows is padding.
+    n_keys : int, default None
+        Padded length; None: the longest.
+
+    Returns
+    -------
+    bool Tensor, shape (batch, 1, 1, n_keys)
+        Broadcasts over heads and queries.
+
+    Examples
+    --------
+    >>> padding_mask(torch.tensor([1, 3]))[:, 0, 0]
+    tensor([[ True, False, False],
+            [ True,  True,  True]])
+    """
+    n_keys = int(lengths.max()) if n_keys is None else n_keys
+    return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
+
+
+def local_mask(n: int, window: int, *, device: torch.device | None = None) -> Tensor:
+    """Return a mask under which a row attends to at most ``window`` rows on either side, and to itself.
+
+    Parameters
+    ----------
+    n, window : int
+    device : torch.device, default None
+
+    Returns
+    -------
+    bool Tensor, shape (n, n)
+
+    Raises
+    ------
+    InputError
+        When the window is negative.
+
+    Examples
+    --------
+    >>> (local_mask(4, 1) & causal_mask(4)).int()
+    tensor([[1, 0, 0, 0],
+            [1, 1, 0, 0],
+            [0, 1, 1, 0],
+            [0, 0, 1, 1]], dtype=torch.int32)
+    """
+    if window < 0:
+        raise InputError(f"window: expected a number of rows of at least 0, got {window}.")
+    place = torch.arange(n, device=device)
+    return (place[:, None] - place).abs() <= window
+
+
+def block_mask(groups: Tensor) -> Tensor:
+    """Return a mask under which a row attends to the rows of its own group.
+
+    Parameters
+    ----------
+    groups : Tensor, shape (..., n)
+        The group of every row, for example which of several packed texts a token belongs to.
+
+    Returns
+    -------
+    bool Tensor, shape (..., n, n)
+
+    Examples
+    --------
+    >>> block_mask(torch.tensor([0, 0, 1])).int()
+    tensor([[1, 1, 0],
+            [1, 1, 0],
+            [0, 0, 1]], dtype=torch.int32)
+    """
+    return groups[..., :, None] == groups[..., None, :]

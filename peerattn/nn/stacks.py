@@ -1,0 +1,224 @@
+"""Stacks of transformer blocks: encoder, decoder, and the two together."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn.blocks import Activation, Norm, TransformerBlock
+from peerattn.nn.cache import StackCache
+from peerattn.nn.masks import causal_mask
+
+
+class Encoder(nn.Module):
+    r"""A stack of transformer blocks: peers, peers of peers, and so on.
+
+    .. math:: x^{(l)} = \text{block}_l(x^{(l-1)}), \qquad l = 1, \ldots, L
+
+    With ``mask=causal_mask(n)`` it is what is called decoder-only: each row sees itself and what came before.
+
+    Parameters
+    ----------
+    n_layers : int
+        Number of blocks L.
+    d_model, n_heads, d_feedforward, norm, activation, cross_attention, dropout, generator, **heads
+        As in `TransformerBlock`.
+    final_norm : bool, default None
+        Whether a last normalisation follows; None: exactly when the residual stream itself is not normalised, that is
+        unless ``norm="post"``.
+
+    Examples
+    --------
+    >>> encoder = Encoder(2, d_model=8, n_heads=2)
+    >>> output, weights = encoder(torch.zeros(3, 5, 8), return_weights=True)
+    >>> output.shape, [layer.shape for layer in weights]
+    (torch.Size([3, 5, 8]), [torch.Size([3, 2, 5, 5]), torch.Size([3, 2, 5, 5])])
+    """
+
+    def __init__(
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        norm: Norm = "pre",
+        activation: Activation = "gelu",
+        cross_attention: bool = False,
+        dropout: float = 0.0,
+        final_norm: bool | None = None,
+        generator: torch.Generator | None = None,
+        **heads: Any,
+    ):
+        super().__init__()
+        generator = torch.Generator() if generator is None else generator
+        options: dict[str, Any] = {"norm": norm, "activation": activation, "dropout": dropout, **heads}
+        self.blocks = nn.ModuleList(
+            TransformerBlock(
+                d_model, n_heads, d_feedforward,
+                cross_attention=cross_attention, generator=generator, **options,
+            )
+            for _ in range(n_layers)
+        )  # fmt: skip
+        final_norm = norm != "post" if final_norm is None else final_norm
+        self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        cache: StackCache | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
+
+        Parameters
+        ----------
+        x : Tensor, shape (..., n, d_model)
+        mask, bias : Tensor broadcastable to (..., n_heads, n, n), default None
+            The same for all blocks.
+        context, context_mask
+            As in `TransformerBlock.forward`, the same for all blocks.
+        cache : StackCache, default None
+            Of earlier rows: x are then the rows after them, and the mask's keys are all rows.
+        return_weights : bool, default False
+            Also return each block's weights.
+
+        Returns
+        -------
+        output : Tensor, shape (..., n, d_model)
+        weights : list, one per block, of Tensor, shape (..., n_heads, n, n)
+            Only with ``return_weights=True``. Pairs where there is cross-attention, as `TransformerBlock` gives them.
+        """
+        options = {"mask": mask, "bias": bias, "context": context, "context_mask": context_mask}
+        layers = []
+        for k, block in enumerate(self.blocks):
+            options["cache"] = None if cache is None else cache.blocks[k]  # type: ignore[assignment]
+            if return_weights:
+                x, weights = block(x, **options, return_weights=True)
+                layers.append(weights)
+            else:
+                x = block(x, **options)
+        x = self.final_norm(x)
+        return (x, layers) if return_weights else x
+
+    @classmethod
+    def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:
+        """Return a stack with the weights of a `torch.nn.TransformerEncoder` or `torch.nn.TransformerDecoder`.
+
+        Examples
+        --------
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> len(Encoder.from_torch(torch.nn.TransformerEncoder(layer, 3)).blocks)
+        3
+        """
+        blocks = [TransformerBlock.from_torch(layer) for layer in stack.layers]
+        ours = cls(0, stack.layers[0].linear1.in_features, 1, final_norm=False)
+        ours.blocks.extend(blocks)
+        if stack.norm is not None:
+            ours.final_norm = copy.deepcopy(stack.norm)
+        return ours
+
+
+class EncoderDecoder(nn.Module):
+    r"""Two stacks: one reads the source, the other writes the target, looking back and to the source.
+
+    .. math:: z = \text{encoder}(s), \qquad \text{out} = \text{decoder}(t_{1..m},\; \text{context} = z)
+
+    Parameters
+    ----------
+    n_encoder_layers, n_decoder_layers : int
+        Number of blocks in each.
+    d_model, n_heads, d_feedforward, norm, activation, dropout, final_norm, generator
+        As in `Encoder`, for both.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need, figure 1.
+
+    Examples
+    --------
+    >>> model = EncoderDecoder(2, 2, d_model=8, n_heads=2)
+    >>> model(torch.zeros(3, 5, 8), torch.zeros(3, 4, 8)).shape
+    torch.Size([3, 4, 8])
+    """
+
+    def __init__(
+        self,
+        n_encoder_layers: int,
+        n_decoder_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ):
+        super().__init__()
+        if "cross_attention" in options:
+            raise InputError("cross_attention: the decoder has it and the encoder has not. Leave it out.")
+        generator = torch.Generator() if generator is None else generator
+        sizes = (d_model, n_heads, d_feedforward)
+        self.encoder = Encoder(n_encoder_layers, *sizes, generator=generator, **options)
+        self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, generator=generator, **options)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """Return the decoder's rows for a known target (all positions at once).
+
+        Parameters
+        ----------
+        source : Tensor, shape (..., n, d_model)
+        target : Tensor, shape (..., m, d_model)
+            Each row sees itself and the rows before.
+        source_mask : bool Tensor broadcastable to (..., 1, n), default None
+            Which source rows are there, for both stacks, for example `padding_mask`.
+        target_mask : bool Tensor broadcastable to (..., m, m), default None
+            Beside the causal mask.
+        return_weights : bool, default False
+            Also return the decoder's weights.
+
+        Returns
+        -------
+        output : Tensor, shape (..., m, d_model)
+        weights : list of pairs of Tensor
+            Only with ``return_weights=True``.
+        """
+        mask = causal_mask(target.shape[-2], device=target.device)
+        context = self.encoder(source, mask=source_mask)
+        return self.decoder(
+            target,
+            mask=mask if target_mask is None else mask & target_mask,
+            context=context,
+            context_mask=source_mask,
+            return_weights=return_weights,
+        )
+
+    @classmethod
+    def from_torch(cls, model: nn.Transformer) -> EncoderDecoder:
+        """Return two stacks with the weights of a `torch.nn.Transformer`.
+
+        Examples
+        --------
+        >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16)).encoder.blocks)
+        3
+        """
+        ours = cls(0, 0, model.d_model, model.nhead)
+        ours.encoder = Encoder.from_torch(model.encoder)
+        ours.decoder = Encoder.from_torch(model.decoder)
+        return ours

@@ -1,0 +1,17 @@
+"""Sequence models on the same transformer core as the panel models: text, images, graphs, time series."""
+
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SavedEstimator, SequenceEstimator, check_texts
+from peerattn.sequence.byte_pair import BytePairTokenizer
+from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer
+
+__all__ = [
+    "AttentionMap",
+    "BytePairTokenizer",
+    "CharacterTokenizer",
+    "SavedEstimator",
+    "SequenceEstimator",
+    "Tokenizer",
+    "WordTokenizer",
+    "check_texts",
+]

@@ -1,0 +1,149 @@
+"""Who looks to whom inside a sequence: weights of every layer and head with their symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+from peerattn.render import figure_style, svg, weight_colours
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Attention weights of one sequence.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n_layers, n_heads, n_queries, n_keys)
+        Rows look, columns are looked to; rows sum to one.
+    queries, keys : tuple of str
+        The symbols of rows and columns.
+
+    Examples
+    --------
+    >>> seen = AttentionMap(np.eye(2)[None, None], ("a", "b"), ("a", "b"))
+    >>> seen
+    AttentionMap(1 layer, 1 head, 2 queries, 2 keys)
+    >>> seen.to_frame().query("weight > 0")[["query", "key", "weight"]].values.tolist()
+    [['a', 'a', 1.0], ['b', 'b', 1.0]]
+    """
+
+    weights: np.ndarray = field(repr=False)
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 4 or self.weights.shape[2:] != (len(self.queries), len(self.keys)):
+            raise InputError(
+                f"weights: expected (layers, heads, {len(self.queries)}, {len(self.keys)}), "
+                f"got {self.weights.shape}."
+            )
+
+    def __repr__(self) -> str:
+        counts = zip(("layer", "head", "query", "key"), self.weights.shape)
+        words = [f"{n} {name if n == 1 else _plural(name)}" for name, n in counts]
+        return f"AttentionMap({', '.join(words)})"
+
+    def matrix(self, layer: int = -1, head: int | None = None) -> np.ndarray:
+        """Return the weights of one layer: of one head, or the mean over heads (None).
+
+        Raises
+        ------
+        InputError
+            When there is no such layer or head.
+        """
+        n_layers, n_heads = self.weights.shape[:2]
+        if not -n_layers <= layer < n_layers:
+            raise InputError(f"layer: expected {-n_layers} to {n_layers - 1}, got {layer}.")
+        if head is None:
+            return self.weights[layer].mean(0)
+        if not -n_heads <= head < n_heads:
+            raise InputError(f"head: expected {-n_heads} to {n_heads - 1}, or None for the mean, got {head}.")
+        return self.weights[layer, head]
+
+    def rollout(self) -> AttentionMap:
+        r"""Return how much of every input row arrives at every output row, residuals counted in.
+
+        .. math:: R = \prod_{l=L}^{1} \tfrac12 (I + \bar A_l)
+
+        with :math:`\bar A_l` the mean over heads.
+
+        Raises
+        ------
+        InputError
+            When rows and columns are different sequences.
+
+        References
+        ----------
+        Abnar and Zuidema (2020), Quantifying attention flow in transformers, ACL.
+
+        Examples
+        --------
+        >>> AttentionMap(np.eye(2)[None, None], ("a", "b"), ("a", "b")).rollout().weights[0, 0].tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        if self.queries != self.keys:
+            raise InputError("rollout: needs self-attention, whose queries and keys are one sequence.")
+        flow = np.eye(len(self.keys))
+        for layer in self.weights.mean(1):
+            flow = 0.5 * (np.eye(len(self.keys)) + layer) @ flow
+        return AttentionMap(flow[None, None], self.queries, self.keys)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per weight: layer, head, query_position, query, key_position, key, weight."""
+        import pandas as pd
+
+        layer, head, i, j = np.indices(self.weights.shape).reshape(4, -1)
+        return pd.DataFrame(
+            {
+                "layer": layer,
+                "head": head,
+                "query_position": i,
+                "query": np.array(self.queries, dtype=object)[i],
+                "key_position": j,
+                "key": np.array(self.keys, dtype=object)[j],
+                "weight": self.weights.ravel(),
+            }
+        )
+
+    def figure(self, layer: int = -1, head: int | None = None) -> Figure:
+        """Return a heat map of one layer, every row and column under its symbol.
+
+        Parameters
+        ----------
+        layer : int, default -1
+        head : int, default None
+            None: the mean over heads.
+        """
+        from matplotlib.figure import Figure
+
+        weights = self.matrix(layer, head)
+        with figure_style():
+            size = (1.6 + 0.24 * len(self.keys), 1.2 + 0.24 * len(self.queries))
+            drawing = Figure(figsize=(min(size[0], 14), min(size[1], 14)))
+            axes = drawing.subplots()
+            axes.imshow(weights, cmap=weight_colours(), vmin=0, vmax=max(float(weights.max()), 1e-12))
+            axes.set_xticks(range(len(self.keys)), [_shown(s) for s in self.keys], rotation=90)
+            axes.set_yticks(range(len(self.queries)), [_shown(s) for s in self.queries])
+            axes.tick_params(length=0)
+            axes.set_xlabel("is looked to")
+            axes.set_ylabel("looks")
+        return drawing
+
+    def _repr_html_(self) -> str:
+        return svg(self.figure(), description=f"Attention weights of the last layer: {self!r}")
+
+
+def _plural(name: str) -> str:
+    return name[:-1] + "ies" if name == "query" else name + "s"
+
+
+def _shown(symbol: str) -> str:
+    return symbol.replace("\n", "⏎").replace(" ", "␣").replace("$", r"\$") or "∅"

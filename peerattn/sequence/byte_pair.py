@@ -1,0 +1,244 @@
+"""Byte-pair encoding: words in pieces, the more frequent the longer."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn.exceptions import InputError
+from peerattn.sequence.base import check_texts
+from peerattn.sequence.tokenizers import Tokenizer
+
+END_OF_WORD = "</w>"
+CONTINUES = "@@"
+
+Pair = tuple[str, str]
+
+
+class BytePairTokenizer(Tokenizer):
+    r"""Split words into the pieces that merging frequent pairs of symbols makes.
+
+    Starting from characters, the pair of neighbours that occurs most often in the training words is merged into one
+    symbol, ``n_merges`` times:
+
+    .. math:: (a, b)_m = \arg\max_{(a, b)} \sum_{\text{words } w} n_w \, \#\{t : w_t = a, w_{t+1} = b\}
+
+    Parameters
+    ----------
+    n_merges : int, default 10000
+        Number of merges at most.
+    min_count : int, default 2
+        Stop when the most frequent pair occurs less often.
+
+    Attributes
+    ----------
+    merges_ : list of (str, str)
+        The pairs in order; ``</w>`` ends a word.
+    symbols_ : list of str
+        Special symbols, then the pieces of the training texts; ``@@`` marks a piece after which the word goes on.
+
+    Notes
+    -----
+    Words are what stands between spaces. Ties go to the lexicographically largest pair. Merging touches only the places
+    where the pair stands, so that the cost is that of the merges made, not of the text times their number.
+
+    References
+    ----------
+    Sennrich, Haddow and Birch (2016), Neural machine translation of rare words with subword units, ACL.
+
+    Examples
+    --------
+    >>> tokenizer = BytePairTokenizer(n_merges=3).fit(["low low lower newest newest newest"])
+    >>> tokenizer.merges_
+    [('w', 'e'), ('we', 's'), ('wes', 't</w>')]
+    >>> tokenizer.tokenize("lowest")
+    ['l@@', 'o@@', 'west']
+    >>> tokenizer.decode(tokenizer.encode("newest low"))
+    'newest low'
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("merges_", "symbols_")
+    merges_: list[Pair]
+
+    def __init__(self, n_merges: int = 10_000, *, min_count: int = 2):
+        self.n_merges = n_merges
+        self.min_count = min_count
+
+    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+        """Learn merges and pieces.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts, words between spaces.
+        y : None
+
+        Raises
+        ------
+        InputError
+            When a text is empty, or ``n_merges`` negative.
+        """
+        if self.n_merges < 0:
+            raise InputError(f"n_merges: expected an integer of at least 0, got {self.n_merges}.")
+        words = Counter(word for text in check_texts(X) for word in text.split())
+        self.merges_ = _Merging(words).run(self.n_merges, self.min_count)
+        self._start()
+        counts: Counter[str] = Counter()
+        for word, n in words.items():
+            for piece in self._pieces(word):
+                counts[piece] += n
+        self._learn(counts)
+        return self
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the pieces of a text's words."""
+        check_is_fitted(self, "merges_")
+        if self.__dict__.get("_merges_of") is not self.merges_:
+            self._start()
+        return [piece for word in text.split() for piece in self._pieces(word)]
+
+    def segment(self, text: str) -> str:
+        """Return the text with its words in pieces, a space between all, and spaces around the text as they were.
+
+        Examples
+        --------
+        >>> BytePairTokenizer(0).fit(["ab"]).segment("ab ")
+        'a@@ b '
+        """
+        before, after = (len(text) - len(strip(" \r\n")) for strip in (text.lstrip, text.rstrip))
+        return text[:before] + " ".join(self.tokenize(text)) + text[len(text) - after :]
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """Return the words that the pieces make, with spaces between them."""
+        text = " ".join(symbols) + " "
+        return text.replace(CONTINUES + " ", "").removesuffix(" ")
+
+    def _restore(self) -> None:
+        self.merges_ = [(first, second) for first, second in self.merges_]
+
+    def _start(self) -> None:
+        """Index the merges and forget remembered words."""
+        self._merges_of = self.merges_
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges_)}
+        self._known: dict[str, list[str]] = {}
+
+    def _pieces(self, word: str) -> list[str]:
+        if word not in self._known:
+            merged = self._merge(word)
+            merged[-1] = merged[-1].removesuffix(END_OF_WORD)
+            self._known[word] = [piece + CONTINUES for piece in merged[:-1]] + merged[-1:]
+        return self._known[word]
+
+    def _merge(self, word: str) -> list[str]:
+        """Apply the earliest-learned merge until none applies."""
+        symbols = _characters(word)
+        ranks, last = self._ranks, len(self._ranks)
+        while len(symbols) > 1:
+            ordered = [ranks.get(pair, last) for pair in zip(symbols, symbols[1:])]
+            rank = min(ordered)
+            if rank == last:
+                break
+            first, second = self.merges_[rank]
+            merged, k = [], 0
+            while k < len(symbols):
+                if k + 1 < len(symbols) and symbols[k] == first and symbols[k + 1] == second:
+                    merged.append(first + second)
+                    k += 2
+                else:
+                    merged.append(symbols[k])
+                    k += 1
+            symbols = merged
+        return symbols
+
+
+def _characters(word: str) -> list[str]:
+    return [*word[:-1], word[-1] + END_OF_WORD]
+
+
+class _Merging:
+    """All distinct words as one linked list of symbols, with the places and the count of every pair of neighbours."""
+
+    def __init__(self, words: Counter[str]):
+        self.symbol: list[str | None] = []  # None: swallowed by its left neighbour, or between words
+        self.after: list[int] = []
+        self.before: list[int] = []
+        self.times: list[int] = []  # how often the word occurs
+        self.count: defaultdict[Pair, int] = defaultdict(int)
+        self.places: defaultdict[Pair, list[int]] = defaultdict(list)
+        self.key: dict[str, tuple[int, ...]] = {}
+        for word, n in words.items():
+            self._add(_characters(word), n)
+
+    def _add(self, symbols: list[str], n: int) -> None:
+        start, length = len(self.symbol), len(symbols)
+        self.symbol += [*symbols, None]  # the wall to the next word; place -1 is one too
+        self.times += [n] * (length + 1)
+        self.before += range(start - 1, start + length)
+        self.after += range(start + 1, start + length + 2)
+        for k, pair in enumerate(zip(symbols, symbols[1:]), start):
+            self.count[pair] += n
+            self.places[pair].append(k)
+
+    def run(self, n_merges: int, min_count: int) -> list[Pair]:
+        """Merge the most frequent pair, again and again; return the pairs in order."""
+        queue = [self._entry(pair) for pair in self.count]
+        heapq.heapify(queue)
+        merges: list[Pair] = []
+        while queue and len(merges) < n_merges:
+            negative, _, _, pair = heapq.heappop(queue)
+            now = self.count.get(pair, 0)
+            if now != -negative:  # counts that fell since are queued anew when their turn comes
+                if 0 < now < -negative:
+                    heapq.heappush(queue, self._entry(pair))
+                continue
+            if now < min_count:
+                break
+            merges.append(pair)
+            for risen in self._merge(pair):
+                heapq.heappush(queue, self._entry(risen))
+        return merges
+
+    def _merge(self, pair: Pair) -> set[Pair]:
+        """Merge the pair wherever it stands, left to right; return the pairs that have become more frequent."""
+        first, second = pair
+        symbol, after, before, count, places = self.symbol, self.after, self.before, self.count, self.places
+        merged = first + second
+        risen: set[Pair] = set()
+        standing = places.pop(pair)
+        standing.sort()
+        for k in standing:
+            right = after[k]
+            if symbol[k] != first or symbol[right] != second:
+                continue  # a neighbour has swallowed it since
+            n, left, beyond = self.times[k], before[k], after[right]
+            symbol[k], symbol[right] = merged, None
+            after[k] = beyond
+            before[beyond] = k
+            for place, old, new in (
+                (left, (symbol[left], first), (symbol[left], merged)),
+                (k, (second, symbol[beyond]), (merged, symbol[beyond])),
+            ):
+                if None not in old:
+                    count[old] -= n  # type: ignore[index]
+                    count[new] += n  # type: ignore[index]
+                    places[new].append(place)  # type: ignore[index]
+                    risen.add(new)  # type: ignore[arg-type]
+        count.pop(pair, None)
+        risen.discard(pair)
+        return risen
+
+    def _entry(self, pair: Pair) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
+        """Return what a smallest-first queue sorts by count, then the lexicographically largest pair."""
+        return -self.count[pair], self._largest_first(pair[0]), self._largest_first(pair[1]), pair
+
+    def _largest_first(self, symbol: str) -> tuple[int, ...]:
+        if symbol not in self.key:
+            self.key[symbol] = (
+                *(-ord(character) for character in symbol),
+                1,
+            )  # 1: longer comes before its prefix
+        return self.key[symbol]

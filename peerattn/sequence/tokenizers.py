@@ -1,0 +1,190 @@
+"""Texts as sequences of symbols: characters, words, or byte pairs (see ``byte_pair``)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.sequence.base import SavedEstimator, check_texts
+
+PAD, UNKNOWN, START, END, MASK = range(5)
+SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>", "<mask>")
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class Tokenizer(SavedEstimator):
+    """Texts to symbols to numbers, and back.
+
+    Numbers 0 to 4 stand for ``<pad>``, ``<unknown>``, ``<start>``, ``<end>`` and ``<mask>``; the symbols of the training
+    texts follow, most frequent first. A symbol that they do not have is ``<unknown>``.
+
+    Attributes
+    ----------
+    symbols_ : list of str
+        The special symbols, then the others.
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("symbols_",)
+    symbols_: list[str]
+
+    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+        """Learn the symbols of these texts."""
+        self._learn(Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text)))
+        return self
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the symbols of a text."""
+        raise NotImplementedError
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """Return the text of these symbols."""
+        raise NotImplementedError
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of a text's symbols; those never seen are 1, ``<unknown>``."""
+        numbers = self.numbers
+        return [numbers.get(symbol, UNKNOWN) for symbol in self.tokenize(text)]
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """Return the text of these numbers, without padding, start and end.
+
+        Raises
+        ------
+        InputError
+            When a number stands for no symbol.
+        """
+        check_is_fitted(self)
+        found = [int(number) for number in numbers]
+        if found and not 0 <= min(found) <= max(found) < len(self.symbols_):
+            raise InputError(
+                f"numbers: expected 0 to {len(self.symbols_) - 1}, got {min(found)} to {max(found)}."
+            )
+        return self.join([self.symbols_[number] for number in found if number not in (PAD, START, END)])
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each symbol."""
+        check_is_fitted(self)
+        if self.__dict__.get("_numbers_of") is not self.symbols_:
+            self._numbers_of = self.symbols_
+            self._numbers = {symbol: k for k, symbol in enumerate(self.symbols_)}
+        return self._numbers
+
+    def _learn(self, counts: Counter[str], most: int | None = None) -> None:
+        for symbol in SPECIAL:
+            counts.pop(symbol, None)
+        ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+        self.symbols_ = [*SPECIAL, *ordered[:most]]
+
+
+class CharacterTokenizer(Tokenizer):
+    """Every character is a symbol.
+
+    Examples
+    --------
+    >>> tokenizer = CharacterTokenizer().fit(["to be"])
+    >>> tokenizer.encode("bet!")
+    [6, 7, 9, 1]
+    >>> tokenizer.decode([6, 7, 9])
+    'bet'
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the characters."""
+        return list(text)
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """Return the characters as one string."""
+        return "".join(symbols)
+
+
+class WordTokenizer(Tokenizer):
+    r"""Words and punctuation marks are symbols.
+
+    Parameters
+    ----------
+    n_symbols : int, default None
+        Keep so many words, the most frequent ones; None: all.
+    min_count : int, default 1
+        Leave out words that occur less often.
+    lowercase : bool, default True
+    split : {"words", "spaces"}, default "words"
+        "words": runs of letters and digits, and single other marks; "spaces": whatever stands between spaces, for text
+        that is tokenised already.
+
+    Examples
+    --------
+    >>> tokenizer = WordTokenizer().fit(["A rose is a rose."])
+    >>> tokenizer.tokenize("A rose!")
+    ['a', 'rose', '!']
+    >>> tokenizer.encode("A rose!")
+    [5, 6, 1]
+    """
+
+    def __init__(
+        self,
+        *,
+        n_symbols: int | None = None,
+        min_count: int = 1,
+        lowercase: bool = True,
+        split: str = "words",
+    ):
+        self.n_symbols = n_symbols
+        self.min_count = min_count
+        self.lowercase = lowercase
+        self.split = split
+
+    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+        """Learn the words of these texts.
+
+        Raises
+        ------
+        InputError
+            When a text is empty, or ``split`` unknown.
+        """
+        if self.split not in ("words", "spaces"):
+            raise InputError(f"split: expected 'words' or 'spaces', got {self.split!r}.")
+        counts = Counter(word for text in check_texts(X) for word in self.tokenize(text))
+        self._learn(Counter({w: n for w, n in counts.items() if n >= self.min_count}), self.n_symbols)
+        return self
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words and marks."""
+        text = text.lower() if self.lowercase else text
+        return text.split() if self.split == "spaces" else _WORD.findall(text)
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """Return the words with spaces between them."""
+        return " ".join(symbols)
+
+
+def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
+    """Return a fresh tokenizer of that name, or a copy of the one given: fitted if it was.
+
+    Raises
+    ------
+    InputError
+        When there is none of that name.
+
+    Examples
+    --------
+    >>> find_tokenizer("words")
+    WordTokenizer()
+    """
+    import copy
+
+    if isinstance(tokenizer, Tokenizer):
+        return copy.deepcopy(tokenizer)
+    names = {"characters": CharacterTokenizer, "words": WordTokenizer}
+    if tokenizer not in names:
+        raise InputError(
+            f"tokenizer: expected one of {sorted(names)} or a Tokenizer, got {tokenizer!r}."
+            f"{did_you_mean(tokenizer, names)}"
+        )
+    return names[tokenizer]()

@@ -9,6 +9,7 @@ from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import FeedForward, TransformerBlock
 from peerattn.nn.cache import KeyValueCache, StackCache
 from peerattn.nn.dropout import Dropout
+from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
 from peerattn.nn.linear import linear, normal
 from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
@@ -39,6 +40,7 @@ __all__ = [
     "Encoder",
     "EncoderDecoder",
     "FeedForward",
+    "GraphAttention",
     "InputEmbedding",
     "KeyValueCache",
     "LearnedPositions",
@@ -53,6 +55,9 @@ __all__ = [
     "attention_weights",
     "block_mask",
     "causal_mask",
+    "edge_attention",
+    "edge_mean",
+    "edge_softmax",
     "head_contribution",
     "head_gates",
     "head_importance",

@@ -1,0 +1,299 @@
+"""Attention along given edges: softmax over edge lists, never a row for every pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn.linear import linear
+
+
+def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
+    r"""Return the weights of edges: the softmax over the edges that leave one row.
+
+    .. math:: \alpha_e = \frac{\exp s_e}{\sum_{f : i(f) = i(e)} \exp s_f}
+
+    Parameters
+    ----------
+    scores : Tensor, shape (..., n_edges)
+        :math:`s_e`; ``-inf`` excludes an edge.
+    rows : Tensor of int64, shape (n_edges,)
+        The row i(e) that looks along edge e, in any order.
+    n_rows : int
+        Number of rows; those without edges are allowed.
+
+    Returns
+    -------
+    Tensor, shape (..., n_edges)
+        The weights of every row's edges sum to one; all zeros, with zero gradient, where all are excluded.
+        Half-precision scores are computed and returned in float32.
+
+    Notes
+    -----
+    Takes O(n_edges + n_rows) time and memory.
+
+    Examples
+    --------
+    >>> edge_softmax(torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0, 0, 1]), 2)
+    tensor([0.5000, 0.5000, 1.0000])
+    """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    lead, index = scores.shape[:-1], rows.expand_as(scores)
+    largest = scores.new_full((*lead, n_rows), -math.inf).scatter_reduce(-1, index, scores.detach(), "amax")
+    largest = largest.clamp_min(torch.finfo(scores.dtype).min)  # finite where all edges are excluded
+    share = (scores - largest.gather(-1, index)).exp()
+    total = share.new_zeros(*lead, n_rows).scatter_add(-1, index, share)
+    return share / total.clamp_min(torch.finfo(scores.dtype).tiny).gather(-1, index)
+
+
+def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> Tensor:
+    r"""Return every query's weighted sum of the values at the other end of its edges.
+
+    .. math:: o_i = \sum_{e : i(e) = i} \alpha_e v_{j(e)}
+
+    Parameters
+    ----------
+    weights : Tensor, shape (..., n_edges)
+        :math:`\alpha_e`.
+    value : Tensor, shape (..., n_keys, d_value)
+        :math:`v_j`.
+    edges : Tensor of int64, shape (2, n_edges)
+        i(e) looks to j(e).
+    n_queries : int
+        Number of rows of the output; those without edges are zero.
+
+    Returns
+    -------
+    Tensor, shape (..., n_queries, d_value)
+
+    Examples
+    --------
+    >>> edges = torch.tensor([[0, 0], [0, 1]])
+    >>> edge_mean(torch.tensor([0.25, 0.75]), torch.tensor([[4.0], [8.0]]), edges, 2)
+    tensor([[7.],
+            [0.]])
+    """
+    parts = weights[..., None].to(value.dtype) * value.index_select(-2, edges[1])  # (..., E, d_value)
+    return parts.new_zeros(*parts.shape[:-2], n_queries, parts.shape[-1]).index_add(-2, edges[0], parts)
+
+
+@overload
+def edge_attention(
+    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, *, bias: Tensor | None = ...,
+    scale: float | None = ..., return_weights: Literal[False] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def edge_attention(
+    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, *, bias: Tensor | None = ...,
+    scale: float | None = ..., return_weights: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def edge_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    r"""Return what `attention` does with a mask that is True along the edges, without that mask.
+
+    .. math:: o_i = \sum_{e : i(e) = i} \alpha_e v_{j(e)}, \qquad
+              \alpha_e \propto \exp(s\, q_{i(e)}' k_{j(e)} + b_e)
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., n_queries, d)
+    key : Tensor, shape (..., n_keys, d)
+    value : Tensor, shape (..., n_keys, d_value)
+        As in `attention`.
+    edges : Tensor of int64, shape (2, n_edges)
+        Query ``edges[0, e]`` may look to key ``edges[1, e]``. A pair that stands there twice counts twice.
+    bias : Tensor broadcastable to (..., n_edges), default None
+        :math:`b_e`, added to the scores.
+    scale : float, default None
+        :math:`s`; None means :math:`1/\sqrt{d}`.
+    return_weights : bool, default False
+        Also return the weights of the edges.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+        A query without edges is all zeros.
+    weights : Tensor, shape (..., n_edges)
+        Only with ``return_weights=True``.
+
+    Raises
+    ------
+    InputError
+        When edges are not two rows of int64, or name a query or key that is not there.
+
+    Notes
+    -----
+    Takes O(n_edges d) time and memory, with and without weights.
+
+    Examples
+    --------
+    >>> x = torch.eye(3)
+    >>> edge_attention(x, x, x, torch.tensor([[0, 1, 1], [1, 0, 2]]))
+    tensor([[0.0000, 1.0000, 0.0000],
+            [0.5000, 0.0000, 0.5000],
+            [0.0000, 0.0000, 0.0000]])
+    """
+    check_edges(edges, query.shape[-2], key.shape[-2])
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    looking, looked_to = query.index_select(-2, edges[0]), key.index_select(-2, edges[1])  # (..., E, d)
+    scores = scale * (looking * looked_to).sum(-1)
+    weights = edge_softmax(scores if bias is None else scores + bias, edges[0], query.shape[-2])
+    output = edge_mean(weights, value, edges, query.shape[-2])
+    return (output, weights) if return_weights else output
+
+
+class GraphAttention(nn.Module):
+    r"""Graph attention with several heads: additive scores along edges.
+
+    .. math:: \operatorname{out}_i = b + \big\Vert_h \sum_{e : i(e) = i} \alpha^h_e W^h x_{j(e)}, \qquad
+              \alpha^h_e \propto \exp \operatorname{LeakyReLU}\big(a_h' W^h x_{i(e)} + c_h' W^h x_{j(e)}\big)
+
+    Parameters
+    ----------
+    d_input : int
+        Width of x.
+    n_heads : int
+        Number of heads H.
+    d_head : int
+        Width of each head's values.
+    score : {"additive", "scaled_dot_product"}, default "additive"
+        The second is :math:`(W_Q^h x_i)'(W^h x_j)/\sqrt{d}`: with additive scores every row ranks the others alike
+        before the LeakyReLU, with these it need not.
+    heads : {"concatenate", "mean"}, default "concatenate"
+        How the heads' results become one row of width ``n_heads * d_head`` or ``d_head``.
+    slope : float, default 0.2
+        Of the LeakyReLU below zero.
+    generator : torch.Generator, default None
+        Draws the initial weights; None: a new generator with torch's fixed default seed.
+
+    Raises
+    ------
+    InputError
+        When score or heads is unknown.
+
+    References
+    ----------
+    Veličković et al. (2018), Graph attention networks, ICLR. Brody, Alon and Yahav (2022), How attentive are graph
+    attention networks?, ICLR.
+
+    Examples
+    --------
+    >>> layer, edges = GraphAttention(4, n_heads=2, d_head=3), torch.tensor([[0, 1], [1, 0]])
+    >>> output, weights = layer(torch.eye(4), edges, return_weights=True)
+    >>> output.shape, weights.shape
+    (torch.Size([4, 6]), torch.Size([2, 2]))
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        n_heads: int,
+        d_head: int,
+        *,
+        score: Literal["additive", "scaled_dot_product"] = "additive",
+        heads: Literal["concatenate", "mean"] = "concatenate",
+        slope: float = 0.2,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        if score not in ("additive", "scaled_dot_product"):
+            raise InputError(f"score: expected 'additive' or 'scaled_dot_product', got {score!r}.")
+        if heads not in ("concatenate", "mean"):
+            raise InputError(f"heads: expected 'concatenate' or 'mean', got {heads!r}.")
+        generator = torch.Generator() if generator is None else generator
+        self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
+        self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)
+        self.query: nn.Linear | None = None
+        if score == "additive":
+            limit = math.sqrt(6 / (d_head + 1))  # Xavier, from d_head numbers to one
+            drawn = torch.empty(2, n_heads, 1, d_head).uniform_(-limit, limit, generator=generator)
+            self.score = nn.Parameter(drawn)
+        else:
+            self.query = linear(d_input, n_heads * d_head, bias=False, generator=generator)
+        self.bias = nn.Parameter(torch.zeros(d_head * (n_heads if heads == "concatenate" else 1)))
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor,
+        *,
+        drop: Callable[[Tensor], Tensor] | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Let every row of x attend along its edges.
+
+        Parameters
+        ----------
+        x : Tensor, shape (n, d_input)
+            Dense, or sparse of a layout that torch can multiply.
+        edges : Tensor of int64, shape (2, n_edges)
+            Row ``edges[0, e]`` looks to row ``edges[1, e]``; put the pairs (i, i) there if a row shall see itself.
+        drop : callable, default None
+            Applied to the rows' values and to the weights before they meet: dropout during training.
+        return_weights : bool, default False
+            Also return each head's weights.
+
+        Returns
+        -------
+        output : Tensor, shape (n, n_heads * d_head) or (n, d_head)
+        weights : Tensor, shape (n_heads, n_edges)
+            Only with ``return_weights=True``; before dropout.
+        """
+        check_edges(edges, len(x), len(x))
+        value = self._split(self.value, x)  # (H, n, d)
+        weights = edge_softmax(self._scores(x, value, edges), edges[0], len(x))  # (H, E)
+        if drop is None:
+            found = edge_mean(weights, value, edges, len(x))
+        else:
+            found = edge_mean(drop(weights), drop(value), edges, len(x))  # (H, n, d)
+        joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
+        output = joined + self.bias
+        return (output, weights) if return_weights else output
+
+    def _scores(self, x: Tensor, value: Tensor, edges: Tensor) -> Tensor:  # (H, E)
+        if self.query is not None:
+            query = self._split(self.query, x).index_select(-2, edges[0])
+            return (query * value.index_select(-2, edges[1])).sum(-1) / math.sqrt(self.d_head)
+        looking, looked_to = (value * self.score).sum(-1)  # two of (H, n)
+        return F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
+
+    def _split(self, projection: nn.Linear, x: Tensor) -> Tensor:  # (n, d_input) -> (H, n, d)
+        return (x @ projection.weight.T).unflatten(-1, (self.n_heads, self.d_head)).transpose(0, 1)
+
+
+def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
+    """Raise an InputError unless edges are two rows of int64 that name existing queries and keys.
+
+    Examples
+    --------
+    >>> check_edges(torch.tensor([[0], [3]]), 2, 3)
+    Traceback (most recent call last):
+    ...
+    peerattn.exceptions.InputError: edges: expected numbers from 0 to 2 in row 1, got 3. Rows are numbered from 0.
+    """
+    if edges.ndim != 2 or len(edges) != 2 or edges.dtype != torch.int64:
+        raise InputError(
+            f"edges: expected int64 of shape (2, n_edges), got {edges.dtype} of shape {tuple(edges.shape)}. "
+            "Row 0 looks, row 1 is looked to."
+        )
+    for row, (numbers, n) in enumerate(zip(edges, (n_queries, n_keys), strict=True)):
+        outside = numbers[(numbers < 0) | (numbers >= n)]
+        if len(outside):
+            raise InputError(
+                f"edges: expected numbers from 0 to {n - 1} in row {row}, got {int(outside[0])}. "
+                "Rows are numbered from 0."
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, overload
 
 import torch
@@ -11,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn.linear import linear
+from peerattn.nn.dropout import Dropout
+from peerattn.nn.linear import linear, normal
 
 
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
@@ -157,7 +157,7 @@ def edge_attention(
 
 
 class GraphAttention(nn.Module):
-    r"""Graph attention with several heads: additive scores along edges.
+    r"""Graph attention with several heads: attention along edges.
 
     .. math:: \operatorname{out}_i = b + \big\Vert_h \sum_{e : i(e) = i} \alpha^h_e W^h x_{j(e)}, \qquad
               \alpha^h_e \propto \exp \operatorname{LeakyReLU}\big(a_h' W^h x_{i(e)} + c_h' W^h x_{j(e)}\big)
@@ -170,13 +170,15 @@ class GraphAttention(nn.Module):
         Number of heads H.
     d_head : int
         Width of each head's values.
-    score : {"additive", "scaled_dot_product"}, default "additive"
-        The second is :math:`(W_Q^h x_i)'(W^h x_j)/\sqrt{d}`: with additive scores every row ranks the others alike
-        before the LeakyReLU, with these it need not.
+    score : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
+        The second is :math:`(W_Q^h x_i)'(W^h x_j)/\sqrt{d}`: with the first, every row ranks the others alike;
+        with the second it need not.
     heads : {"concatenate", "mean"}, default "concatenate"
         How the heads' results become one row of width ``n_heads * d_head`` or ``d_head``.
     slope : float, default 0.2
         Of the LeakyReLU below zero.
+    dropout : float, default 0
+        Share of values and of weights set to zero in training.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
@@ -204,35 +206,31 @@ class GraphAttention(nn.Module):
         n_heads: int,
         d_head: int,
         *,
-        score: Literal["additive", "scaled_dot_product"] = "additive",
+        score: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
         heads: Literal["concatenate", "mean"] = "concatenate",
         slope: float = 0.2,
+        dropout: float = 0.0,
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if score not in ("additive", "scaled_dot_product"):
-            raise InputError(f"score: expected 'additive' or 'scaled_dot_product', got {score!r}.")
+        if score not in ("leaky_relu", "scaled_dot_product"):
+            raise InputError(f"score: expected 'leaky_relu' or 'scaled_dot_product', got {score!r}.")
         if heads not in ("concatenate", "mean"):
             raise InputError(f"heads: expected 'concatenate' or 'mean', got {heads!r}.")
         generator = torch.Generator() if generator is None else generator
         self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
         self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)
         self.query: nn.Linear | None = None
-        if score == "additive":
-            limit = math.sqrt(6 / (d_head + 1))  # Xavier, from d_head numbers to one
-            drawn = torch.empty(2, n_heads, 1, d_head).uniform_(-limit, limit, generator=generator)
-            self.score = nn.Parameter(drawn)
+        if score == "leaky_relu":
+            self.combine = normal(n_heads, 2 * d_head, std=math.sqrt(2 / (d_head + 1)), generator=generator)
         else:
             self.query = linear(d_input, n_heads * d_head, bias=False, generator=generator)
         self.bias = nn.Parameter(torch.zeros(d_head * (n_heads if heads == "concatenate" else 1)))
+        self.drop_value = Dropout(dropout, generator=generator)
+        self.drop_weights = Dropout(dropout, generator=generator)
 
     def forward(
-        self,
-        x: Tensor,
-        edges: Tensor,
-        *,
-        drop: Callable[[Tensor], Tensor] | None = None,
-        return_weights: bool = False,
+        self, x: Tensor, edges: Tensor, *, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Let every row of x attend along its edges.
 
@@ -242,8 +240,6 @@ class GraphAttention(nn.Module):
             Dense, or sparse of a layout that torch can multiply.
         edges : Tensor of int64, shape (2, n_edges)
             Row ``edges[0, e]`` looks to row ``edges[1, e]``; put the pairs (i, i) there if a row shall see itself.
-        drop : callable, default None
-            Applied to the rows' values and to the weights before they meet: dropout during training.
         return_weights : bool, default False
             Also return each head's weights.
 
@@ -256,10 +252,7 @@ class GraphAttention(nn.Module):
         check_edges(edges, len(x), len(x))
         value = self._split(self.value, x)  # (H, n, d)
         weights = edge_softmax(self._scores(x, value, edges), edges[0], len(x))  # (H, E)
-        if drop is None:
-            found = edge_mean(weights, value, edges, len(x))
-        else:
-            found = edge_mean(drop(weights), drop(value), edges, len(x))  # (H, n, d)
+        found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
         return (output, weights) if return_weights else output
@@ -268,7 +261,8 @@ class GraphAttention(nn.Module):
         if self.query is not None:
             query = self._split(self.query, x).index_select(-2, edges[0])
             return (query * value.index_select(-2, edges[1])).sum(-1) / math.sqrt(self.d_head)
-        looking, looked_to = (value * self.score).sum(-1)  # two of (H, n)
+        a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
+        looking, looked_to = (value * a[:, None]).sum(-1), (value * b[:, None]).sum(-1)  # (H, n)
         return F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
 
     def _split(self, projection: nn.Linear, x: Tensor) -> Tensor:  # (n, d_input) -> (H, n, d)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from peerattn.exceptions import InputError
-from peerattn.nn import GraphAttention, attention, edge_attention, edge_softmax
+from peerattn.nn import GraphAttention, attention, edge_attention, edge_softmax, leaky_relu_scores
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -69,13 +69,31 @@ def test_graph_attention_is_the_papers_equation(heads):
         for i in range(6):
             to = edges[1, edges[0] == i]
             if len(to):
-                score = torch.stack([layer.score[0, h, 0] @ z[i] + layer.score[1, h, 0] @ z[j] for j in to])
+                score = torch.stack([layer.combine[h] @ torch.cat([z[i], z[j]]) for j in to])
                 alpha = torch.where(score > 0, score, 0.2 * score).softmax(0)
                 torch.testing.assert_close(weights[h, edges[0] == i], alpha, rtol=0, atol=1e-14)
                 rows[i] = alpha @ z[to]
         by_head.append(rows)
     want = torch.cat(by_head, 1) if heads == "concatenate" else torch.stack(by_head).mean(0)
     torch.testing.assert_close(output, want + layer.bias, rtol=0, atol=1e-14)
+
+
+def test_graph_attention_is_attention_with_leaky_relu_scores():
+    mask, edges = some_edges(6, 6)
+    layer, x = GraphAttention(4, n_heads=2, d_head=3).double(), draw(6, 4)
+    value = (x @ layer.value.weight.T).unflatten(-1, (2, 3)).transpose(0, 1)
+    scores = leaky_relu_scores(value, value, layer.combine)
+    dense = attention(value * 0, value, value, mask=mask, bias=scores).transpose(0, 1).flatten(1)
+    torch.testing.assert_close(layer(x, edges), dense + layer.bias, rtol=0, atol=1e-14)
+
+
+def test_dropout_is_for_training_only_and_repeats_itself():
+    _, edges = some_edges(6, 6)
+    x, plain = draw(6, 4).float(), GraphAttention(4, 2, 3)
+    layers = [GraphAttention(4, 2, 3, dropout=0.5) for _ in range(2)]
+    trained = [layer(x, edges) for layer in layers]
+    assert torch.equal(*trained) and not torch.equal(trained[0], plain(x, edges))
+    assert torch.equal(layers[0].eval()(x, edges), plain(x, edges))
 
 
 def test_dot_product_scores_are_edge_attention():

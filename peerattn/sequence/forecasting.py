@@ -1,0 +1,416 @@
+"""Forecasts of series: a line in closed form, and attention over patches for what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn import linear
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.patches import PatchEncoder, pinball
+from peerattn.sequence.series import check_series, later_index, windows_of
+from peerattn.sequence.window_ridge import WindowMoments, window_ridge
+
+SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
+
+
+class PatchForecast(nn.Module):
+    r"""The forecast of windows.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_l (x_{t-l} - x_t)\, \beta_{lh} + s_t\, u_h' \operatorname{vec}(\text{patches}(z_t)),
+              \qquad z_t = (x_{t-L+1..t} - x_t) / s_t
+
+    with s the standard deviation of the window. The line β is given and stays; u starts at zero.
+    """
+
+    def __init__(
+        self, encoder: PatchEncoder, lookback: int, horizon: int, n_outputs: int, generator: torch.Generator
+    ):
+        super().__init__()
+        self.encoder, self.horizon = encoder, horizon
+        self.register_buffer("line", torch.zeros(lookback, horizon))
+        width = encoder.n_patches * encoder.embed.out_features
+        self.head = linear(width, horizon * n_outputs, generator=generator)
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, windows: Tensor, *, return_weights: bool = False) -> Any:
+        """Return (batch, columns, horizon, n_outputs) of windows (batch, columns, lookback)."""
+        last = windows[..., -1:]
+        centred = windows - last
+        spread = _spread(windows)
+        found = self.encoder(centred / spread, return_weights=return_weights)
+        rows, layers = found if return_weights else (found, None)
+        attended = spread[..., None] * self.head(rows.flatten(-2)).unflatten(-1, (self.horizon, -1))
+        forecast = (last + centred @ self.line)[..., None] + attended
+        return (forecast, layers) if return_weights else forecast
+
+
+class AttentionForecaster(SequenceEstimator):
+    r"""Forecast the next values of one or many series by attention over patches of their past.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
+
+    β is a ridge in closed form, one map for all columns; a is attention over patches in time, trained on what
+    the line leaves and kept only if it forecasts the last part of the series better than the line alone.
+
+    Parameters
+    ----------
+    horizon : int, default 24
+        Rows ahead, H.
+    lookback : int, default 96
+        Rows of the past that a forecast sees, L.
+    patch : int, default 16
+        Neighbouring values that attention sees as one.
+    channels : {"independent", "attending"}, default "independent"
+        Whether each column is forecast from its own past only, or columns attend to each other.
+    line : bool, default True
+        False: attention alone forecasts the change from the last value.
+    quantiles : sequence of float, default None
+        Also forecast these quantiles, by their pinball loss; 0.5 must be among them. None: the mean, by squared error.
+    d_model, n_heads, n_layers, dropout
+        Sizes of the blocks.
+    learning_rate : float, default 1e-3
+    weight_decay : float, default 0.01
+    max_steps : int, default 600
+        Steps of training at most.
+    batch_size : int, default 256
+        Windows a step, drawn at random.
+    validation_share : float, default 0.2
+        The last share of the rows chooses penalty and step; nothing else is fitted to it.
+    device : str, default "cpu"
+    random_state : int, RandomState or None, default None
+    verbose : bool, default False
+
+    Attributes
+    ----------
+    penalty_ : float
+        The line's, see `window_ridge`; nan without a line.
+    gain_ : float
+        By how much attention lowers the line's loss on the validation rows, as a share; at most 0 means that the
+        forecasts are the line's alone.
+    mean_, scale_ : ndarray, shape (n_columns,)
+        Of the training rows; inside, columns are standardised.
+
+    Raises
+    ------
+    InputError
+        When the series has gaps or is too short for lookback and horizon.
+
+    References
+    ----------
+    Nie et al. (2023), A time series is worth 64 words: long-term forecasting with transformers, ICLR. Toner and
+    Darlow (2024), An analysis of linear time series forecasting models, ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wave = np.sin(np.arange(300) * 2 * np.pi / 12)[:, None]
+    >>> model = AttentionForecaster(horizon=3, lookback=24, max_steps=5, random_state=0).fit(wave)
+    >>> bool(np.allclose(model.predict(wave)[:, 0], np.sin(np.arange(300, 303) * 2 * np.pi / 12), atol=0.01))
+    True
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "penalty_", "gain_", "state_")
+
+    def __init__(
+        self,
+        horizon: int = 24,
+        lookback: int = 96,
+        *,
+        patch: int = 16,
+        channels: Literal["independent", "attending"] = "independent",
+        line: bool = True,
+        quantiles: Sequence[float] | None = None,
+        d_model: int = 32,
+        n_heads: int = 4,
+        n_layers: int = 2,
+        dropout: float = 0.2,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        max_steps: int = 600,
+        batch_size: int = 256,
+        validation_share: float = 0.2,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.horizon = horizon
+        self.lookback = lookback
+        self.patch = patch
+        self.channels = channels
+        self.line = line
+        self.quantiles = quantiles
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.n_layers = n_layers
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.validation_share = validation_share
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Fit on series.
+
+        Parameters
+        ----------
+        X : DataFrame, Series or array-like, shape (n_rows, n_columns)
+            One column per series, rows equally spaced in time.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_options()
+        size = self.lookback + self.horizon
+        values = check_series(self, X, reset=True)
+        n_train = len(values) - round(self.validation_share * len(values))
+        if n_train < size or len(values) - n_train < self.horizon:
+            raise InputError(
+                f"X: expected at least {size} rows for training and {self.horizon} for validation (lookback="
+                f"{self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}), got "
+                f"n_samples={len(values)}, of which {n_train} train. Lower lookback or horizon, or give a longer series."
+            )
+        self.mean_, spread = values[:n_train].mean(0), values[:n_train].std(0)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        scaled = (values - self.mean_) / self.scale_
+        train, validation = scaled[:n_train], scaled[n_train - self.lookback :]
+        generator = self._generator()
+        module = self._build(generator)
+        self.penalty_ = self._set_line(module, train, validation) if self.line else float("nan")
+        windows = torch.tensor(windows_of(train, size), dtype=torch.float32)
+        if self.quantiles is not None:
+            self._set_offsets(module, windows)
+        held = torch.tensor(_thinned(windows_of(validation, size)), dtype=torch.float32)
+        self._learn(module, windows, held, generator)
+        return self
+
+    def _learn(
+        self, module: PatchForecast, windows: Tensor, held: Tensor, generator: torch.Generator
+    ) -> None:
+        """Train attention; keep the line alone where attention forecasts the held windows no better."""
+
+        def validate() -> float:
+            module.eval()
+            with torch.no_grad():
+                losses = [self._loss(module, part).item() * len(part) for part in held.split(64)]
+            module.train()
+            return sum(losses) / len(held)
+
+        module, held = module.to(self.device), held.to(self.device)
+        self._keep(module)
+        start, without = self.state_, validate()
+        self._train(
+            module, lambda batch: self._loss(module, batch), self._batches(windows, generator),
+            max_steps=self.max_steps, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
+            validate=validate, validate_every=max(1, self.max_steps // 12),
+        )  # fmt: skip
+        best = dict(self.record_.validation)[self.record_.best_step]
+        self.gain_ = 1 - best / without if without > 0 else 0.0
+        if self.line and self.gain_ <= 0:
+            self.state_ = start
+
+    def _set_line(self, module: PatchForecast, train: np.ndarray, validation: np.ndarray) -> float:
+        moments = (WindowMoments.of(part, self.lookback, self.horizon) for part in (train, validation))
+        coefficients, penalty = window_ridge(*moments)
+        module.line.copy_(torch.tensor(coefficients))
+        return penalty
+
+    def _set_offsets(self, module: PatchForecast, windows: Tensor) -> None:
+        """Let every quantile start where the line's errors have it, in units of the window's spread."""
+        sample = torch.tensor(_thinned(windows.numpy()))
+        past, future = sample.split([self.lookback, self.horizon], -1)
+        with torch.no_grad():
+            error = (future - module.eval()(past)[..., 0]) / _spread(past)  # head is zero: the line alone
+        levels = torch.tensor(self._levels, dtype=torch.float32)
+        offsets = torch.quantile(error.flatten(0, 1), levels, dim=0)  # (Q, H)
+        with torch.no_grad():
+            module.head.bias.copy_(offsets.T.flatten())
+
+    def _batches(self, windows: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """Draw windows, (batch, columns, L + H): of one column where columns are independent, of all otherwise."""
+        n, columns = windows.shape[:2]
+        while True:
+            at = torch.randint(n, (self.batch_size,), generator=generator)
+            if self.channels == "independent":
+                batch = windows[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
+            else:
+                batch = windows[at]
+            yield batch.to(self.device)
+
+    def _loss(self, module: PatchForecast, windows: Tensor) -> Tensor:
+        past, future = windows.split([self.lookback, self.horizon], -1)
+        found = module(past)
+        if self.quantiles is None:
+            return F.mse_loss(found[..., 0], future)
+        return pinball(future[..., None] - found, found.new_tensor(self._levels))
+
+    @property
+    def _levels(self) -> list[float]:
+        return [] if self.quantiles is None else sorted(self.quantiles)
+
+    def _build(self, generator: torch.Generator) -> PatchForecast:
+        encoder = PatchEncoder(
+            self.lookback, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
+            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator,
+        )  # fmt: skip
+        return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
+
+    # ------------------------------------------------------------------ forecasts
+
+    def predict(self, X: Any) -> Any:
+        """Forecast the rows after the last one.
+
+        Parameters
+        ----------
+        X : DataFrame, Series or array-like, shape (n_rows, n_columns)
+            At least ``lookback`` rows; only the last so many matter.
+
+        Returns
+        -------
+        DataFrame, Series or ndarray, shape (horizon, n_columns)
+            Like X, under the labels that follow if those of X have an even step. The median where quantiles are forecast.
+        """
+        found = self._last(X)
+        middle = 0 if self.quantiles is None else self._levels.index(0.5)
+        return _like(X, found[..., middle].T)
+
+    def predict_quantiles(self, X: Any) -> dict[float, Any]:
+        """Forecast the quantiles of the rows after the last one.
+
+        Returns
+        -------
+        dict of float to what ``predict`` returns
+            By quantile. They never cross.
+
+        Raises
+        ------
+        InputError
+            When the model was made without ``quantiles``.
+        """
+        if self.quantiles is None:
+            raise InputError(
+                "quantiles: the model forecasts the mean only. Make it with quantiles=(0.1, 0.5, 0.9)."
+            )
+        found = self._last(X)
+        return {level: _like(X, found[..., k].T) for k, level in enumerate(self._levels)}
+
+    def predict_windows(self, X: Any) -> np.ndarray:
+        """Forecast from every row that has ``lookback`` rows up to it, the last ones too.
+
+        Returns
+        -------
+        ndarray, shape (n_rows - lookback + 1, horizon, n_columns)
+        """
+        middle = 0 if self.quantiles is None else self._levels.index(0.5)
+        return self._forecast(windows_of(self._scaled(X), self.lookback))[..., middle].transpose(0, 2, 1)
+
+    def score(self, X: Any, y: None = None) -> float:
+        """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
+        values = self._scaled(X, self.horizon)
+        future = windows_of(values[self.lookback :], self.horizon)  # (n, columns, H)
+        found = (self.predict_windows(X)[: len(future)] - self.mean_) / self.scale_
+        return -float(np.mean((found.transpose(0, 2, 1) - future) ** 2))
+
+    def attention(self, X: Any, column: Any = 0) -> AttentionMap:
+        """Return which patches of the last window look to which, for one column.
+
+        Parameters
+        ----------
+        X : as in ``predict``
+        column : int or str, default 0
+            Number of a column, or its name in the frame that was fitted.
+        """
+        layers = self._weights(X)
+        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        at = names.index(column) if column in names else column
+        weights = np.stack([layer[0, at].numpy() for layer in layers[: self.n_layers]])
+        ends = [self.patch * (k - weights.shape[-1]) for k in range(weights.shape[-1])]
+        labels = tuple(f"{end + 1:d}..{end + self.patch:d}" for end in ends)
+        return AttentionMap(weights, labels, labels)
+
+    def attention_between(self, X: Any) -> AttentionMap:
+        """Return which columns look to which in the last patch, for ``channels="attending"``."""
+        if self.channels != "attending":
+            raise InputError(
+                'channels: columns are independent here. Make the model with channels="attending".'
+            )
+        names = tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
+        return AttentionMap(self._weights(X)[-1][:, -1].numpy(), names, names)
+
+    def _weights(self, X: Any) -> list[Tensor]:
+        window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
+        with torch.no_grad():
+            _, layers = self._module().double()(window.to(self.device), return_weights=True)
+        return [layer.cpu() for layer in layers]
+
+    def _last(self, X: Any) -> np.ndarray:  # (columns, H, Q)
+        return self._forecast(windows_of(self._scaled(X)[-self.lookback :], self.lookback))[0]
+
+    def _forecast(self, windows: np.ndarray) -> np.ndarray:
+        """Return forecasts (n, columns, H, Q) of scaled windows, in the units of the series."""
+        module, parts = self._module().double(), []
+        for start in range(0, len(windows), 256):
+            with torch.no_grad():
+                part = module(torch.tensor(windows[start : start + 256]).to(self.device))
+            parts.append(part.sort(-1).values.cpu().numpy())  # quantiles in order
+        found = np.concatenate(parts)
+        return found * self.scale_[:, None, None] + self.mean_[:, None, None]
+
+    def _scaled(self, X: Any, beyond: int = 0) -> np.ndarray:
+        check_is_fitted(self)
+        need = self.lookback + beyond
+        why = "lookback" + ("+ horizon" if beyond else "")
+        return (check_series(self, X, reset=False, shortest=need, why=why) - self.mean_) / self.scale_
+
+    def _check_options(self) -> None:
+        for name in ("horizon", "lookback", "patch", "max_steps", "batch_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name}: expected an integer of at least 1, got {value!r}.")
+        if self.channels not in ("independent", "attending"):
+            raise InputError(f"channels: expected 'independent' or 'attending', got {self.channels!r}.")
+        if not 0 < self.validation_share < 1:
+            raise InputError(
+                f"validation_share: expected a share between 0 and 1, got {self.validation_share}."
+            )
+        if self.quantiles is not None and (
+            0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles)
+        ):
+            raise InputError(
+                f"quantiles: expected numbers between 0 and 1, 0.5 among them, got {self.quantiles}."
+            )
+
+
+def _spread(windows: Tensor) -> Tensor:
+    return (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+
+
+def _thinned(windows: Any) -> Any:
+    """Return at most about SAMPLE windows, evenly spaced."""
+    return windows[:: -(-len(windows) // SAMPLE)]
+
+
+def _like(X: Any, values: np.ndarray) -> Any:
+    """Return forecasts, (horizon, n_columns), as what X is."""
+    if isinstance(X, pd.DataFrame):
+        return pd.DataFrame(values, index=later_index(X.index, len(values)), columns=X.columns)
+    if isinstance(X, pd.Series):
+        return pd.Series(values[:, 0], index=later_index(X.index, len(values)), name=X.name)
+    return values

@@ -1,0 +1,360 @@
+"""Classes of the nodes of a graph, by attention along its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from scipy import sparse
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn import Dropout, GraphAttention
+from peerattn.sequence.base import SequenceEstimator
+
+UNKNOWN = -1
+
+
+class GraphNetwork(nn.Module):
+    """Two or more layers of graph attention, ELU between them; the last averages its heads into class scores."""
+
+    def __init__(
+        self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, score: Any, dropout: float,
+        generator: torch.Generator,
+    ):  # fmt: skip
+        super().__init__()
+        options: dict[str, Any] = {"score": score, "dropout": dropout, "generator": generator}
+        widths = [d_input] + [n_heads * d_head] * (n_layers - 1)
+        layers = [GraphAttention(width, n_heads, d_head, **options) for width in widths[:-1]]
+        layers.append(GraphAttention(widths[-1], 1, n_classes, heads="mean", **options))
+        self.layers = nn.ModuleList(layers)
+        self.drop = nn.ModuleList(Dropout(dropout, generator=generator) for _ in layers)
+
+    def forward(self, x: Tensor, edges: Tensor, *, return_weights: bool = False) -> Any:
+        """Return class scores, (n, n_classes), of rows x, (n, d_input), dense or sparse."""
+        found = []
+        for k, (layer, drop) in enumerate(zip(self.layers, self.drop, strict=True)):
+            x = F.elu(x) if k else x
+            x = _drop_sparse(x, drop) if x.is_sparse else drop(x)
+            x, weights = layer(x, edges, return_weights=True)
+            found.append(weights)
+        return (x, found) if return_weights else x
+
+
+class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
+    r"""Classify the nodes of a graph by what they and their neighbours are.
+
+    .. math:: h_i = \operatorname{ELU}\Big(\big\Vert_k \sum_{j \in N(i) \cup \{i\}} \alpha^k_{ij} W^k x_j\Big), \qquad
+              P(y_i = c) = \operatorname{softmax}_c \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} V h_j
+
+    Parameters
+    ----------
+    n_heads, d_head : int, default 8
+        Heads of the hidden layers, and the width of each.
+    n_layers : int, default 2
+        A node sees nodes up to so many steps away.
+    score : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
+        How edges are weighed, see `peerattn.nn.GraphAttention`.
+    directed : bool, default False
+        True: node ``edges[0, e]`` looks to node ``edges[1, e]``, not the reverse.
+    dropout : float, default 0.6
+        Of features and of weights.
+    alpha : float, default 5e-4
+        Penalty: half of it times the sum of squared parameters is added to the loss.
+    learning_rate : float, default 0.01
+    max_steps : int, default 200
+    device : str, default "cpu"
+    random_state : int, RandomState or None, default None
+    verbose : bool, default False
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Without the unknown.
+    label_distributions_ : ndarray, shape (n_nodes, n_classes)
+        Of the nodes of ``fit``, known and unknown.
+    transduction_ : ndarray, shape (n_nodes,)
+        Their most probable classes.
+
+    Notes
+    -----
+    Time and memory are linear in edges: no array has a row for every pair. A node without edges sees itself. Features are
+    taken as they are: scale them, or norm the rows of word counts (`sklearn.preprocessing.normalize`).
+
+    References
+    ----------
+    Veličković et al. (2018), Graph attention networks, ICLR.
+
+    Examples
+    --------
+    >>> X = np.eye(6)  # six nodes, nothing known of them but who they are
+    >>> two_triangles = np.array([[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]])
+    >>> y = np.array([0, -1, -1, 1, -1, -1])
+    >>> model = GraphAttentionClassifier(dropout=0.0, random_state=0).fit(X, y, edges=two_triangles)
+    >>> model.transduction_
+    array([0, 0, 0, 1, 1, 1])
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "n_features_in_", "classes_", "label_distributions_", "transduction_", "with_edges_", "state_",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        n_heads: int = 8,
+        d_head: int = 8,
+        n_layers: int = 2,
+        score: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
+        directed: bool = False,
+        dropout: float = 0.6,
+        alpha: float = 5e-4,
+        learning_rate: float = 0.01,
+        max_steps: int = 200,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.n_heads = n_heads
+        self.d_head = d_head
+        self.n_layers = n_layers
+        self.score = score
+        self.directed = directed
+        self.dropout = dropout
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.max_steps = max_steps
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: Any, *, edges: Any = None, y_validation: Any = None) -> Self:
+        """Fit on the nodes of a graph.
+
+        Parameters
+        ----------
+        X : array-like or sparse, shape (n_nodes, n_features)
+            Features of all nodes, those with unknown class too.
+        y : array-like, shape (n_nodes,)
+            Classes; −1 (or None, NaN among strings) where unknown. Those nodes are seen and carry no loss.
+        edges : array-like of int, shape (2, n_edges), default None
+            Pairs of nodes, numbered from 0. None: no edges, each node by itself.
+        y_validation : array-like, shape (n_nodes,), default None
+            Classes of other nodes, −1 where none is given, that choose the step by their error. None: the last step.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            When an edge names a node that is not there, or no class is known.
+        """
+        if self.n_layers < 1:
+            raise InputError(f"n_layers: expected an integer of at least 1, got {self.n_layers}.")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
+        labels, known = _labels(y, X.shape[0], "y")
+        self.classes_, codes = np.unique(labels[known], return_inverse=True)
+        if not len(self.classes_):
+            raise InputError("y: expected some known classes, got unknown ones (−1) only.")
+        self.with_edges_ = edges is not None
+        generator = self._generator()
+        module = self._build(generator).to(self.device)
+        x, pairs = self._tensors(X, edges)
+        rows, truth = torch.tensor(np.flatnonzero(known)).to(x.device), torch.tensor(codes).to(x.device)
+
+        def loss(_: None) -> Tensor:
+            squares = [parameter.square().sum() for parameter in module.parameters() if parameter.ndim > 1]
+            return (
+                F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
+            )
+
+        self._train(
+            module, loss, repeat(None), max_steps=self.max_steps, learning_rate=self.learning_rate, schedule="constant",
+            clip=None, validate=self._validation(module, x, pairs, y_validation), validate_every=5,
+        )  # fmt: skip
+        self.label_distributions_ = self._probabilities(module.eval(), X, edges)
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        return self
+
+    def _validation(
+        self, module: GraphNetwork, x: Tensor, pairs: Tensor, y: Any
+    ) -> Callable[[], float] | None:
+        if y is None:
+            return None
+        labels, known = _labels(y, x.shape[0], "y_validation")
+        strange = set(labels[known].tolist()) - set(self.classes_.tolist())
+        if strange or not known.any():
+            raise InputError(
+                f"y_validation: expected classes that y has, {self.classes_.tolist()}, got "
+                f"{sorted(strange, key=str) if strange else 'unknown ones (−1) only'}."
+            )
+        rows = torch.tensor(np.flatnonzero(known)).to(x.device)
+        truth = torch.tensor(np.searchsorted(self.classes_, labels[known])).to(x.device)
+
+        def error() -> float:
+            module.eval()
+            found = F.cross_entropy(module(x, pairs)[rows], truth)
+            module.train()
+            return float(found)
+
+        return error
+
+    def _build(self, generator: torch.Generator) -> GraphNetwork:
+        return GraphNetwork(
+            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head, self.score,
+            self.dropout, generator,
+        )  # fmt: skip
+
+    def _tensors(self, X: Any, edges: Any, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        pairs = torch.tensor(_edges(edges, X.shape[0], self.directed)).to(self.device)
+        if not sparse.issparse(X):
+            return torch.tensor(X, dtype=dtype).to(self.device), pairs
+        X = X.tocoo()
+        at = torch.tensor(np.stack([X.row, X.col]).astype(np.int64))
+        rows = torch.sparse_coo_tensor(at, torch.tensor(X.data, dtype=dtype), X.shape, check_invariants=False)
+        return rows.coalesce().to(self.device), pairs
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict_proba(self, X: Any, *, edges: Any = None) -> np.ndarray:
+        """Return the probability of every class, (n_nodes, n_classes), for the nodes of a graph.
+
+        Parameters
+        ----------
+        X : array-like or sparse, shape (n_nodes, n_features)
+            All nodes: the graph of ``fit`` (whose results are also in ``label_distributions_``), grown, or another one.
+        edges : array-like of int, shape (2, n_edges)
+            Its edges; needed if there were any in ``fit``.
+
+        Returns
+        -------
+        ndarray, shape (n_nodes, n_classes)
+
+        Raises
+        ------
+        InputError
+            When the model was fitted with edges and none are given.
+        """
+        check_is_fitted(self)
+        return self._probabilities(self._module(), self._nodes(X, edges), edges)
+
+    def predict(self, X: Any, *, edges: Any = None) -> np.ndarray:
+        """Return the most probable class of every node; arguments as in ``predict_proba``."""
+        found = self.predict_proba(X, edges=edges).argmax(1)
+        return np.asarray(self.classes_[found])
+
+    def score(self, X: Any, y: Any, *, edges: Any = None) -> float:
+        """Return the share of nodes with known class (y ≠ −1) whose class is predicted."""
+        predicted = self.predict(X, edges=edges)
+        labels, known = _labels(y, len(predicted), "y")
+        return float(np.mean(predicted[known] == labels[known]))
+
+    def attention(self, X: Any, *, edges: Any = None) -> pd.DataFrame:
+        """Return who looks to whom: one row per layer, head and edge.
+
+        Parameters
+        ----------
+        X, edges
+            As in ``predict_proba``.
+
+        Returns
+        -------
+        DataFrame
+            ``layer, head, node, neighbour, weight``; the weights of a node sum to one in each head. Nodes see
+            themselves too.
+        """
+        X = self._nodes(X, edges)
+        x, pairs = self._tensors(X, edges, torch.float64)
+        with torch.no_grad():
+            _, layers = self._module().double()(x, pairs, return_weights=True)
+        node, neighbour = pairs.cpu().numpy()
+        frames = [
+            pd.DataFrame(
+                {"layer": k, "head": h, "node": node, "neighbour": neighbour, "weight": weight.cpu().numpy()}
+            )
+            for k, layer in enumerate(layers)
+            for h, weight in enumerate(layer)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def _nodes(self, X: Any, edges: Any) -> Any:
+        check_is_fitted(self)
+        if self.with_edges_ and edges is None:
+            raise InputError(
+                "edges: the model was fitted on a graph and needs the edges of these nodes. Pass edges=; classes of the nodes "
+                "of fit are in transduction_."
+            )
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _probabilities(self, module: GraphNetwork, X: Any, edges: Any) -> np.ndarray:
+        x, pairs = self._tensors(X, edges, torch.float64)
+        with torch.no_grad():
+            found: np.ndarray = module.double()(x, pairs).softmax(-1).cpu().numpy()
+        return found
+
+
+def _drop_sparse(x: Tensor, drop: Dropout) -> Tensor:
+    """Drop entries that are there; the others are zero anyway."""
+    if not drop.training or drop.p == 0:
+        return x
+    return torch.sparse_coo_tensor(
+        x.indices(), drop(x.values()), x.shape, is_coalesced=True, check_invariants=False
+    )
+
+
+def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return classes and which of them are known."""
+    if y is None:
+        raise InputError(
+            f"{name}: GraphAttentionClassifier requires y to be passed, but the target y is None."
+        )
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != n:
+        raise InputError(
+            f"{name}: expected one class per node ({n}), got {len(labels)}. Give −1 where it is unknown."
+        )
+    if labels.dtype.kind in "OUST":
+        known = ~pd.isna(labels) & (labels.astype(object) != UNKNOWN)
+    else:
+        assert_all_finite(labels, input_name=name)
+        known = labels != UNKNOWN
+    check_classification_targets(labels[known])
+    return labels, np.asarray(known, dtype=bool)
+
+
+def _edges(edges: Any, n: int, directed: bool) -> np.ndarray:
+    """Return int64 edges sorted by node, each once, both ways unless directed, with every node's edge to itself."""
+    own = np.arange(n)
+    if edges is None:
+        return np.stack([own, own])
+    given = np.asarray(edges)
+    if given.ndim != 2 or len(given) != 2 or (given.size and given.dtype.kind not in "iu"):
+        hint = " Pass edges.T." if given.ndim == 2 and given.shape[1] == 2 else ""
+        raise InputError(
+            f"edges: expected integers of shape (2, n_edges), got {given.dtype} of shape {given.shape}.{hint}"
+        )
+    given = given.astype(np.int64)
+    if given.size and not 0 <= given.min() <= given.max() < n:
+        wrong = given.max() if given.max() >= n else given.min()
+        raise InputError(f"edges: expected node numbers from 0 to {n - 1}, got {wrong}. X has {n} rows.")
+    both = given if directed else np.concatenate([given, given[::-1]], axis=1)
+    node, neighbour = np.concatenate([both, np.stack([own, own])], axis=1)
+    return np.stack(np.divmod(np.unique(node * n + neighbour), n))

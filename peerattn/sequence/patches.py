@@ -1,0 +1,106 @@
+"""Windows of series as patches in time: attention within each column, and between columns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from peerattn.nn import Encoder, LearnedPositions, TransformerBlock, linear
+
+
+class PatchEncoder(nn.Module):
+    r"""Encode windows: neighbouring values form a patch, patches attend to each other.
+
+    .. math:: z_{cp} = W x_{c,\,pk+1..pk+k} + b + t_p, \qquad h = \text{blocks}(z)
+
+    Parameters
+    ----------
+    lookback : int
+        Length of a window.
+    patch : int
+        Values in a patch, k. A window that is no multiple is filled up on the left with its first value.
+    d_model, n_heads, n_layers : int
+        Sizes of the blocks, which attend within each column.
+    n_columns : int, default None
+        With a number, one more block lets the columns attend to each other, patch by patch; None: columns are
+        independent, and one model serves any number of them.
+    dropout : float, default 0
+    generator : torch.Generator, default None
+
+    References
+    ----------
+    Nie et al. (2023), A time series is worth 64 words, ICLR.
+
+    Examples
+    --------
+    >>> PatchEncoder(lookback=10, patch=4, d_model=8, n_heads=2, n_layers=1)(torch.zeros(5, 3, 10)).shape
+    torch.Size([5, 3, 3, 8])
+    """
+
+    def __init__(
+        self,
+        lookback: int,
+        patch: int,
+        d_model: int,
+        n_heads: int,
+        n_layers: int,
+        *,
+        n_columns: int | None = None,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        generator = torch.Generator() if generator is None else generator
+        self.patch, self.n_patches = patch, math.ceil(lookback / patch)
+        self.embed = linear(patch, d_model, generator=generator)
+        self.positions = LearnedPositions(self.n_patches, d_model, generator=generator)
+        self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
+        self.between: TransformerBlock | None = None
+        if n_columns is not None:
+            self.columns = LearnedPositions(n_columns, d_model, generator=generator)
+            self.between = TransformerBlock(d_model, n_heads, dropout=dropout, generator=generator)
+
+    def patches(self, windows: Tensor) -> Tensor:
+        """Cut windows (..., lookback) into patches (..., n_patches, patch)."""
+        missing = self.n_patches * self.patch - windows.shape[-1]
+        first = windows[..., :1].expand(*windows.shape[:-1], missing)
+        return torch.cat([first, windows], dim=-1).unflatten(-1, (self.n_patches, self.patch))
+
+    def forward(self, windows: Tensor, *, hidden: Tensor | None = None, return_weights: bool = False) -> Any:
+        """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
+
+        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, stand in for patches.
+        With ``return_weights`` also each layer's weights, (batch, columns, heads, n_patches, n_patches), and last, if
+        there is a block between columns, its (batch, n_patches, heads, columns, columns).
+        """
+        rows = self.embed(self.patches(windows))
+        if hidden is not None:
+            rows = torch.where(hidden.isnan(), rows, hidden)
+        rows = rows + self.positions(self.n_patches)
+        found = self.blocks(rows, return_weights=return_weights)
+        rows, layers = found if return_weights else (found, [])
+        if self.between is not None:
+            beside = rows.transpose(1, 2) + self.columns(rows.shape[1])  # (batch, patches, columns, d_model)
+            found = self.between(beside, return_weights=return_weights)
+            beside, between = found if return_weights else (found, None)
+            rows, layers = beside.transpose(1, 2), [*layers, between]
+        return (rows, layers) if return_weights else rows
+
+
+def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
+    r"""Return the mean pinball loss, :math:`\max(q e, (q - 1) e)`, of errors (..., n_quantiles), truth minus forecast.
+
+    References
+    ----------
+    Koenker and Bassett (1978), Regression quantiles, Econometrica 46.
+
+    Examples
+    --------
+    >>> pinball(torch.tensor([[1.0], [-1.0]]), torch.tensor([0.9])).item()
+    0.5
+    """
+    return (F.relu(error) * quantiles + F.relu(-error) * (1 - quantiles)).mean()

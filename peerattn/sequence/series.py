@@ -1,0 +1,86 @@
+"""Series in: what users hold, checked, as a matrix of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import validate_data
+
+from peerattn.exceptions import InputError
+
+
+def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
+    """Return series as float64, (n_rows, n_columns), rows in the order of time.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers number and names of columns (``reset=True``), or is asked for them.
+    X : DataFrame, Series or array-like, shape (n_rows, n_columns)
+        One column per series, one row per date, equally spaced.
+    reset : bool
+    shortest : int, default 1
+        Rows needed; ``why`` says for what.
+    why : str
+
+    Raises
+    ------
+    InputError
+        When numbers are missing, or rows too few; the message names where.
+    """
+    labels = X.index if isinstance(X, pd.DataFrame | pd.Series) else None
+    frame = X.to_frame() if isinstance(X, pd.Series) else X
+    values: np.ndarray = validate_data(
+        estimator,
+        frame,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        ensure_min_samples=2 if reset else 1,
+        reset=reset,
+    )
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        name = frame.columns[column] if isinstance(frame, pd.DataFrame) else column
+        where = row if labels is None else labels[row]
+        raise InputError(
+            f"X: expected numbers without gaps, got {'NaN' if np.isnan(values[row, column]) else 'inf'} in column {name!r} "
+            f"at row {where} ({len(bad)} in all). Interpolate the gap, or cut the series after it."
+        )
+    if len(values) < shortest:
+        raise InputError(f"X: expected at least {shortest} rows ({why}), got n_samples={len(values)}.")
+    return values
+
+
+def later_index(index: pd.Index, n: int) -> pd.Index:
+    """Return the next n labels of an index that has an even step; 1, 2, ..., n where it has none.
+
+    Examples
+    --------
+    >>> later_index(pd.date_range("2024-01-01", periods=3, freq="D"), 2)[-1]
+    Timestamp('2024-01-05 00:00:00')
+    >>> later_index(pd.RangeIndex(10), 2).tolist()
+    [10, 11]
+    """
+    if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) and len(index) > 2:
+        freq = index.freq or (pd.infer_freq(index) if isinstance(index, pd.DatetimeIndex) else None)
+        if freq is not None and isinstance(index, pd.DatetimeIndex):
+            return pd.date_range(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
+        if freq is not None:
+            return pd.period_range(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
+    if isinstance(index, pd.RangeIndex):
+        return pd.RangeIndex(index.stop, index.stop + n * index.step, index.step, name=index.name)
+    return pd.RangeIndex(1, n + 1, name="step")
+
+
+def windows_of(values: np.ndarray, length: int) -> np.ndarray:
+    """Return every window of a series, (n_rows - length + 1, n_columns, length), as a view.
+
+    Examples
+    --------
+    >>> windows_of(np.arange(4.0)[:, None], 3)[:, 0].tolist()
+    [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]
+    """
+    return np.lib.stride_tricks.sliding_window_view(values, length, axis=0)

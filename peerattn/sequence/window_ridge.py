@@ -1,0 +1,115 @@
+"""The linear forecast of a window, in closed form: the cheap control, and what attention starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Penalties tried, as multiples of the mean eigenvalue of the windows' second moments.
+PENALTIES = tuple(10.0**power for power in range(-7, 4))
+
+
+@dataclass(frozen=True)
+class WindowMoments:
+    r"""Second moments of all windows of a series, the last value of the past taken off.
+
+    .. math:: G = \sum_c \sum_t w_{tc} w_{tc}', \qquad
+              w_{tc} = (x_{t,c}, \ldots, x_{t+L+H-1,c})' - x_{t+L-1,c} \mathbf 1
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (lookback + horizon, lookback + horizon)
+        G, over all columns c and windows t.
+    lookback : int
+        L.
+    n_windows : int
+        Number of windows, over all columns.
+    """
+
+    matrix: np.ndarray
+    lookback: int
+    n_windows: int
+
+    @classmethod
+    def of(cls, series: np.ndarray, lookback: int, horizon: int) -> WindowMoments:
+        r"""Return the moments of a series, (n_rows, n_columns), in time linear in its rows.
+
+        Along a diagonal the moments of neighbours differ by what enters and what leaves:
+        :math:`\sum_t x_{t+i+1} x_{t+j+1} = \sum_t x_{t+i} x_{t+j} + x_{n+i} x_{n+j} - x_i x_j`.
+        """
+        size = lookback + horizon
+        n = len(series) - size + 1  # windows of a column
+        total = np.zeros((size, size))
+        for column in (series - series.mean(0)).T.astype(float):  # a level cancels in w; it would cost digits
+            start, end = column[: size - 1], column[n:]
+            total += _along_diagonals(
+                np.array([column[:n] @ column[j : j + n] for j in range(size)]),
+                np.outer(end, end) - np.outer(start, start),
+            )
+        last = lookback - 1
+        centred = total - total[last] - total[:, [last]] + total[last, last]
+        return cls(centred, lookback, n * series.shape[1])
+
+    def coefficients(self, penalty: float) -> np.ndarray:
+        r"""Return the ridge map of the past to the future, :math:`(A + \lambda I)^{-1} B`, (lookback, horizon).
+
+        λ is ``penalty`` times the mean eigenvalue of A, the moments of the past; B are those of past and future.
+        """
+        past = self.matrix[: self.lookback, : self.lookback]
+        ridge = penalty * max(np.trace(past) / self.lookback, np.finfo(float).tiny)
+        return np.linalg.solve(
+            past + ridge * np.eye(self.lookback), self.matrix[: self.lookback, self.lookback :]
+        )
+
+    def mean_squared_error(self, coefficients: np.ndarray) -> float:
+        """Return the error of a linear map over these windows, per value, without looking at them again."""
+        past, future = slice(self.lookback), slice(self.lookback, None)
+        explained = np.sum(coefficients * (2 * self.matrix[past, future]))
+        explained -= np.sum(coefficients * (self.matrix[past, past] @ coefficients))
+        left = np.trace(self.matrix[future, future]) - explained
+        return float(left / (self.n_windows * coefficients.shape[1]))
+
+
+def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.ndarray, float]:
+    r"""Return the linear forecast of a window whose penalty does best on later windows.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh}
+
+    Parameters
+    ----------
+    train, validation : WindowMoments
+        Of the windows that are fitted, and of those that choose among `PENALTIES`.
+
+    Returns
+    -------
+    coefficients : ndarray, shape (lookback, horizon)
+        Oldest value first. A large penalty leads to zero: repeat the last value.
+    penalty : float
+
+    References
+    ----------
+    Toner and Darlow (2024), An analysis of linear time series forecasting models, ICML.
+
+    Examples
+    --------
+    >>> line = np.arange(30.0)[:, None]  # goes on by one
+    >>> moments = WindowMoments.of(line, lookback=4, horizon=2)
+    >>> coefficients, penalty = window_ridge(moments, moments)
+    >>> np.round((np.arange(4.0) - 3) @ coefficients, 3)
+    array([1., 2.])
+    """
+    maps = [train.coefficients(penalty) for penalty in PENALTIES]
+    errors = [validation.mean_squared_error(coefficients) for coefficients in maps]
+    best = int(np.argmin(errors))
+    return maps[best], PENALTIES[best]
+
+
+def _along_diagonals(first_row: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix with this first row whose entries grow by ``changes`` along its diagonals."""
+    size = len(first_row)
+    upper = np.zeros((size, size))
+    upper[0] = first_row
+    for i in range(1, size):
+        upper[i, i:] = upper[i - 1, i - 1 : -1] + changes[i - 1, i - 1 :]
+    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)

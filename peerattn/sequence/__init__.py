@@ -3,12 +3,16 @@
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SavedEstimator, SequenceEstimator, check_texts
 from peerattn.sequence.byte_pair import BytePairTokenizer
+from peerattn.sequence.forecasting import AttentionForecaster
+from peerattn.sequence.graph import GraphAttentionClassifier
 from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer
 
 __all__ = [
+    "AttentionForecaster",
     "AttentionMap",
     "BytePairTokenizer",
     "CharacterTokenizer",
+    "GraphAttentionClassifier",
     "SavedEstimator",
     "SequenceEstimator",
     "Tokenizer",

@@ -32,6 +32,8 @@ class PatchForecast(nn.Module):
     with s the standard deviation of the window. The line β is given and stays; u starts at zero.
     """
 
+    line: Tensor
+
     def __init__(
         self, encoder: PatchEncoder, lookback: int, horizon: int, n_outputs: int, generator: torch.Generator
     ):

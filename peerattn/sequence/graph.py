@@ -28,11 +28,11 @@ class GraphNetwork(nn.Module):
     """Two or more layers of graph attention, ELU between them; the last averages its heads into class scores."""
 
     def __init__(
-        self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, score: Any, dropout: float,
+        self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, similarity: Any, dropout: float,
         generator: torch.Generator,
     ):  # fmt: skip
         super().__init__()
-        options: dict[str, Any] = {"score": score, "dropout": dropout, "generator": generator}
+        options: dict[str, Any] = {"score": similarity, "dropout": dropout, "generator": generator}
         widths = [d_input] + [n_heads * d_head] * (n_layers - 1)
         layers = [GraphAttention(width, n_heads, d_head, **options) for width in widths[:-1]]
         layers.append(GraphAttention(widths[-1], 1, n_classes, heads="mean", **options))
@@ -62,7 +62,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         Heads of the hidden layers, and the width of each.
     n_layers : int, default 2
         A node sees nodes up to so many steps away.
-    score : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
+    similarity : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
         How edges are weighed, see `peerattn.nn.GraphAttention`.
     directed : bool, default False
         True: node ``edges[0, e]`` looks to node ``edges[1, e]``, not the reverse.
@@ -114,7 +114,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         n_heads: int = 8,
         d_head: int = 8,
         n_layers: int = 2,
-        score: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
+        similarity: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
         directed: bool = False,
         dropout: float = 0.6,
         alpha: float = 5e-4,
@@ -127,7 +127,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         self.n_heads = n_heads
         self.d_head = d_head
         self.n_layers = n_layers
-        self.score = score
+        self.similarity = similarity
         self.directed = directed
         self.dropout = dropout
         self.alpha = alpha
@@ -219,7 +219,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
 
     def _build(self, generator: torch.Generator) -> GraphNetwork:
         return GraphNetwork(
-            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head, self.score,
+            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head, self.similarity,
             self.dropout, generator,
         )  # fmt: skip
 
@@ -311,10 +311,8 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         return found
 
 
-def _drop_sparse(x: Tensor, drop: Dropout) -> Tensor:
+def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
     """Drop entries that are there; the others are zero anyway."""
-    if not drop.training or drop.p == 0:
-        return x
     return torch.sparse_coo_tensor(
         x.indices(), drop(x.values()), x.shape, is_coalesced=True, check_invariants=False
     )

@@ -1,6 +1,15 @@
-"""Panels to start with: a real one that is embedded, and simulated ones whose network is known."""
+"""Panels to start with: a real one that is embedded, simulated ones whose network is known; presets for others' files."""
 
 from peerattn.datasets.grunfeld import load_grunfeld
+from peerattn.datasets.presets import PRESETS, Preset, read_preset
 from peerattn.datasets.simulate import SimulatedPanel, TrueParameters, simulate_panel
 
-__all__ = ["SimulatedPanel", "TrueParameters", "load_grunfeld", "simulate_panel"]
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "SimulatedPanel",
+    "TrueParameters",
+    "load_grunfeld",
+    "read_preset",
+    "simulate_panel",
+]

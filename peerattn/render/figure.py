@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,9 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     import matplotlib
 
     stream = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "peerattn"}):
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "peerattn"}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the page's fonts show it
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
     text = text[text.index("<svg") :].strip()

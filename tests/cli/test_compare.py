@@ -1,5 +1,7 @@
-"""The command line as a user meets it: what it prints, what it writes, and how it says no."""
+"""``peerattn compare`` as a user meets it: what it prints, what it writes, and how it says no."""
 
+import importlib
+import json
 import subprocess
 import sys
 
@@ -8,8 +10,10 @@ import pandas as pd
 import pytest
 
 from peerattn import cli
+from peerattn.cli import app, options, panels
 from peerattn.datasets import load_grunfeld, simulate_panel
 
+command_module = importlib.import_module("peerattn.cli.compare")
 FAST = ["--models", "industry,kernel", "--test-periods", "4"]
 
 
@@ -62,7 +66,13 @@ def test_file_in_report_out(capsys, grunfeld, tmp_path):
     for name in ("SIC peers", "Kernel regression", "OLS", "revailing mean"):
         assert name in text
     assert text.rstrip().endswith(f"report: {out / 'report.html'}")
-    assert {path.name for path in out.iterdir()} == {"report.html", "predictions.parquet", "table.txt"}
+    assert {path.name for path in out.iterdir()} == {
+        "report.html", "report.toml", "report.xlsx", "predictions.parquet", "edges.parquet", "methods.txt", "table.md",
+        "table.tex", "table.txt", "pieces",
+    }  # fmt: skip
+    edges = pd.read_parquet(out / "edges.parquet")
+    assert list(edges) == ["model", "period", "firm", "peer", "weight"]
+    assert set(edges["model"]) == {"SIC peers", "Kernel regression"}
     assert (out / "table.txt").read_text(encoding="utf-8").strip() in text
     predictions = pd.read_parquet(out / "predictions.parquet")
     assert {"SIC peers", "Kernel regression"} <= set(predictions.columns)
@@ -86,15 +96,14 @@ def test_explain(capsys, tmp_path):
 
 
 def test_every_model_by_name(capsys, tmp_path):
-    from peerattn.cli import _models
     from peerattn.models.forecasters import model_names, model_title
 
     for task in ("forecast", "explain"):
-        chosen = _models(list(model_names()), load_grunfeld(), task, 7)
+        chosen = panels.take_models(list(model_names()), load_grunfeld(), task, 7, {})
         assert list(chosen) == [model_title(name, "sic") for name in model_names()]
     assert chosen["Peer attention"].values == "outcomes"
     assert chosen["Peer attention"].random_state == 7
-    assert list(_models(None, load_grunfeld(), "forecast", 0)) == [
+    assert list(panels.take_models(None, load_grunfeld(), "forecast", 0, {})) == [
         "SIC peers",
         "Kernel regression",
         "Peer attention",
@@ -102,14 +111,14 @@ def test_every_model_by_name(capsys, tmp_path):
 
 
 def test_simulated_dataset_is_a_panel_with_industries():
-    panel = cli._take_panel(None, cli.Dataset.simulated, {}, 3)
+    panel = panels.take_panel(None, options.Dataset.simulated, None, {}, 3)
     assert panel.industry == "industry"
     assert panel.y.notna().all()
 
 
 def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch):
     panel = simulate_panel(12, 12, 2, n_industries=3, truth="industry", random_state=0)
-    monkeypatch.setattr(cli, "_simulated", lambda seed: panel)
+    monkeypatch.setattr(panels, "simulated", lambda seed: panel)
     options = ["--task", "explain", "--models", "industry", "--test-periods", "3"]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
@@ -119,17 +128,17 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
 @pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
 def test_refits_by_default(tested, expected):
     """At most six fits; without --test-periods, or with too many, a third of Grunfeld's 19 known years is tested."""
-    assert cli._walk_forward(load_grunfeld(), tested, None, "expanding", None, 1).refit_every == expected
+    assert panels.walk_forward(load_grunfeld(), tested, None, "expanding", None, 1).refit_every == expected
 
 
 def test_rolling_window():
-    cv = cli._walk_forward(load_grunfeld(), 4, 2, "rolling", 5, 1)
+    cv = panels.walk_forward(load_grunfeld(), 4, 2, "rolling", 5, 1)
     assert (cv.window, cv.train_periods, cv.refit_every) == ("rolling", 5, 2)
 
 
 def test_names_with_commas_and_repeats():
-    assert cli._names(["a, b", "c", ""]) == ["a", "b", "c"]
-    assert cli._names(None) is None
+    assert options.names(["a, b", "c", ""]) == ["a", "b", "c"]
+    assert options.names(None) is None
 
 
 # ---------------------------------------------------------------------- refusals
@@ -185,7 +194,7 @@ def test_neither_and_both(capsys, grunfeld):
 
 def test_unwritable_folder_is_found_before_the_work(capsys, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(cli, "_compare", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(command_module, "_compare", lambda *_, **__: pytest.fail("the work began"))
     line = refused(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path / "file" / "out")
     assert "--out" in line
 
@@ -199,7 +208,7 @@ def test_a_bug_is_not_bad_input(capsys, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("a wire came loose")
 
-    monkeypatch.setattr(cli, "_compare", broken)
+    monkeypatch.setattr(command_module, "_compare", broken)
     code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
     assert code == 1
     assert "a wire came loose" in err and "this is a bug" in err
@@ -209,7 +218,7 @@ def test_stopping_is_no_traceback(capsys, tmp_path, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_compare", stopped)
+    monkeypatch.setattr(command_module, "_compare", stopped)
     code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
     assert code == 130
     assert err.strip() == "peerattn: stopped."
@@ -220,7 +229,7 @@ def test_own_warnings_are_one_line(capsys):
 
     from peerattn.exceptions import CodeWarning
 
-    with cli._plain_warnings():
+    with app._plain_warnings():
         for _ in range(2):
             warnings.warn("'sic' looks like a code", CodeWarning, stacklevel=1)
     assert capsys.readouterr().err == "warning: 'sic' looks like a code\n"
@@ -254,3 +263,100 @@ def test_unknown_command():
     done = command("comp")
     assert done.returncode == 2
     assert done.stderr.startswith("peerattn: No such command 'comp'")
+
+
+# ---------------------------------------------------------------------- again
+
+
+@pytest.fixture
+def sample(tmp_path, monkeypatch):
+    """The sample panel in a folder of its own, which is the current one."""
+    from pathlib import Path
+
+    content = (Path(__file__).parents[2] / "data" / "sample_panel.csv").read_bytes()
+    (tmp_path / "panel.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SAMPLE = [
+    "panel.csv",
+    "--period",
+    "year",
+    "--outcome",
+    "roa_next",
+    "--industry",
+    "sic",
+    "--test-periods",
+    "4",
+]
+
+
+def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory, monkeypatch):
+    settings = [
+        "--set",
+        "attention.max_steps=5",
+        "--set",
+        "attention.n_heads=2",
+        "--seed",
+        "3",
+        "--group-by",
+        "leverage",
+    ]
+    settings += ["--models", "industry,attention", "--limit", 'generated, "not real"']
+    code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
+    assert code == 0
+    elsewhere = tmp_path_factory.mktemp(
+        "clone"
+    )  # a fresh clone: the panel and the report's folder, no pieces
+    (elsewhere / "panel.csv").write_bytes((sample / "panel.csv").read_bytes())
+    (elsewhere / "first").mkdir()
+    (elsewhere / "first" / "report.toml").write_bytes((sample / "first" / "report.toml").read_bytes())
+    monkeypatch.chdir(elsewhere)
+    code, text, err = said(
+        capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second", "--jobs", "1"
+    )
+    assert code == 0 and "figures differ" not in err
+    assert "figures: the same as in the configuration's report, to the bit" in text
+    for name in ("predictions.parquet", "report.html", "table.txt", "report.toml"):
+        assert (elsewhere / "second" / name).read_bytes() == (sample / "first" / name).read_bytes(), name
+    frame = pd.read_csv("panel.csv")
+    frame.assign(size=frame["size"] * 2).to_csv("panel.csv", index=False)
+    code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "third")
+    assert code == 0 and "the data are others" in text and "warning: figures differ" in err
+
+
+def test_json_is_one_object(capsys, sample):
+    code, text, err = said(
+        capsys, "compare", *SAMPLE, "--models", "industry", "--json", "--quiet", "--out", "o"
+    )
+    result = json.loads(text)
+    assert code == 0 and "━" not in err
+    assert result["baseline"] == "SIC peers" and result["periods"] == [2008, 2009, 2010, 2011]
+    assert set(result["scores"]) == {"SIC peers", "Own characteristics (OLS)", "Prevailing mean"}
+    assert result["scores"]["SIC peers"]["dm_t"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[compare]\npanl = 'x'", "[compare] has no 'panl'"),
+        ("[compare]\nseed = 'x'", "seed = 'x': int was expected"),
+        ("[compare]\naudit = 1", "bool was expected"),
+        ("[other]", "there is no section [other]"),
+        ("[compare", "is no TOML"),
+    ],
+)
+def test_bad_configurations(capsys, tmp_path, text, words):
+    (tmp_path / "c.toml").write_text(text)
+    assert words in refused(capsys, "compare", "--config", tmp_path / "c.toml", "--out", tmp_path / "out")
+    assert "cannot read" in refused(capsys, "compare", "--config", tmp_path / "absent.toml")
+
+
+def test_bad_settings(capsys, sample):
+    for setting, words in (
+        ("attention", "MODEL.OPTION=VALUE was expected"),
+        ("atention.max_steps=3", "no model 'atention'"),
+        ("attention.max_stps=3", "attention has no option 'max_stps'. Near matches: 'max_steps'"),
+    ):
+        assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)

@@ -1,0 +1,91 @@
+"""The command and its manners: exit codes, one line for bad input, one line for each warning."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from peerattn.exceptions import InputError, PeerAttnWarning
+
+_UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
+STOPPED = 130
+
+app = typer.Typer(
+    name="peerattn",
+    help="Cross-sectional attention for panels of firms: whom each firm looks to, and whether it helps to predict.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return 0 when done, 2 for bad input (one line on stderr), 1 for a bug (with its traceback)."""
+    try:
+        with _plain_warnings():
+            code = app(args=list(arguments) or ["--help"], prog_name="peerattn", standalone_mode=False)
+            sys.stdout.flush()
+        if code == STOPPED:  # typer turns Ctrl-C into this code
+            raise KeyboardInterrupt
+        return int(code or 0)
+    except (_UsageError, InputError) as error:
+        message = error.format_message() if isinstance(error, _UsageError) else str(error)
+        print(f"peerattn: {' '.join(message.split())}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        print("peerattn: stopped.", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # the reader of our output has left; nothing is lost that anybody reads
+        sys.stderr.close()
+        return 0
+    except Exception:
+        traceback.print_exc()
+        print("peerattn: this is a bug in peerattn; please report it with the lines above.", file=sys.stderr)
+        return 1
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show our own warnings as one line each, once, without the place in the source."""
+    shown: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PeerAttnWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
+            if not issubclass(category, PeerAttnWarning):
+                usual(message, category, *rest, **named)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                print(f"warning: {message}", file=sys.stderr)
+
+        warnings.showwarning = show
+        yield
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from peerattn import __version__
+
+        print(f"peerattn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _peerattn(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Cross-sectional attention for panels of firms: whom each firm looks to, and whether it helps to predict."""

@@ -1,0 +1,171 @@
+"""``peerattn describe``: what a file holds, and what would be taken from it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from peerattn.cli import options as o
+from peerattn.cli.app import app
+from peerattn.exceptions import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIRM = re.compile(r"firm|permno|gvkey|permco|ticker|tic|cusip|isin|id|company|stock|code", re.IGNORECASE)
+_PERIOD = re.compile(r"period|date|datadate|eom|yyyymm|month|quarter|fyear|year|time", re.IGNORECASE)
+_LISTED = 40
+
+
+@app.command(epilog="Example:  peerattn describe panel.parquet --firm permno --period date")
+def describe(
+    panel: o.Panel,
+    preset: o.FromPreset = None,
+    firm: o.Firm = None,
+    period: o.Period = None,
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Tell what a file holds: labels, characteristics, codes, outcomes, how ragged and how missing it is."""
+    from peerattn.cli.output import say, working
+    from peerattn.panel.frames import read_frame
+
+    with working(f"reading {panel}", quiet or as_json):
+        frame = read_frame(panel)
+        if preset is not None:
+            from peerattn.datasets.presets import PRESETS, read_preset
+
+            taken = read_preset(frame, preset)
+            rules = PRESETS[preset]
+            frame = taken.X.assign(**{taken.outcome: taken.y}).reset_index()
+            frame = frame.rename(columns={"firm": rules.firm, "period": rules.period})
+            firm, period = firm or rules.firm, period or rules.period
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.rename(columns=str)
+    if not len(frame):
+        raise InputError(f"{panel}: the file holds no rows.")
+    labels = {"firm": _label(frame, firm, "firm"), "period": _label(frame, period, "period")}
+    facts = _facts(frame, labels)
+    say(_text(str(panel), facts), {"file": str(panel)} | facts, as_json)
+
+
+def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
+    """Return the column of a label: the one given, else the likeliest; None where none looks like one."""
+    columns = list(frame.columns)
+    if given is not None:
+        if given not in columns:
+            raise InputError(f"--{what}: there is no column {given!r}.{did_you_mean(given, columns)}")
+        return given
+    pattern = _FIRM if what == "firm" else _PERIOD
+    whole = [name for name in columns if pattern.fullmatch(name)]
+    return whole[0] if whole else next((name for name in columns if pattern.match(name)), None)
+
+
+def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
+    """Return all that is told, for text and for other programs."""
+    from peerattn.panel.codes import looks_like_code
+    from peerattn.panel.columns import choose_columns, looks_like_outcome
+
+    named = [name for name in labels.values() if name is not None]
+    others = [name for name in frame.columns if name not in named]
+    texts = [name for name in others if not _numeric(frame[name])]
+    facts: dict[str, Any] = {
+        "rows": len(frame),
+        "columns": len(frame.columns),
+        "firm": labels["firm"],
+        "period": labels["period"],
+        "outcomes": [name for name in others if looks_like_outcome(name) and name not in texts],
+        "codes": [name for name in others if looks_like_code(name)]
+        + [t for t in texts if not looks_like_code(t)],
+    }
+    try:
+        chosen = choose_columns(frame, labels=named)
+        facts |= {"characteristics": list(chosen.characteristics), "left": dict(chosen.left)}
+    except InputError as error:
+        facts |= {"characteristics": [], "left": {}, "problem": str(error)}
+    facts["missing"] = {name: float(share) for name, share in frame.isna().mean().items() if share > 0}
+    if all(labels.values()):
+        facts |= _shape(frame, str(labels["firm"]), str(labels["period"]))
+    return facts
+
+
+def _numeric(column: pd.Series) -> bool:
+    import pandas as pd
+
+    return pd.api.types.is_numeric_dtype(column.dtype)
+
+
+def _shape(frame: pd.DataFrame, firm: str, period: str) -> dict[str, Any]:
+    """Return how ragged the panel is."""
+    sizes = frame.groupby(period)[firm].nunique()
+    lives = frame.groupby(firm)[period].nunique()
+    return {
+        "firms": int(frame[firm].nunique()),
+        "periods": int(frame[period].nunique()),
+        "first": sizes.index.min(),
+        "last": sizes.index.max(),
+        "firms_per_period": {
+            "least": int(sizes.min()),
+            "median": float(sizes.median()),
+            "most": int(sizes.max()),
+        },
+        "periods_per_firm": {
+            "least": int(lives.min()),
+            "median": float(lives.median()),
+            "most": int(lives.max()),
+        },
+        "balanced": bool(len(frame) == frame[firm].nunique() * frame[period].nunique()),
+        "repeated": int(frame.duplicated([firm, period]).sum()),
+        "unlabelled": int(frame[[firm, period]].isna().any(axis=1).sum()),
+    }
+
+
+def _text(name: str, facts: dict[str, Any]) -> str:
+    """Return the facts as lines to read, and the command to try next."""
+    from peerattn.render import printable, show_label
+
+    lines = [f"{name}: {facts['rows']:,} rows, {facts['columns']} columns"]
+    for what in ("firm", "period"):
+        guess = facts[what]
+        lines.append(
+            f"{what}: {guess}" if guess else f"{what}: no column looks like it; name it with --{what}"
+        )
+    if "firms" in facts:
+        size, life = facts["firms_per_period"], facts["periods_per_firm"]
+        lines += [
+            f"{facts['firms']:,} firms in {facts['periods']:,} periods, {show_label(facts['first'])} to "
+            f"{show_label(facts['last'])}, {'balanced' if facts['balanced'] else 'ragged'}",
+            f"firms in a period: {size['least']:,} to {size['most']:,}, median {size['median']:g}; periods of a firm: "
+            f"{life['least']:,} to {life['most']:,}, median {life['median']:g}",
+        ]
+        if facts["repeated"]:
+            lines.append(f"PROBLEM: {facts['repeated']:,} rows repeat a firm and period; keep one row each")
+        if facts["unlabelled"]:
+            lines.append(f"PROBLEM: {facts['unlabelled']:,} rows lack a firm or a period")
+    lines += [
+        f"look like outcomes ({len(facts['outcomes'])}): {_listed(facts['outcomes'])}",
+        f"look like codes ({len(facts['codes'])}): {_listed(facts['codes'])}",
+        f"would be taken as characteristics ({len(facts['characteristics'])}): {_listed(facts['characteristics'])}",
+    ]
+    worst = sorted(facts["missing"].items(), key=lambda item: -item[1])
+    shares = [f"{column} {share:.1%}" for column, share in worst]
+    lines.append(f"missing ({len(worst)} columns): {_listed(shares)}" if worst else "nothing is missing")
+    return "\n".join([*map(printable, lines), "", printable(_next_command(name, facts))])
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_LISTED]) or "none"
+    return f"{shown}, and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+
+
+def _next_command(name: str, facts: dict[str, Any]) -> str:
+    import shlex
+
+    parts = ["peerattn", "compare", name]
+    for what, usual in (("firm", "firm"), ("period", "period")):
+        parts += [f"--{what}", facts[what]] if facts[what] not in (None, usual) else []
+    parts += ["--outcome", facts["outcomes"][0] if facts["outcomes"] else "COLUMN"]
+    sic = next((code for code in facts["codes"] if code.lower().startswith("sic")), None)
+    parts += ["--industry", sic] if sic else []
+    return f"next: {shlex.join(parts)}"

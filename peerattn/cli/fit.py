@@ -1,0 +1,118 @@
+"""``peerattn fit``: one model on one panel, saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from peerattn.cli import options as o
+from peerattn.cli.app import app
+from peerattn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from peerattn.panel import PanelFrame
+
+
+@app.command(
+    epilog="Example:  peerattn fit panel.parquet --outcome roa_next --industry sic --model attention --until 2010 "
+    "--out roa.model"
+)
+def fit(
+    panel: o.OptionalPanel = None,
+    dataset: o.FromDataset = None,
+    preset: o.FromPreset = None,
+    firm: o.Firm = None,
+    period: o.Period = None,
+    outcome: o.Outcome = None,
+    characteristics: o.Characteristics = None,
+    codes: o.Codes = None,
+    industry: o.Industry = None,
+    model: o.Model = "attention",
+    settings: o.Settings = None,
+    task: o.AskedTask = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="PERIOD", help="Learn from this period and those before. [default: all]"),
+    ] = None,
+    seed: o.Seed = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The fitted model, a .model file.")] = Path(
+        "peer.model"
+    ),
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Fit one model on a panel and save it, for predict and network."""
+    from peerattn.cli.model_file import SavedModel, versions
+    from peerattn.cli.output import say, working, writable_file
+    from peerattn.cli.panels import read_settings, take_models, take_panel
+    from peerattn.datasets.presets import PRESETS
+
+    columns = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
+    columns |= {"characteristics": o.names(characteristics), "codes": o.names(codes)}  # type: ignore[dict-item]
+    taken = take_panel(panel, dataset, preset, columns, seed or 0)
+    wanted: Any = str(task or "forecast")
+    [(title, estimator)] = take_models([model], taken, wanted, seed or 0, read_settings(settings)).items()
+    target = writable_file(out, (".model",))
+    rows = _rows_until(taken, until)
+    if not (quiet or as_json):
+        print(f"{taken}\nmodel: {title}, on {int(rows.sum()):,} rows\n", flush=True)
+    with working(f"fitting {title}", quiet):
+        fitted = _fitted(estimator, taken, rows, wanted)
+    saved = SavedModel(
+        fitted,
+        title,
+        wanted,
+        firm=firm or (PRESETS[preset].firm if preset else "firm"),
+        period=period or (PRESETS[preset].period if preset else "period"),
+        outcome=taken.outcome,
+        characteristics=taken.characteristics,
+        codes=taken.codes,
+        industry=taken.industry,
+        preset=preset,
+        versions=versions(),
+    )
+    saved.save(target)
+    said = (
+        f"model: {title} for {taken.outcome}, fitted on {int(rows.sum()):,} rows; saved in {target.resolve()}"
+    )
+    result = {
+        "model": title,
+        "outcome": taken.outcome,
+        "rows": int(rows.sum()),
+        "file": str(target.resolve()),
+    }
+    say(said, result, as_json)
+
+
+def _rows_until(panel: PanelFrame, until: str | None) -> Any:
+    """Return which rows are learned from."""
+    import numpy as np
+
+    from peerattn.panel import find_period
+
+    if until is None:
+        return np.ones(len(panel.X), dtype=bool)
+    labels = panel.X.index.get_level_values("period")
+    last = find_period(until, labels.unique().sort_values())
+    return np.asarray(labels <= last)
+
+
+def _fitted(model: Any, panel: PanelFrame, rows: Any, task: str) -> Any:
+    """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
+    from sklearn.pipeline import make_pipeline
+
+    from peerattn.evaluation.contestants import is_peer_model, supports
+    from peerattn.panel import PanelEncoder
+
+    if not supports(model, task):
+        raise InputError(f"--task {task}: {type(model).__name__} cannot do that.")
+    X, y = panel.X[rows], panel.y[rows]
+    if is_peer_model(model):
+        return model.fit(X, y)
+    known = y.notna()
+    if not known.any():
+        raise InputError("--until: no outcome is known in these rows.")
+    encoder = PanelEncoder().fit(X)  # on all rows: medians do not depend on whose outcome is known
+    return make_pipeline(encoder, model.fit(encoder.transform(X)[known.to_numpy()], y[known].to_numpy()))

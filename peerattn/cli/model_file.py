@@ -1,0 +1,156 @@
+"""Fitted models on disk: the estimator, the columns it reads, and what it was made with."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
+from peerattn.panel import PanelFrame, read_panel
+from peerattn.panel.frames import read_frame
+from peerattn.render import write_atomic
+
+_MARK = b"peerattn model 1\n"
+
+
+class OtherVersionWarning(PeerAttnWarning):
+    """A model was saved under other versions than those that now read it."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A fitted model and how its panel is read.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    name : str
+    task : str
+    firm, period, outcome : str
+        Columns of the source.
+    characteristics, codes : tuple of str
+    industry, preset : str or None
+    versions : dict of str to str
+    """
+
+    model: Any
+    name: str
+    task: str
+    firm: str
+    period: str
+    outcome: str
+    characteristics: tuple[str, ...]
+    codes: tuple[str, ...]
+    industry: str | None = None
+    preset: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def save(self, path: Path) -> Path:
+        """Write the model, whole or not at all."""
+        return write_atomic(path, _MARK + pickle.dumps(self))
+
+    def panel(self, source: Path) -> PanelFrame:
+        """Return a file's panel, read as the training panel was; the outcome may be missing.
+
+        Raises
+        ------
+        InputError
+            For a file without the model's columns.
+        """
+        if self.preset is not None:
+            from peerattn.datasets.presets import PRESETS, read_preset
+
+            made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
+            return read_preset(
+                source,
+                self.preset,
+                outcome=None if made else self.outcome,
+                characteristics=self.characteristics,
+                codes=self.codes,
+                industry=self.industry,
+            )
+        frame = read_frame(source).rename(columns=str)
+        columns = [*frame.columns, *(str(name) for name in frame.index.names if name is not None)]
+        for name in (self.firm, self.period, *self.characteristics, *self.codes):
+            if name not in columns:
+                raise InputError(
+                    f"{source}: the model reads column {name!r}, which is not there.{did_you_mean(name, columns)}"
+                )
+        if self.outcome not in columns:
+            frame = frame.assign(**{self.outcome: float("nan")})
+        return read_panel(
+            frame,
+            outcome=self.outcome,
+            firm=self.firm,
+            period=self.period,
+            characteristics=self.characteristics,
+            codes=self.codes,
+            industry=self.industry,
+        )
+
+    def predict(self, panel: PanelFrame) -> pd.Series:
+        """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
+        if self.shows_outcomes:
+            if not panel.y.notna().any():
+                raise InputError(
+                    f"PANEL: the model explains {self.outcome!r} beside the peers' outcomes, and the file has none."
+                )
+            predicted = self.model.predict(panel.X, outcomes=panel.y)
+        else:
+            predicted = self.model.predict(panel.X)
+        return pd.Series(predicted, index=panel.X.index, name="prediction")
+
+    @property
+    def shows_outcomes(self) -> bool:
+        """Whether the model is shown the outcomes of peers."""
+        from peerattn.evaluation.contestants import is_peer_model
+
+        return self.task == "explain" and is_peer_model(self.model)
+
+
+def load_model(path: Path) -> SavedModel:
+    """Return a saved model. A model file is a pickle: open only files you trust.
+
+    Raises
+    ------
+    InputError
+        For a file that is not there, no model, or damaged.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"MODEL: cannot read {str(path)!r}: {error.strerror}.") from error
+    if not content.startswith(_MARK):
+        raise InputError(f"MODEL: {path} is no model that peerattn fit wrote.")
+    try:
+        saved = pickle.loads(content[len(_MARK) :])
+    except Exception as error:  # a damaged pickle raises anything
+        raise InputError(
+            f"MODEL: {path} is damaged, or of another version ({type(error).__name__}: {error})."
+        ) from error
+    now = versions()
+    other = [
+        f"{name} {now[name]} (was {was})" for name, was in saved.versions.items() if now.get(name) != was
+    ]
+    if other:
+        warnings.warn(
+            OtherVersionWarning(f"{path.name} was saved under other versions: now {', '.join(other)}."),
+            stacklevel=2,
+        )
+    return saved
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a fitted model depends on."""
+    from importlib.metadata import version
+
+    from peerattn import __version__
+
+    return {"peerattn": __version__} | {
+        name: version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")
+    }

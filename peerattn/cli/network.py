@@ -1,0 +1,101 @@
+"""``peerattn network``: whom firms look to, in a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from peerattn.cli import options as o
+from peerattn.cli.app import app
+from peerattn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from peerattn.network import PeerNetwork
+
+_KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
+
+
+@app.command(
+    epilog="Example:  peerattn network roa.model panel.parquet --period 2012 --firm XOM --out network.html"
+)
+def network(
+    model: o.ModelFile,
+    panel: o.Panel,
+    period: Annotated[
+        str | None, typer.Option(metavar="PERIOD", help="The period. [default: the last one]")
+    ] = None,
+    firm: Annotated[str | None, typer.Option(metavar="FIRM", help="Print whom this firm looks to.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="So many peers.")] = 10,
+    top_k: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Keep so many peers of each firm. [default: all; 10 in .html]"),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="As .parquet, .csv (edges), .html (explorer), .graphml or .gexf."),
+    ] = Path("network.parquet"),
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Write the peer network of a saved model, and print whom firms look to."""
+    from peerattn.cli.model_file import load_model
+    from peerattn.cli.output import say, working, writable_file, writing
+    from peerattn.evaluation.report_network import RELEVANCE
+    from peerattn.panel import find_period
+
+    saved = load_model(model)
+    if not hasattr(saved.model, "peer_network"):
+        raise InputError(f"MODEL: {saved.name} looks to no peers, so it has no network.")
+    taken = saved.panel(panel)
+    labels = taken.X.index.get_level_values("period")
+    when = labels.max() if period is None else find_period(period, labels.unique().sort_values())
+    target = writable_file(out, _KNOWN)
+    here = labels == when
+    shown = {"outcomes": taken.y[here]} if saved.shows_outcomes else {}
+    with working(f"network of {saved.name}", quiet):
+        found = saved.model.peer_network(taken.X[here], **shown)
+        with writing(target):
+            _write(found, target, top_k)
+    text, result = _words(found, saved.name, firm, k)
+    result["file"] = str(target.resolve())
+    say(f"{text}\n\n{RELEVANCE}\nnetwork: {target.resolve()}", result, as_json)
+
+
+def _write(network: PeerNetwork, path: Path, top_k: int | None) -> None:
+    from peerattn.render import write_atomic
+
+    kind = path.suffix.lower()
+    if kind == ".html":
+        network.to_explorer(path, top_k=top_k or 10)
+    elif kind == ".csv":
+        write_atomic(path, network.edges(top_k=top_k).to_csv(index=False))
+    elif top_k is not None and kind == ".parquet":
+        from peerattn.cli.output import write_frame
+
+        write_frame(network.edges(top_k=top_k), path)
+    elif kind == ".parquet":
+        network.to_parquet(path)
+    elif kind == ".graphml":
+        network.to_graphml(path)
+    else:
+        network.to_gexf(path)
+
+
+def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[str, dict[str, Any]]:
+    """Return whom one firm looks to, or the firms most looked to, as text and for other programs."""
+    from peerattn.render import Table, show_label
+
+    facts: dict[str, Any] = {"model": name, "period": network.periods[0], "firms": len(network.firms)}
+    facts["isolates"] = list(network.isolates["firm"])
+    if firm is not None:
+        label = next((known for known in network.labels if str(known) == firm), firm)
+        peers = network.peers(label, k=k)
+        table = Table.from_frame(peers, title=f"Whom {firm} looks to ({name})", formats={"weight": ".4f"})
+        return str(table), facts | {"firm": firm, "peers": peers}
+    given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
+    rows = list(zip(map(show_label, given.index), given.tolist()))
+    table = Table(f"The firms most looked to ({name})", ("firm", "sum of weights given to it"), rows, "lr")
+    most = [{"firm": label, "given": weight} for label, weight in rows]
+    return f"{network!r}\n\n{table}", facts | {"most_looked_to": most}

@@ -1,0 +1,177 @@
+"""From the options to a panel, models and a split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from peerattn.cli.options import Dataset
+from peerattn.exceptions import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from peerattn.datasets import SimulatedPanel
+    from peerattn.evaluation import WalkForward
+    from peerattn.panel import PanelFrame
+
+DEFAULT_MODELS = ("industry", "kernel", "attention")
+MOST_FITS = 6
+
+
+def take_panel(
+    path: Path | None, dataset: Dataset | None, preset: str | None, columns: dict[str, Any], seed: int
+) -> PanelFrame:
+    """Return the panel of a file or of an embedded dataset, and refuse what says neither or both."""
+    given = {name: value for name, value in columns.items() if value is not None}
+    if (path is None) == (dataset is None):
+        came = "neither came" if path is None else f"both {path} and --dataset {dataset} came"
+        raise InputError(f"PANEL: a file or --dataset ({', '.join(Dataset)}) is needed, {came}.")
+    if path is not None:
+        return _read_preset(path, preset, given) if preset else _read(path, given)
+    if given or preset:
+        named = ", ".join(f"--{name}" for name in [*given, *(["preset"] if preset else [])])
+        raise InputError(
+            f"{named}: of no use with --dataset {dataset}, whose columns are known; leave it out."
+        )
+    from peerattn.datasets import load_grunfeld
+
+    if dataset is Dataset.grunfeld:
+        return load_grunfeld()
+    return simulated(seed).frame
+
+
+def simulated(seed: int) -> SimulatedPanel:
+    """Return the panel of ``--dataset simulated``."""
+    from peerattn.datasets import simulate_panel
+
+    return simulate_panel(100, 60, 6, n_industries=10, random_state=seed)
+
+
+def _read(path: Path, given: dict[str, Any]) -> PanelFrame:
+    from peerattn.panel.frames import read_frame
+    from peerattn.panel.reading import read_panel
+
+    frame = read_frame(path)
+    if "outcome" not in given:
+        raise InputError(
+            f"--outcome: name the column to predict; {path} has {', '.join(map(str, frame.columns))}."
+        )
+    return read_panel(frame, description=path.name, **given)
+
+
+def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> PanelFrame:
+    from peerattn.datasets.presets import read_preset
+
+    known = [f"--{name}" for name in ("firm", "period") if name in given]
+    if known:
+        raise InputError(
+            f"{', '.join(known)}: of no use with --preset {preset}, which knows them; leave it out."
+        )
+    return read_preset(path, preset, **given)
+
+
+def limits_of(preset: str | None) -> tuple[str, ...]:
+    """Return what a reader must know of a preset's source."""
+    if preset is None:
+        return ()
+    from peerattn.datasets.presets import PRESETS
+
+    rules = PRESETS[preset]
+    return (f"Source: {rules.source}", *rules.limits)
+
+
+def take_models(
+    wanted: list[str] | None, panel: PanelFrame, task: str, seed: int, settings: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the models asked for, by the name they are shown under, with their settings."""
+    from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
+
+    if wanted is None:
+        wanted = [name for name in DEFAULT_MODELS if name != "industry" or panel.industry]
+    for name in wanted:
+        if name not in model_names():
+            known = ", ".join(model_names())
+            raise InputError(
+                f"--models: there is no model {name!r}.{did_you_mean(name, model_names())} Known: {known}."
+            )
+        if needs_industry(name) and panel.industry is None:
+            raise InputError(f"--models: {name!r} needs --industry, the column with the industry's code.")
+    if not wanted:
+        raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
+    for name in settings:
+        if name not in wanted:
+            raise InputError(
+                f"--set: there is no model {name!r} among {', '.join(wanted)}.{did_you_mean(name, wanted)}"
+            )
+    made = {}
+    for name in wanted:
+        model = make_model(name, task=task, industry=panel.industry, random_state=seed)
+        made[model_title(name, panel.industry)] = _with(model, name, settings.get(name, {}))
+    return made
+
+
+def _with(model: Any, name: str, settings: dict[str, Any]) -> Any:
+    known = model.get_params()
+    for option in settings:
+        if option not in known:
+            raise InputError(f"--set: {name} has no option {option!r}.{did_you_mean(option, known)}")
+    return model.set_params(**settings)
+
+
+def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
+    """Return the options of models from MODEL.OPTION=VALUE.
+
+    >>> read_settings(["attention.max_steps=300", "attention.scale=rank", "ridge.alpha=0.5"])
+    {'attention': {'max_steps': 300, 'scale': 'rank'}, 'ridge': {'alpha': 0.5}}
+    """
+    import json
+
+    settings: dict[str, dict[str, Any]] = {}
+    for text in texts or ():
+        target, equals, value = text.partition("=")
+        name, dot, option = target.strip().partition(".")
+        if not (equals and dot and name and option):
+            raise InputError(
+                f"--set: MODEL.OPTION=VALUE was expected, such as attention.max_steps=300; got {text!r}."
+            )
+        try:
+            read = json.loads(value)
+        except json.JSONDecodeError:
+            read = value  # a word
+        settings.setdefault(name, {})[option] = read
+    return settings
+
+
+def walk_forward(
+    panel: PanelFrame,
+    test_periods: int | None,
+    refit_every: int | None,
+    window: str,
+    train_periods: int | None,
+    horizon: int,
+) -> WalkForward:
+    """Return the split; by default a third of the periods is tested with at most six fits."""
+    from peerattn.evaluation import WalkForward
+
+    if (window == "rolling") != (train_periods is not None):
+        raise InputError("--window rolling and --train-periods go together: give both or neither.")
+    if refit_every is None:
+        known = panel.y.dropna().index.get_level_values("period").nunique()
+        tested = known // 3 if test_periods is None or test_periods >= known else test_periods
+        refit_every = max(1, -(-tested // MOST_FITS))
+    return WalkForward(
+        test_periods,
+        refit_every,
+        window=window,  # type: ignore[arg-type]
+        train_periods=train_periods,
+        horizon=horizon,
+    )
+
+
+def split_in_words(cv: WalkForward) -> str:
+    """Say what is tested and learned from."""
+    tested = (
+        "the last third of the periods" if cv.test_periods is None else f"the last {cv.test_periods} periods"
+    )
+    learned = "all before" if cv.train_periods is None else f"the {cv.train_periods} periods before"
+    every = "each period" if cv.refit_every == 1 else f"every {cv.refit_every} periods"
+    return f"tested: {tested}; fitted on {learned}, refitted {every}"

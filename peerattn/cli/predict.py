@@ -1,0 +1,47 @@
+"""``peerattn predict``: a saved model's predictions for a panel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peerattn.cli import options as o
+from peerattn.cli.app import app
+
+
+@app.command(epilog="Example:  peerattn predict roa.model panel.parquet --out predictions.parquet")
+def predict(
+    model: o.ModelFile,
+    panel: o.Panel,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions, as Parquet, CSV or Arrow.")] = Path(
+        "predictions.parquet"
+    ),
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Predict every row of a panel with a saved model."""
+    from peerattn.cli.model_file import load_model
+    from peerattn.cli.output import FRAMES, say, working, writable_file, write_frame
+
+    saved = load_model(model)
+    taken = saved.panel(panel)
+    target = writable_file(out, FRAMES)
+    with working(f"predicting with {saved.name}", quiet):
+        predicted = saved.predict(taken)
+    frame = predicted.to_frame().assign(**{saved.outcome: taken.y})
+    frame = frame.rename_axis([saved.firm, saved.period]).reset_index()
+    write_frame(frame[[saved.firm, saved.period, saved.outcome, "prediction"]], target)
+    known = taken.y.notna()
+    said = f"{len(frame):,} predictions of {saved.outcome} by {saved.name} in {target.resolve()}"
+    result: dict[str, object] = {"model": saved.name, "rows": len(frame), "file": str(target.resolve())}
+    if known.sum() > 1:
+        from peerattn.evaluation import r2_within_period
+
+        period = taken.X.index.get_level_values("period")[known.to_numpy()]
+        within = r2_within_period(taken.y[known], predicted[known], period)
+        said += f"\nR² within periods, where the outcome is known: {within:.4f}"
+        said += " (in-sample where the model learned from these rows)"
+        result["r2_within"] = within
+    say(said, result, as_json)

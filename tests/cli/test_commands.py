@@ -1,0 +1,199 @@
+"""The other commands as a user meets them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import cli
+from peerattn.cli.model_file import load_model
+from peerattn.network import PeerNetwork
+
+SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
+COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
+
+
+def said(capsys, *arguments):
+    code = cli.run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys, *arguments):
+    code, out, err = said(capsys, *arguments)
+    assert code == 2 and out == ""
+    assert err.count("\n") == 1 and err.startswith("peerattn: "), err
+    return err
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A fitted attention model of the sample."""
+    path = tmp_path_factory.mktemp("models") / "roa.model"
+    fast = [
+        "--set",
+        "attention.max_steps=5",
+        "--set",
+        "attention.n_heads=2",
+        "--set",
+        "attention.prune=false",
+    ]
+    code = cli.run(["fit", str(SAMPLE), *COLUMNS, *fast, "--until", "2009", "--out", str(path), "--quiet"])
+    assert code == 0
+    return path
+
+
+def test_fit_learns_from_the_rows_until_the_period(saved):
+    from peerattn.models import PeerAttentionRegressor
+    from peerattn.panel import read_panel
+
+    panel = read_panel(SAMPLE, outcome="roa_next", period="year", industry="sic")
+    past = panel.X.index.get_level_values("period") <= 2009
+    model = PeerAttentionRegressor(max_steps=5, n_heads=2, prune=False, random_state=0)
+    expected = model.fit(panel.X[past], panel.y[past]).predict(panel.X)
+    got = load_model(saved).predict(load_model(saved).panel(SAMPLE))
+    pd.testing.assert_series_equal(got, expected, check_names=False, check_exact=True)
+
+
+def test_predict_needs_no_outcome(capsys, saved, tmp_path):
+    without = tmp_path / "new.csv"
+    pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)
+    code, text, err = said(capsys, "predict", saved, without, "--out", tmp_path / "p.csv", "--quiet")
+    assert (code, err) == (0, "") and "predictions of roa_next by Peer attention" in text
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert list(written) == ["firm", "year", "roa_next", "prediction"]
+    assert written["prediction"].notna().all() and written["roa_next"].isna().all()
+    code, text, _ = said(
+        capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.parquet", "--json", "--quiet"
+    )
+    assert code == 0 and json.loads(text)["rows"] == len(written)
+    np.testing.assert_array_equal(
+        pd.read_parquet(tmp_path / "p.parquet")["prediction"].to_numpy().round(12),
+        written["prediction"].round(12),
+    )
+
+
+def test_plain_models_and_explanations(capsys, tmp_path):
+    for name, task in (("boosting", "forecast"), ("industry", "explain")):
+        path = tmp_path / f"{name}.model"
+        assert said(capsys, "fit", SAMPLE, *COLUMNS, "--model", name, "--task", task, "--out", path)[0] == 0
+        assert said(capsys, "predict", path, SAMPLE, "--out", tmp_path / "p.parquet")[0] == 0
+        assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].notna().all()
+    assert "looks to no peers" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
+    without = tmp_path / "new.csv"
+    pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)
+    assert "the file has none" in refused(capsys, "predict", tmp_path / "industry.model", without)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "html", "graphml", "gexf"])
+def test_network_in_every_form(capsys, saved, tmp_path, kind):
+    out = tmp_path / f"n.{kind}"
+    firm = pd.read_csv(SAMPLE).query("year == 2010")["firm"].iloc[0]
+    code, text, _ = said(
+        capsys,
+        "network",
+        saved,
+        SAMPLE,
+        "--period",
+        "2010",
+        "--firm",
+        firm,
+        "-k",
+        "3",
+        "--out",
+        out,
+        "--quiet",
+    )
+    assert code == 0 and f"Whom {firm} looks to" in text and "not causal peer effects" in text
+    assert out.stat().st_size > 100
+    if kind == "parquet":
+        network = PeerNetwork.from_parquet(out)
+        assert network.periods.tolist() == [2010] and np.allclose(network.matrix().sum(axis=1), 1)
+
+
+def test_audit(capsys):
+    code, text, _ = said(
+        capsys, "audit", SAMPLE, *COLUMNS, "--model", "industry", "--test-periods", "3", "--json", "--quiet"
+    )
+    result = json.loads(text)
+    assert code == 0 and result["passed"] and len(result["lines"]) == 8
+
+
+def test_simulate_is_read_by_compare(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["--firms", "12", "--periods", "10", "--characteristics", "2", "--industries", "3", "--seed", "1"]
+    code, text, _ = said(capsys, "simulate", *small, "--out", "s.csv", "--network", "true.parquet", "--quiet")
+    assert code == 0 and "next: peerattn compare s.csv --outcome outcome --industry industry" in text
+    assert PeerNetwork.from_parquet("true.parquet").row_normalized
+    first = Path("s.csv").read_bytes()
+    said(capsys, "simulate", *small, "--out", "s.csv")
+    assert Path("s.csv").read_bytes() == first
+    compared = [
+        "--outcome",
+        "outcome",
+        "--industry",
+        "industry",
+        "--models",
+        "industry",
+        "--test-periods",
+        "3",
+    ]
+    assert said(capsys, "compare", "s.csv", *compared, "--quiet")[0] == 0
+
+
+def test_describe(capsys, tmp_path):
+    code, text, _ = said(capsys, "describe", SAMPLE, "--quiet")
+    assert code == 0
+    for needed in (
+        "firm: firm",
+        "period: year",
+        "ragged",
+        "look like outcomes (1): roa_next",
+        "look like codes (1): sic",
+    ):
+        assert needed in text, needed
+    assert text.rstrip().endswith("--period year --outcome roa_next --industry sic")
+    facts = json.loads(said(capsys, "describe", SAMPLE, "--json")[1])
+    frame = pd.read_csv(SAMPLE)
+    assert facts["firms"] == frame["firm"].nunique() and facts["repeated"] == 0
+    assert facts["missing"]["rnd"] == pytest.approx(frame["rnd"].isna().mean())
+    pd.concat([frame, frame.iloc[:2]]).to_feather(tmp_path / "twice.feather")
+    assert (
+        "PROBLEM: 2 rows repeat a firm and period" in said(capsys, "describe", tmp_path / "twice.feather")[1]
+    )
+
+
+def test_refusals(capsys, saved, tmp_path):
+    assert "is no model that peerattn fit wrote" in refused(capsys, "predict", SAMPLE, SAMPLE)
+    (tmp_path / "half.model").write_bytes(saved.read_bytes()[:200])
+    assert "is damaged" in refused(capsys, "predict", tmp_path / "half.model", SAMPLE)
+    assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
+    assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
+    pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)
+    assert "the model reads column 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
+    assert "there is no column 'firma'. Near matches: 'firm'" in refused(
+        capsys, "describe", SAMPLE, "--firm", "firma"
+    )
+    assert "no such file" in refused(capsys, "describe", tmp_path / "absent.csv")
+    assert "--until" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--model", "ridge", "--until", "1990")
+    assert "ends in .model" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--out", tmp_path / "m.pkl")
+
+
+@pytest.mark.parametrize("name", ["compare", "fit", "predict", "network", "audit", "simulate", "describe"])
+def test_every_command_helps(name, capsys):
+    code, text, _ = said(capsys, name, "--help")
+    assert code == 0
+    assert f"Example:  peerattn {name} " in " ".join(text.split()).replace("Example: ", "Example:  ")
+    for option in ("--quiet", "--json"):
+        assert option in text
+
+
+def test_help_lists_all_commands():
+    done = subprocess.run([sys.executable, "-m", "peerattn"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    for name in ("compare", "fit", "predict", "network", "audit", "simulate", "describe"):
+        assert f"\n  {name} " in done.stdout

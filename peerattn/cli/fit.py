@@ -70,7 +70,7 @@ def fit(
         characteristics=taken.characteristics,
         codes=taken.codes,
         industry=taken.industry,
-        preset=preset,
+        preset=preset and preset.value,
         versions=versions(),
     )
     saved.save(target)
@@ -90,13 +90,12 @@ def _rows_until(panel: PanelFrame, until: str | None) -> Any:
     """Return which rows are learned from."""
     import numpy as np
 
-    from peerattn.panel import find_period
+    from peerattn.cli.panels import period_named
 
     if until is None:
         return np.ones(len(panel.X), dtype=bool)
     labels = panel.X.index.get_level_values("period")
-    last = find_period(until, labels.unique().sort_values())
-    return np.asarray(labels <= last)
+    return np.asarray(labels <= period_named("--until", until, labels))
 
 
 def _fitted(model: Any, panel: PanelFrame, rows: Any, task: str) -> Any:

@@ -42,15 +42,15 @@ def network(
     """Write the peer network of a saved model, and print whom firms look to."""
     from peerattn.cli.model_file import load_model
     from peerattn.cli.output import say, working, writable_file, writing
+    from peerattn.cli.panels import period_named
     from peerattn.evaluation.report_network import RELEVANCE
-    from peerattn.panel import find_period
 
     saved = load_model(model)
     if not hasattr(saved.model, "peer_network"):
         raise InputError(f"MODEL: {saved.name} looks to no peers, so it has no network.")
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")
-    when = labels.max() if period is None else find_period(period, labels.unique().sort_values())
+    when = labels.max() if period is None else period_named("--period", period, labels)
     target = writable_file(out, _KNOWN)
     here = labels == when
     shown = {"outcomes": taken.y[here]} if saved.shows_outcomes else {}

@@ -43,8 +43,8 @@ class Window(StrEnum):
 _PANEL = "Parquet, CSV or Arrow file: one row per firm and period."
 _CHARACTERISTICS = "Columns to predict from. [default: every number that is no label, code or other outcome]"
 _MODELS = (
-    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, attention; zero, mean, firm_mean, last_value, ols, ridge, "
-    "elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
+    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, attention, stacked_attention; zero, mean, firm_mean, "
+    "last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
 )
 _SET = "An option of a model, such as attention.max_steps=300; as often as needed."
 

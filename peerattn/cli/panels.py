@@ -167,6 +167,16 @@ def walk_forward(
     )
 
 
+def period_named(option: str, label: str, periods: Any) -> Any:
+    """Return the period that an option names."""
+    from peerattn.panel import find_period
+
+    try:
+        return find_period(label, periods.unique().sort_values())
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
+
+
 def split_in_words(cv: WalkForward) -> str:
     """Say what is tested and learned from."""
     tested = (

@@ -3,7 +3,7 @@
 from peerattn.evaluation.audit import Audit, audit
 from peerattn.evaluation.audit_checks import AuditLine
 from peerattn.evaluation.compare import compare
-from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.contestants import supports
 from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
@@ -13,6 +13,7 @@ from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
 from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.multiple_tests import (
     ConfidenceSet,
     SuperiorAbility,
@@ -31,6 +32,7 @@ from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
 from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
+from peerattn.evaluation.running import Failure
 from peerattn.evaluation.scoring import explain_score
 from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
@@ -71,6 +73,7 @@ __all__ = [
     "Comparison",
     "Comparisons",
     "DieboldMariano",
+    "Failure",
     "Fold",
     "ModelNote",
     "NewFirms",

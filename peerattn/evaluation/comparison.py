@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.comparison_files import PRINTED, ComparisonFiles
 from peerattn.evaluation.forecast_tests import DieboldMariano
 from peerattn.evaluation.information import InformationCoefficient
 from peerattn.evaluation.model_note import ModelNote
@@ -20,7 +19,7 @@ from peerattn.evaluation.running import Failure
 from peerattn.evaluation.scores import Scores, score
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.columns import ColumnChoice
-from peerattn.render import Table, atomic_path, show_label, write_atomic
+from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
     from peerattn.evaluation.audit import Audit
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     from peerattn.models.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
-PRINTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 #: Packages whose versions a comparison records.
 PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(ComparisonFiles):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 
     Attributes
@@ -279,12 +277,6 @@ class Comparison:
             horizon=self.horizon,
         )
 
-    def edges(self, *, top_k: int | None = None) -> pd.DataFrame:
-        """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
-        parts = [network.edges(top_k=top_k).assign(model=name) for name, network in self.networks.items()]
-        columns = ["model", "period", "firm", "peer", "weight"]
-        return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
     def _check_model(self, model: str) -> None:
         if model not in self.names:
             raise InputError(
@@ -336,93 +328,3 @@ class Comparison:
     def to_frame(self) -> pd.DataFrame:
         """Return :meth:`table`."""
         return self.table()
-
-    def methods(self) -> str:
-        """Return a paragraph on method and sample, ready to be edited into a paper."""
-        from peerattn.evaluation.methods import methods
-
-        return methods(self)
-
-    def to_parquet(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        edges: str | os.PathLike[str] | None = None,
-        top_k: int | None = None,
-    ) -> Path:
-        """Write all predictions to a Parquet file, and the networks' edges to another.
-
-        Parameters
-        ----------
-        path : path-like
-            Columns firm, period, outcome and one for each model.
-        edges : path-like, optional
-            As :meth:`edges` gives them.
-        top_k : int, optional
-            So many edges of each firm.
-
-        Raises
-        ------
-        InputError
-            When a file cannot be written.
-        """
-        with atomic_path(path) as temporary:
-            self.predictions.to_parquet(temporary, index=False)
-        if edges is not None:
-            with atomic_path(edges) as temporary:
-                self.edges(top_k=top_k).to_parquet(temporary, index=False)
-        return Path(path)
-
-    def to_latex(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        metrics: Sequence[str] = PRINTED,
-        stars: bool = False,
-    ) -> str:
-        """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
-        return _written(self.as_table(metrics, stars=stars).latex(), path)
-
-    def to_markdown(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        metrics: Sequence[str] = PRINTED,
-        stars: bool = False,
-    ) -> str:
-        """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
-        from peerattn.render import markdown_text
-
-        words = "\n\n".join(map(markdown_text, self.summary()))
-        return _written(f"{self.as_table(metrics, stars=stars).markdown()}\n\n{words}\n", path)
-
-    def to_excel(self, path: str | os.PathLike[str]) -> Path:
-        """Write a workbook: scores, tests, losses by period, ladder, sample and settings, a sheet each.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
-        """
-        from peerattn.evaluation.workbook import workbook_sheets
-        from peerattn.render import write_workbook
-
-        return write_workbook(path, workbook_sheets(self))
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report: one self-contained page that opens offline.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be written.
-        """
-        from peerattn.evaluation.report import report_page
-
-        return write_atomic(path, report_page(self))
-
-
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        write_atomic(path, text)
-    return text

@@ -90,7 +90,9 @@ def _search(profile: SearchProfile, name: str) -> list[Block]:
 
 def _few_codes(comparison: Comparison) -> pd.Series | None:
     """Return the industry of each firm for the explorer, where there are few enough."""
-    for group in comparison.groups.values():
+    for name, group in comparison.groups.items():
+        if name.endswith(", fifths"):
+            continue
         by_firm = group.groupby(level=0).last()
         if by_firm.nunique() <= 30 and group.groupby(level=0).nunique().max() <= 1:
             return by_firm.astype(str).rename("industry")

@@ -57,9 +57,9 @@ def _on_own(model: Any) -> Pipeline:
     return make_pipeline(make_column_transformer((StandardScaler(), _own)), model)
 
 
-def _attention(setting: Setting) -> Any:
+def _attention(setting: Setting, n_layers: int = 1) -> Any:
     values = "outcomes" if setting.task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, random_state=setting.random_state)
+    return PeerAttentionRegressor(values=values, n_layers=n_layers, random_state=setting.random_state)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -96,6 +96,7 @@ RECIPES: dict[str, Recipe] = {
     "kernel": Recipe("Kernel regression", lambda s: NadarayaWatsonRegressor()),
     "cross_sectional_ridge": Recipe("Cross-sectional ridge", lambda s: CrossSectionalRidge(scale="rank")),
     "attention": Recipe("Peer attention", _attention),
+    "stacked_attention": Recipe("Stacked attention", lambda s: _attention(s, n_layers=2)),
 }
 
 
@@ -132,7 +133,7 @@ def make_model(
         ``"zero"``, ``"mean"`` (prevailing), ``"firm_mean"``, ``"last_value"``; of own characteristics ``"ols"``, ``"ridge"``,
         ``"elastic_net"``, ``"fama_macbeth"``, ``"neighbors"``; ``"boosting"`` (own characteristics and codes);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
-        ``"kernel"``, ``"cross_sectional_ridge"``, ``"attention"``.
+        ``"kernel"``, ``"cross_sectional_ridge"``, ``"attention"``, ``"stacked_attention"``.
     task : {"forecast", "explain"}, default "forecast"
         What it is for: to explain, attention reads peers' outcomes.
     industry : str, optional

@@ -1,0 +1,127 @@
+"""What a comparison tells besides its table: the sample, its limits, groups, regressions, portfolios, the ladder."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+from peerattn.evaluation import WalkForward, compare, fama_macbeth, ladder, quantile_portfolios
+from peerattn.exceptions import InputError
+from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
+
+CV = WalkForward(test_periods=12, refit_every=12)
+MODELS = {"Peers": IndustryPeerRegressor(industry="sic"), "Linear": CrossSectionalRidge(), "Ridge": Ridge()}
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """A ragged monthly panel of 30 firms in 35 industries, some of whose outcomes are unknown."""
+    rng = np.random.default_rng(2)
+    months = pd.date_range("2001-01-31", periods=24, freq="ME")
+    index = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(40)], months], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=len(index)), "lev": rng.normal(size=len(index))}, index=index)
+    X["sic"] = [str(3700 + int(firm[1:]) % 35) for firm, _ in index]
+    y = (0.05 * X["size"] + 0.1 * rng.normal(size=len(index))).rename("ret_next")
+    y[rng.random(len(y)) < 0.1] = np.nan
+    left = (index.get_level_values(0) == "F07") & (index.get_level_values(1) > months[15])
+    X.loc[rng.random(len(X)) < 0.3, "lev"] = np.nan
+    return X[~left], y[~left]
+
+
+@pytest.fixture(scope="module")
+def result(panel):
+    X, y = panel
+    return compare(MODELS, X, y, industry="sic", groups=["size"], limits=["Made up."], cv=CV, verbose=False)
+
+
+def test_sample_loss_counts_rows_firms_and_periods(panel, result):
+    X, y = panel
+    tested = X.index.get_level_values(1) > pd.Timestamp("2001-12-31")
+    known = y.notna().to_numpy()
+    loss = result.sample_loss.set_index("step")
+    for step, kept in (
+        ("in the panel", np.ones(len(X), dtype=bool)),
+        ("of tested periods", tested),
+        ("scored: outcome known", tested & known),
+    ):
+        firms, periods = (X.index[kept].get_level_values(k).nunique() for k in (0, 1))
+        assert loss.loc[step, ["rows", "firms", "periods"]].tolist() == [kept.sum(), firms, periods], step
+    assert loss["rows lost"].sum() == len(X) - result.n_outcomes
+
+
+def test_groups_are_fifths_and_broad_industries(panel, result):
+    assert list(result.groups) == ["size, fifths", "sic, 12 industries of Fama and French"]
+    size = panel[0]["size"]
+    fifths = result.groups["size, fifths"]
+    shares = size.groupby(level=1).rank(pct=True).reindex(fifths.index)
+    assert (fifths[shares > 0.8] == "5 (highest)").all() and (fifths[shares <= 0.2] == "1 (lowest)").all()
+    by = result.by(fifths)
+    rows = by["rows"].xs("Ridge", level="model")
+    known = panel[1].reindex(fifths.index).notna()
+    assert rows.to_dict() == fifths[known].value_counts().to_dict()
+    with pytest.raises(InputError, match="groups: there is no column 'sise'. Near matches: 'size'"):
+        compare(MODELS, *panel, groups=["sise"], industry="sic", verbose=False)
+
+
+def test_limits_are_told_and_found(panel, result):
+    X, y = panel
+    said = " ".join(result.limits)
+    assert result.limits[0] == "Made up." and "never change within a firm" in said and "lev 30%" in said
+    assert "No firm leaves" not in said and "Outliers" not in said
+    staying = X.index.get_level_values(0) != "F07"
+    wild = y[staying].copy()
+    wild.iloc[5] = 50.0
+    alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, verbose=False)
+    said = " ".join(alone.limits)
+    assert "No firm leaves before the last period" in said and "Outliers decide" in said
+    assert "never change" not in said and "missing" not in said
+
+
+def test_regression_metrics_and_stars(result):
+    frame = result.predictions
+    table = result.table(["fm_slope", "fm_t", "cal_slope", "dm_t"], stars=True)
+    found = fama_macbeth(frame["outcome"], frame["Ridge"], frame["period"])
+    assert table.loc["Ridge", "FM slope"] == found.slope and table.loc["Ridge", "FM t"] == found.t
+    for name, test in result.tests.items():
+        marks = "*" * sum(test.p_value < level for level in (0.1, 0.05, 0.01))
+        assert table.loc[name, "DM t"] == f"{test.statistic:.2f}{marks}"
+    assert "* p < 0.10, ** p < 0.05, *** p < 0.01" in result.to_latex(metrics=["dm_t"], stars=True).replace(
+        r"\textless{}", "<"
+    )
+    assert "p <" not in result.to_latex(metrics=["dm_t"]).replace(r"\textless{}", "<")
+
+
+def test_portfolios_and_their_words(result, tmp_path):
+    frame = result.predictions
+    found = result.portfolios("Ridge")
+    same = quantile_portfolios(
+        frame["outcome"], frame["Ridge"], frame["firm"], frame["period"], n_quantiles=5
+    )
+    pd.testing.assert_frame_equal(found.returns, same.returns)
+    assert found.sharpe == pytest.approx(same.sharpe * np.sqrt(12))
+    assert result.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="no model 'ridge'"):
+        result.portfolios("ridge")
+
+
+def test_the_ladder_is_that_of_ladder(panel, result):
+    X, y = panel
+    rungs = {"Peers": MODELS["Peers"], "Linear": MODELS["Linear"]}
+    expected = ladder(X, y, rungs=rungs, industry="sic", cv=CV, verbose=False)
+    pd.testing.assert_frame_equal(result.ladder.to_frame(), expected.to_frame())
+    only = compare({"Ridge": Ridge()}, X, y, industry="sic", cv=CV, verbose=False)
+    assert only.ladder is None
+
+
+def test_methods_say_what_was_done(result):
+    said = result.methods()
+    for needed in (
+        "ret_next",
+        "2 characteristics (size, lev)",
+        "Peers, Linear, Ridge",
+        "walk forward",
+        "not causal",
+        "scikit-learn",
+    ):
+        assert needed in said, needed
+    assert result.sample in said and "{" not in said

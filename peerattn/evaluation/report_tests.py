@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p
+from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p, p_words
 from peerattn.evaluation.report_figures import portfolios_picture
 from peerattn.evaluation.sorting import periods_per_year, usual_quantiles
 from peerattn.exceptions import InputError
@@ -101,7 +101,7 @@ def _many(comparison: Comparison) -> list[Block]:
     return [
         table,
         f"Does any model beat {superior.benchmark}, the search among all of them accounted for? Hansen's test of superior "
-        f"predictive ability (2005): p = {superior.p_value:.3f}. Superior at the {superior.size:.0%} level by Romano and Wolf's "
+        f"predictive ability (2005): {p_words(superior.p_value)}. Superior at the {superior.size:.0%} level by Romano and Wolf's "
         f"step-down (2005): {found}.",
     ]
 
@@ -123,10 +123,10 @@ def portfolio_section(comparison: Comparison) -> Section:
     per_year = periods_per_year(comparison.periods)
     n = usual_quantiles(comparison)
     heads = ["Model", "Lowest", "Highest", "Spread", "t"]
-    formats = ["", ".4f", ".4f", ".4f", ".2f"]
+    formats = ["", ".4g", ".4g", ".4g", ".2f"]
     if comparison.is_return:
         heads += ["Sharpe", "Turnover", "Break-even cost"]
-        formats += [".2f", ".2f", ".4f"]
+        formats += [".2f", ".2f", ".4g"]
     rows = []
     for name, p in sorted_by.items():
         t = f"n/a (T={len(p.spread)})" if p.t is None else p.t

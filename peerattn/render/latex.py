@@ -2,6 +2,7 @@ r"""Tables for a paper: LaTeX with booktabs, and Markdown; every name comes out 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from peerattn.render.escape import printable
@@ -28,8 +29,9 @@ _LATEX = {
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "→": r"$\rightarrow$",
-    "–": "--",
-    "—": "---",
+    "–": r"\textendash{}",
+    "—": r"\textemdash{}",
+    "`": r"\textasciigrave{}",
     "…": r"\ldots{}",
     "\u00a0": "~",
 }
@@ -55,7 +57,10 @@ def latex_text(text: object) -> str:
     >>> print(latex_text(r"R&D_% \input{x} R²"))
     R\&D\_\% \textbackslash{}input\{x\} R$^2$
     """
-    return "".join(_LATEX.get(character, character) for character in printable(text))
+    escaped = "".join(_LATEX.get(character, character) for character in printable(text))
+    return re.sub(
+        r"([-'])(?=\1)", r"\1{}", escaped
+    )  # two hyphens would be a dash, two apostrophes a quotation mark
 
 
 def latex_table(

@@ -17,6 +17,7 @@ from peerattn.render.latex import latex_table, markdown_table
 
 Cell = object
 _GAP = "  "
+_LONG, _WIDE = 40, 18  # characters of a cell and of a head; longer ones are broken into lines in a page
 
 
 @dataclass(frozen=True)
@@ -250,13 +251,17 @@ class Table:
 
 
 def _html_table(table: Table) -> str:
-    sides = ["r" if side == "r" else "l" for side in table.alignment]
+    cells = table.cells()
+    sides = [
+        f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
+        for j, side in enumerate(table.alignment)
+    ]
     head = "".join(
-        f'<th scope="col" class="{side}">{escape(column)}</th>'
-        for side, column in zip(sides, table.columns, strict=True)
+        f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{escape(column)}</th>'
+        for side, column in zip(table.alignment, table.columns, strict=True)
     )
     lines = []
-    for position, row in enumerate(table.cells()):
+    for position, row in enumerate(cells):
         mark = ' class="marked"' if position in table.marked else ""
         tags = "".join(
             f'<td class="{side}">{escape(_minus(cell, raw))}</td>'

@@ -67,7 +67,7 @@ def test_latex(result, tmp_path):
     assert commands <= {
         "usepackage", "begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "par", "medskip", "linewidth",
         "footnotesize", "textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater", "textbar",
-        "textquotedbl", "dagger", "ldots",
+        "textquotedbl", "textendash", "textemdash", "textasciigrave", "dagger", "ldots",
     }  # fmt: skip
     body = text.split("\n", 1)[1]
     assert not re.search(r"(?<!\\)[#%_]", body.replace("\\%", "").replace("\\#", "").replace("\\_", ""))

@@ -1,13 +1,16 @@
 """Sequence models on the same transformer core as the panel models: text, images, graphs, time series."""
 
+from peerattn.sequence.anomaly import AttentionAnomalyDetector
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SavedEstimator, SequenceEstimator, check_texts
 from peerattn.sequence.byte_pair import BytePairTokenizer
 from peerattn.sequence.forecasting import AttentionForecaster
 from peerattn.sequence.graph import GraphAttentionClassifier
 from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer
+from peerattn.sequence.vision import VisionTransformerClassifier
 
 __all__ = [
+    "AttentionAnomalyDetector",
     "AttentionForecaster",
     "AttentionMap",
     "BytePairTokenizer",
@@ -16,6 +19,7 @@ __all__ = [
     "SavedEstimator",
     "SequenceEstimator",
     "Tokenizer",
+    "VisionTransformerClassifier",
     "WordTokenizer",
     "check_texts",
 ]

@@ -103,11 +103,14 @@ def test_validation_labels_choose_the_step(communities):
     assert losses[model.record_.best_step] == min(losses.values()) and len(losses) == 12
 
 
-def test_words_as_classes_with_none_for_unknown(communities):
+def test_words_as_classes_with_none_for_unknown(communities, tmp_path):
     X, edges, _, shown = communities
     words = np.array([{3: "three", 8: "eight"}.get(label) for label in shown], dtype=object)
     model = small().fit(X, words, edges=edges)
     assert set(model.predict(X, edges=edges)) == {"three", "eight"}
+    model.save(tmp_path / "graph.safetensors")
+    loaded = GraphAttentionClassifier.load(tmp_path / "graph.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X, edges=edges), model.predict(X, edges=edges))
 
 
 def test_saved_and_loaded_is_the_same(communities, fitted, tmp_path):

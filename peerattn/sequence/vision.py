@@ -1,0 +1,281 @@
+"""Classes of images, by attention between their patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from peerattn.exceptions import InputError
+from peerattn.nn import Encoder, LearnedPositions2d, linear, normal
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator
+
+
+class VisionTransformer(nn.Module):
+    r"""Patches as rows, a summary row before them, blocks, and class scores from the summary row.
+
+    .. math:: z = [\text{cls};\; W x_1 + b + p_1;\; \ldots;\; W x_P + b + p_P], \qquad
+              \text{scores} = V\, \text{blocks}(z)_0 + c
+    """
+
+    def __init__(
+        self, grid: tuple[int, int], d_patch: int, n_classes: int, sizes: tuple[int, int, int], dropout: float,
+        generator: torch.Generator,
+    ):  # fmt: skip
+        super().__init__()
+        n_layers, d_model, n_heads = sizes
+        self.embed = linear(d_patch, d_model, generator=generator)
+        self.summary = normal(1, d_model, std=0.02, generator=generator)
+        self.positions = LearnedPositions2d(*grid, d_model, generator=generator)
+        self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
+        self.head = linear(d_model, n_classes, generator=generator)
+
+    def forward(self, patches: Tensor, *, return_weights: bool = False) -> Any:
+        """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
+        rows = self.embed(patches) + self.positions()
+        rows = torch.cat([self.summary.expand(len(rows), 1, -1), rows], dim=1)  # (n, 1 + n_patches, d_model)
+        found = self.blocks(rows, return_weights=return_weights)
+        rows, layers = found if return_weights else (found, None)
+        scores = self.head(rows[:, 0])
+        return (scores, layers) if return_weights else scores
+
+
+class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
+    r"""Classify images by a transformer over their patches.
+
+    .. math:: P(y = c) = \operatorname{softmax}_c\big(V\, \text{blocks}([\text{cls}; W x_1 + p_1; \ldots; W x_P + p_P])_0\big)
+
+    Parameters
+    ----------
+    patch : int, default 4
+        Side of the square patches; it divides height and width.
+    d_model, n_heads, n_layers, dropout
+        Sizes of the blocks.
+    shift : int, default 1
+        Each image of a training batch is moved at random by up to so many pixels, up, down and sideways, the border
+        filled with its darkest value; 0: none.
+    learning_rate : float, default 1e-3
+    weight_decay : float, default 0.05
+    epochs : int, default 20
+        Passes over the images.
+    batch_size : int, default 64
+    device : str, default "cpu"
+    random_state : int, RandomState or None, default None
+    verbose : bool, default False
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    image_shape_ : tuple of int
+        Height, width and channels of the images of ``fit``.
+    mean_, scale_ : ndarray, shape (channels,)
+        Of the training pixels; inside, pixels are standardised.
+
+    References
+    ----------
+    Dosovitskiy et al. (2021), An image is worth 16x16 words: transformers for image recognition at scale, ICLR.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((40, 4, 4))
+    >>> y = np.repeat(["dark", "bright"], 20)
+    >>> X[20:, :, :2] += 1  # bright on the left
+    >>> model = VisionTransformerClassifier(patch=2, d_model=16, shift=0, random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "image_shape_", "mean_", "scale_", "state_")
+
+    def __init__(
+        self,
+        *,
+        patch: int = 4,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_layers: int = 4,
+        dropout: float = 0.1,
+        shift: int = 1,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.05,
+        epochs: int = 20,
+        batch_size: int = 64,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.patch = patch
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.n_layers = n_layers
+        self.dropout = dropout
+        self.shift = shift
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit on images.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_images, height, width) or (n_images, height, width, channels)
+            Numbers of any range, bytes too.
+        y : array-like, shape (n_images,)
+            Classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
+        """
+        images = _images(X)
+        n, *shape = images.shape
+        if shape[0] % self.patch or shape[1] % self.patch:
+            raise InputError(
+                f"patch: expected a divisor of height {shape[0]} and width {shape[1]}, got {self.patch}. "
+                "Choose another patch, or pad the images."
+            )
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        if len(labels) != n:
+            raise InputError(f"y: expected one class per image ({n}), got {len(labels)}.")
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.image_shape_ = tuple(int(size) for size in shape)
+        self.mean_ = images.mean((0, 1, 2), dtype=float)
+        spread = images.std((0, 1, 2), dtype=float)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        generator = self._generator()
+        module = self._build(generator).to(self.device)
+        pixels, truth = self._standardised(images), torch.tensor(codes).to(self.device)
+
+        def loss(at: Tensor) -> Tensor:
+            batch = _shifted(pixels[at], self.shift, generator)
+            return F.cross_entropy(module(self._patches(batch)), truth[at])
+
+        steps = self.epochs * -(-n // self.batch_size)
+        self._train(
+            module, loss, _shuffled(n, self.batch_size, generator), max_steps=steps,
+            learning_rate=self.learning_rate, weight_decay=self.weight_decay,
+        )  # fmt: skip
+        return self
+
+    def _build(self, generator: torch.Generator) -> VisionTransformer:
+        height, width, channels = self.image_shape_
+        grid = (height // self.patch, width // self.patch)
+        sizes = (self.n_layers, self.d_model, self.n_heads)
+        d_patch = self.patch * self.patch * channels
+        return VisionTransformer(grid, d_patch, len(self.classes_), sizes, self.dropout, generator)
+
+    def _standardised(self, images: np.ndarray) -> Tensor:
+        scaled = (images - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
+        return torch.tensor(scaled, dtype=torch.float32).to(self.device)
+
+    def _patches(self, images: Tensor) -> Tensor:  # (n, h, w, c) -> (n, P, patch * patch * c)
+        cut = images.unflatten(1, (-1, self.patch)).unflatten(3, (-1, self.patch))  # (n, R, p, C, p, c)
+        return cut.transpose(2, 3).flatten(3).flatten(1, 2)
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of every class, (n_images, n_classes).
+
+        Raises
+        ------
+        InputError
+            When the images have another size than those of ``fit``.
+        """
+        check_is_fitted(self)
+        images, module, found = self._checked(X), self._module(), []
+        with torch.no_grad():
+            for start in range(0, len(images), 256):
+                part = self._standardised(images[start : start + 256])
+                found.append(module(self._patches(part)).double().softmax(-1).cpu().numpy())
+        return np.concatenate(found)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of every image."""
+        found = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[found])
+
+    def attention(self, image: Any) -> AttentionMap:
+        """Return which patches of one image look to which; "cls" is the row that the class is read from.
+
+        Parameters
+        ----------
+        image : array-like, shape (height, width) or (height, width, channels)
+        """
+        check_is_fitted(self)
+        one = self._checked(np.asarray(image)[None])
+        with torch.no_grad():
+            _, layers = self._module()(self._patches(self._standardised(one)), return_weights=True)
+        columns = self.image_shape_[1] // self.patch
+        n_patches = columns * (self.image_shape_[0] // self.patch)
+        names = ("cls", *(f"{k // columns},{k % columns}" for k in range(n_patches)))
+        return AttentionMap(torch.stack(layers)[:, 0].cpu().numpy(), names, names)
+
+    def _checked(self, X: Any) -> np.ndarray:
+        images = _images(X)
+        if images.shape[1:] != tuple(self.image_shape_):
+            raise InputError(
+                f"X: expected images of height, width and channels {tuple(self.image_shape_)} as in fit, got "
+                f"{images.shape[1:]}. Resize them."
+            )
+        return images
+
+
+def _images(X: Any) -> np.ndarray:
+    """Return images as float32, (n, height, width, channels)."""
+    images = np.asarray(X)
+    if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "biuf":
+        hint = " Reshape rows of pixels: X.reshape(-1, height, width)." if images.ndim == 2 else ""
+        raise InputError(
+            "X: expected images as numbers, (n, height, width) or (n, height, width, channels), got "
+            f"{images.dtype} of shape {images.shape}.{hint}"
+        )
+    assert_all_finite(images, input_name="X")
+    return (images[..., None] if images.ndim == 3 else images).astype(np.float32)
+
+
+def _shifted(images: Tensor, shift: int, generator: torch.Generator) -> Tensor:
+    """Move every image (n, h, w, c) by up to ``shift`` pixels each way."""
+    if not shift:
+        return images
+    n, height, width, _ = images.shape
+    wide = F.pad(images, (0, 0, shift, shift, shift, shift), value=float(images.min()))
+    down, right = (torch.randint(2 * shift + 1, (n, 1), generator=generator).to(images.device) for _ in "yx")
+    rows = down + torch.arange(height, device=images.device)
+    columns = right + torch.arange(width, device=images.device)
+    return wide[torch.arange(n, device=images.device)[:, None, None], rows[:, :, None], columns[:, None]]
+
+
+def _shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Give the numbers 0, ..., n - 1 in batches, shuffled anew in every pass, without end."""
+    while True:
+        yield from torch.randperm(n, generator=generator).split(batch_size)

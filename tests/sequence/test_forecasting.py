@@ -1,0 +1,215 @@
+"""Forecasts of series: the line in closed form, what attention adds, and what cannot be forecast."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+
+from peerattn.exceptions import InputError
+from peerattn.sequence import AttentionForecaster
+from peerattn.sequence.patches import PatchEncoder
+from peerattn.sequence.series import windows_of
+from peerattn.sequence.window_ridge import PENALTIES, WindowMoments, window_ridge
+
+QUICK = {
+    "d_model": 8,
+    "n_heads": 2,
+    "n_layers": 1,
+    "max_steps": 6,
+    "batch_size": 16,
+    "patch": 4,
+    "random_state": 0,
+}
+
+
+def walk(n_rows: int, n_columns: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n_rows, n_columns)).cumsum(0)
+
+
+def waves(n_rows: int) -> pd.DataFrame:
+    """Two noisy waves of 12 hours, the second three times the first."""
+    rng, hours = np.random.default_rng(0), pd.date_range("2024-01-01", periods=n_rows, freq="h")
+    wave = np.sin(np.arange(n_rows) * np.pi / 6)
+    noise = 0.05 * rng.standard_normal((n_rows, 2))
+    return pd.DataFrame(noise + wave[:, None] * [1, 3] + [10, -5], index=hours, columns=["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return AttentionForecaster(horizon=6, lookback=24, **QUICK).fit(waves(400))
+
+
+# ---------------------------------------------------------------------- the line
+
+
+def stacked(series, lookback, horizon):
+    windows = windows_of(series, lookback + horizon)
+    return (windows - windows[..., [lookback - 1]]).reshape(-1, lookback + horizon)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e4])
+def test_moments_are_those_of_all_windows(level):
+    series, w = walk(70, 3) + level, stacked(walk(70, 3), 7, 4)
+    moments = WindowMoments.of(series, 7, 4)
+    np.testing.assert_allclose(moments.matrix, w.T @ w, atol=1e-6 if level else 1e-10)
+    assert moments.n_windows == len(w)
+
+
+def test_the_line_is_scikit_learns_ridge():
+    series = walk(80, 2)
+    moments, w = WindowMoments.of(series, 6, 3), stacked(series, 6, 3)
+    past, future = w[:, :6], w[:, 6:]
+    alpha = 0.1 * np.trace(past.T @ past) / 6
+    ridge = Ridge(alpha=alpha, fit_intercept=False).fit(past, future)
+    found = moments.coefficients(0.1)
+    np.testing.assert_allclose(found, ridge.coef_.T, atol=1e-10)
+    assert moments.mean_squared_error(found) == pytest.approx(
+        np.mean((past @ found - future) ** 2), abs=1e-10
+    )
+
+
+def test_a_random_walk_repeats_its_last_value():
+    train, later = (WindowMoments.of(walk(1500, 1, seed), 20, 5) for seed in (0, 1))
+    coefficients, penalty = window_ridge(train, later)
+    assert penalty >= PENALTIES[-5] and np.abs(coefficients).max() < 0.05
+
+
+# ---------------------------------------------------------------------- the forecaster
+
+
+def test_a_wave_goes_on(fitted):
+    shown = waves(400)
+    found = fitted.predict(shown)
+    truth = np.sin(np.arange(400, 406) * np.pi / 6)[:, None] * [1, 3] + [10, -5]
+    assert np.abs(found.to_numpy() - truth).max() < 0.35
+    assert list(found.columns) == ["a", "b"]
+    assert found.index[0] == shown.index[-1] + pd.Timedelta("1h") and len(found) == 6
+
+
+def test_attention_forecasts_what_a_line_cannot():
+    """Most often the next sign is the product of the last two: linear maps see nothing of it."""
+    rng = np.random.default_rng(0)
+    signs = [1.0, -1.0]
+    for flip in rng.random(1500) < 0.1:
+        signs.append(signs[-1] * signs[-2] * (-1 if flip else 1))
+    model = AttentionForecaster(
+        1, 4, **(QUICK | {"patch": 1, "max_steps": 150, "batch_size": 64, "learning_rate": 1e-2}), dropout=0.0
+    )
+    assert model.fit(np.array(signs)[:, None]).gain_ > 0.3
+
+
+def test_without_a_gain_the_line_alone_is_kept():
+    series = walk(400, 1)
+    model = AttentionForecaster(4, 16, **(QUICK | {"learning_rate": 0.5, "max_steps": 3})).fit(series)
+    assert model.gain_ <= 0
+    scaled = (series - model.mean_) / model.scale_
+    last = scaled[-1]
+    line = last + (scaled[-16:, 0] - last) @ model.state_["line"]
+    np.testing.assert_allclose(model.predict(series)[:, 0], line * model.scale_ + model.mean_, rtol=1e-5)
+
+
+def test_windows_end_with_the_forecast_and_score_is_their_error(fitted):
+    values = waves(120)
+    windows = fitted.predict_windows(values)
+    assert windows.shape == (120 - 24 + 1, 6, 2)
+    np.testing.assert_allclose(windows[-1], fitted.predict(values), atol=1e-9)
+    truth = windows_of(values.to_numpy()[24:], 6).transpose(0, 2, 1)
+    error = ((windows[: len(truth)] - truth) / fitted.scale_) ** 2
+    assert fitted.score(values) == pytest.approx(-error.mean())
+
+
+def test_forecasts_follow_the_units_of_a_column(fitted):
+    """Independent columns: shifting and scaling all of a column does the same to its forecast."""
+    values = waves(400)
+    other = AttentionForecaster(horizon=6, lookback=24, **QUICK).fit(values * 7 + 3)
+    np.testing.assert_allclose(other.predict(values * 7 + 3), fitted.predict(values) * 7 + 3, rtol=1e-4)
+
+
+def test_later_rows_do_not_matter_for_earlier_origins(fitted):
+    values = waves(120)
+    changed = values.copy()
+    changed.iloc[60:] += 100
+    early = slice(0, 60 - 24 + 1)
+    np.testing.assert_array_equal(
+        fitted.predict_windows(changed)[early], fitted.predict_windows(values)[early]
+    )
+
+
+def test_quantiles_are_in_order_and_cover():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((900, 1))
+    model = AttentionForecaster(3, 16, quantiles=(0.1, 0.5, 0.9), **QUICK).fit(noise[:600])
+    found = model.predict_quantiles(noise)
+    assert (found[0.1] <= found[0.5]).all() and (found[0.5] <= found[0.9]).all()
+    np.testing.assert_array_equal(found[0.5], model.predict(noise))
+    below = [noise[t : t + 3] <= model.predict_quantiles(noise[:t])[0.9] for t in range(620, 890, 9)]
+    assert 0.8 <= np.mean(below) <= 0.98
+
+
+def test_columns_may_attend_to_each_other():
+    """b is a, one step earlier: what a does next stands in b."""
+    steps = np.random.default_rng(0).standard_normal(1201)
+    series = pd.DataFrame({"a": steps[:-1], "b": steps[1:]})
+    options = QUICK | {"max_steps": 150, "patch": 8, "learning_rate": 1e-2, "dropout": 0.0, "batch_size": 32}
+    alone, together = (
+        AttentionForecaster(1, 8, line=False, channels=channels, **options).fit(series)
+        for channels in ("independent", "attending")
+    )
+    assert together.gain_ > alone.gain_ + 0.15
+    between = together.attention_between(series)
+    assert between.queries == ("a", "b")
+    np.testing.assert_allclose(between.weights.sum(-1), 1)
+
+
+def test_attention_shows_patches(fitted):
+    seen = fitted.attention(waves(60), column="b")
+    assert seen.weights.shape == (1, 2, 6, 6) and seen.keys[-1] == "-3..0"
+    np.testing.assert_allclose(seen.weights.sum(-1), 1)
+
+
+def test_series_and_saving(tmp_path):
+    series = waves(200)["a"]
+    model = AttentionForecaster(3, 12, **QUICK).fit(series)
+    found = model.predict(series)
+    assert isinstance(found, pd.Series) and found.name == "a"
+    model.save(tmp_path / "forecast.safetensors")
+    loaded = AttentionForecaster.load(tmp_path / "forecast.safetensors")
+    pd.testing.assert_series_equal(loaded.predict(series), found)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(series.rename("b"))
+
+
+def test_a_window_that_is_no_multiple_is_filled_on_the_left():
+    encoder = PatchEncoder(lookback=5, patch=4, d_model=8, n_heads=2, n_layers=1)
+    window = torch.arange(1.0, 6.0)
+    assert encoder.patches(window).tolist() == [[1, 1, 1, 1], [2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "words"),
+    [
+        ({}, lambda x: x.iloc[:30], "lookback=24, horizon=6"),
+        ({"horizon": 500}, lambda x: x, "Lower lookback or horizon"),
+        ({}, lambda x: x.mask(x > 12.9), "NaN in column 'a' at row 2024"),
+        ({"horizon": 0}, lambda x: x, "horizon: expected an integer"),
+        ({"quantiles": (0.1, 0.9)}, lambda x: x, "0.5 among them"),
+        ({"channels": "mixed"}, lambda x: x, "'independent' or 'attending'"),
+        ({"validation_share": 1.0}, lambda x: x, "validation_share"),
+    ],
+)
+def test_what_cannot_be_used_is_named(options, change, words):
+    frame = waves(400)
+    frame.iloc[7, 0] = 13.0
+    with pytest.raises(InputError) as caught:
+        AttentionForecaster(**({"horizon": 6, "lookback": 24} | QUICK | options)).fit(change(frame))
+    assert words in str(caught.value)
+
+
+def test_a_history_that_is_too_short_is_named(fitted):
+    with pytest.raises(InputError, match="at least 24 rows"):
+        fitted.predict(waves(20))
+    with pytest.raises(InputError, match="quantiles"):
+        fitted.predict_quantiles(waves(60))

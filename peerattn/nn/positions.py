@@ -99,8 +99,10 @@ class LearnedPositions2d(nn.Module):
         Size of the grid.
     d_model : int
         Width.
+    std : float, default 0.02
+        Of the normal start. Small beside what is embedded, positions are learned late: a short training needs more.
     generator : torch.Generator, default None
-        Draws the start, normal with standard deviation 0.02.
+        Draws the start.
 
     Examples
     --------
@@ -109,12 +111,18 @@ class LearnedPositions2d(nn.Module):
     """
 
     def __init__(
-        self, n_rows: int, n_columns: int, d_model: int, *, generator: torch.Generator | None = None
+        self,
+        n_rows: int,
+        n_columns: int,
+        d_model: int,
+        *,
+        std: float = 0.02,
+        generator: torch.Generator | None = None,
     ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
-        self.rows = normal(n_rows, d_model, std=0.02, generator=generator)
-        self.columns = normal(n_columns, d_model, std=0.02, generator=generator)
+        self.rows = normal(n_rows, d_model, std=std, generator=generator)
+        self.columns = normal(n_columns, d_model, std=std, generator=generator)
 
     def forward(self) -> Tensor:
         """Return the vectors of the whole grid, row by row: (n_rows * n_columns, d_model)."""

@@ -54,9 +54,9 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         Rows that are seen together.
     patch : int, default 8
         Neighbouring values that attention sees as one, and the step between scored windows; divides ``window``.
-    method : {"reconstruction", "prediction"}, default "reconstruction"
-        Whether blocks stand anywhere in their window, or at its end, so that only the past tells them.
-    hidden : float, default 0.5
+    method : {"prediction", "reconstruction"}, default "prediction"
+        Whether blocks stand at the end of their window, so that only the past tells them, or anywhere in it.
+    hidden : float, default 0.25
         Length of a block as a share of the window.
     channels : {"independent", "attending"}, default "independent"
         Whether each column is told from itself only, or columns attend to each other. Scores are means over columns.
@@ -86,8 +86,8 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
 
     Notes
     -----
-    Rows are dates in order: a row's score depends on its neighbours, and with the first method on later ones. Where the
-    series starts and no block ends, the nearest scored row's score is given.
+    Rows are dates in order: a row's score depends on the rows before it, and on later ones as far as a block reaches. Rows
+    in no block (at the start) have the score of the first row that is in one.
 
     References
     ----------
@@ -110,8 +110,8 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         *,
         window: int = 96,
         patch: int = 8,
-        method: Literal["reconstruction", "prediction"] = "reconstruction",
-        hidden: float = 0.5,
+        method: Literal["prediction", "reconstruction"] = "prediction",
+        hidden: float = 0.25,
         channels: Literal["independent", "attending"] = "independent",
         contamination: float = 0.1,
         d_model: int = 32,

@@ -10,50 +10,16 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.nn import linear
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator
-from peerattn.sequence.patches import PatchEncoder, pinball
+from peerattn.sequence.patches import PatchEncoder, PatchForecast, pinball, spread_of
 from peerattn.sequence.series import check_series, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
 
 SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
-
-
-class PatchForecast(nn.Module):
-    r"""The forecast of windows.
-
-    .. math:: \hat x_{t+h} = x_t + \sum_l (x_{t-l} - x_t)\, \beta_{lh} + s_t\, u_h' \operatorname{vec}(\text{patches}(z_t)),
-              \qquad z_t = (x_{t-L+1..t} - x_t) / s_t
-
-    with s the standard deviation of the window. The line β is given and stays; u starts at zero.
-    """
-
-    line: Tensor
-
-    def __init__(
-        self, encoder: PatchEncoder, lookback: int, horizon: int, n_outputs: int, generator: torch.Generator
-    ):
-        super().__init__()
-        self.encoder, self.horizon = encoder, horizon
-        self.register_buffer("line", torch.zeros(lookback, horizon))
-        width = encoder.n_patches * encoder.embed.out_features
-        self.head = linear(width, horizon * n_outputs, generator=generator)
-        nn.init.zeros_(self.head.weight)
-
-    def forward(self, windows: Tensor, *, return_weights: bool = False) -> Any:
-        """Return (batch, columns, horizon, n_outputs) of windows (batch, columns, lookback)."""
-        last = windows[..., -1:]
-        centred = windows - last
-        spread = _spread(windows)
-        found = self.encoder(centred / spread, return_weights=return_weights)
-        rows, layers = found if return_weights else (found, None)
-        attended = spread[..., None] * self.head(rows.flatten(-2)).unflatten(-1, (self.horizon, -1))
-        forecast = (last + centred @ self.line)[..., None] + attended
-        return (forecast, layers) if return_weights else forecast
 
 
 class AttentionForecaster(SequenceEstimator):
@@ -239,7 +205,7 @@ class AttentionForecaster(SequenceEstimator):
         sample = torch.tensor(_thinned(windows.numpy()))
         past, future = sample.split([self.lookback, self.horizon], -1)
         with torch.no_grad():
-            error = (future - module.eval()(past)[..., 0]) / _spread(past)  # head is zero: the line alone
+            error = (future - module.eval()(past)[..., 0]) / spread_of(past)  # head is zero: the line alone
         levels = torch.tensor(self._levels, dtype=torch.float32)
         offsets = torch.quantile(error.flatten(0, 1), levels, dim=0)  # (Q, H)
         with torch.no_grad():
@@ -398,10 +364,6 @@ class AttentionForecaster(SequenceEstimator):
             raise InputError(
                 f"quantiles: expected numbers between 0 and 1, 0.5 among them, got {self.quantiles}."
             )
-
-
-def _spread(windows: Tensor) -> Tensor:
-    return (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
 
 
 def _thinned(windows: Any) -> Any:

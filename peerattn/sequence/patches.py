@@ -91,6 +91,39 @@ class PatchEncoder(nn.Module):
         return (rows, layers) if return_weights else rows
 
 
+class PatchForecast(nn.Module):
+    r"""The forecast of windows.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_l (x_{t-l} - x_t)\, \beta_{lh} + s_t\, u_h' \operatorname{vec}(\text{patches}(z_t)),
+              \qquad z_t = (x_{t-L+1..t} - x_t) / s_t
+
+    with s the standard deviation of the window. The line β is given and stays; u starts at zero.
+    """
+
+    line: Tensor
+
+    def __init__(
+        self, encoder: PatchEncoder, lookback: int, horizon: int, n_outputs: int, generator: torch.Generator
+    ):
+        super().__init__()
+        self.encoder, self.horizon = encoder, horizon
+        self.register_buffer("line", torch.zeros(lookback, horizon))
+        width = encoder.n_patches * encoder.embed.out_features
+        self.head = linear(width, horizon * n_outputs, generator=generator)
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, windows: Tensor, *, return_weights: bool = False) -> Any:
+        """Return (batch, columns, horizon, n_outputs) of windows (batch, columns, lookback)."""
+        last = windows[..., -1:]
+        centred = windows - last
+        spread = spread_of(windows)
+        found = self.encoder(centred / spread, return_weights=return_weights)
+        rows, layers = found if return_weights else (found, None)
+        attended = spread[..., None] * self.head(rows.flatten(-2)).unflatten(-1, (self.horizon, -1))
+        forecast = (last + centred @ self.line)[..., None] + attended
+        return (forecast, layers) if return_weights else forecast
+
+
 def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
     r"""Return the mean pinball loss, :math:`\max(q e, (q - 1) e)`, of errors (..., n_quantiles), truth minus forecast.
 
@@ -104,3 +137,8 @@ def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
     0.5
     """
     return (F.relu(error) * quantiles + F.relu(-error) * (1 - quantiles)).mean()
+
+
+def spread_of(windows: Tensor) -> Tensor:
+    """Return the standard deviation of every window, (..., 1), kept off zero."""
+    return (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()

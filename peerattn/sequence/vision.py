@@ -35,7 +35,7 @@ class VisionTransformer(nn.Module):
         n_layers, d_model, n_heads = sizes
         self.embed = linear(d_patch, d_model, generator=generator)
         self.summary = normal(1, d_model, std=0.02, generator=generator)
-        self.positions = LearnedPositions2d(*grid, d_model, generator=generator)
+        self.positions = LearnedPositions2d(*grid, d_model, std=0.5, generator=generator)
         self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
         self.head = linear(d_model, n_classes, generator=generator)
 
@@ -65,7 +65,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         filled with its darkest value; 0: none.
     learning_rate : float, default 1e-3
     weight_decay : float, default 0.05
-    epochs : int, default 20
+    n_epochs : int, default 30
         Passes over the images.
     batch_size : int, default 64
     device : str, default "cpu"
@@ -108,7 +108,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         shift: int = 1,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.05,
-        epochs: int = 20,
+        n_epochs: int = 30,
         batch_size: int = 64,
         device: str = "cpu",
         random_state: Any = None,
@@ -122,7 +122,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         self.shift = shift
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.epochs = epochs
+        self.n_epochs = n_epochs
         self.batch_size = batch_size
         self.device = device
         self.random_state = random_state
@@ -179,7 +179,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
             batch = _shifted(pixels[at], self.shift, generator)
             return F.cross_entropy(module(self._patches(batch)), truth[at])
 
-        steps = self.epochs * -(-n // self.batch_size)
+        steps = self.n_epochs * -(-n // self.batch_size)
         self._train(
             module, loss, _shuffled(n, self.batch_size, generator), max_steps=steps,
             learning_rate=self.learning_rate, weight_decay=self.weight_decay,

@@ -36,12 +36,21 @@ if TYPE_CHECKING:
     )
     from peerattn.network import PeerNetwork
     from peerattn.panel import PanelEncoder, PanelFrame, read_panel, sic_to_fama_french
+    from peerattn.sequence import (
+        AttentionAnomalyDetector,
+        AttentionForecaster,
+        GraphAttentionClassifier,
+        VisionTransformerClassifier,
+    )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AttentionAnomalyDetector": "peerattn.sequence",
+    "AttentionForecaster": "peerattn.sequence",
     "Comparison": "peerattn.evaluation",
     "CrossSectionalRidge": "peerattn.models",
+    "GraphAttentionClassifier": "peerattn.sequence",
     "IndustryPeerRegressor": "peerattn.models",
     "InputError": "peerattn.exceptions",
     "LinearInMeansRegressor": "peerattn.models",
@@ -58,6 +67,7 @@ _HOMES = {
     "PurgedKFold": "peerattn.evaluation",
     "Reference": "peerattn.models",
     "SimulatedPanel": "peerattn.datasets",
+    "VisionTransformerClassifier": "peerattn.sequence",
     "WalkForward": "peerattn.evaluation",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
@@ -83,8 +93,11 @@ _SUBPACKAGES = (
 )
 
 __all__ = [  # noqa: F822 - loaded by __getattr__
+    "AttentionAnomalyDetector",
+    "AttentionForecaster",
     "Comparison",
     "CrossSectionalRidge",
+    "GraphAttentionClassifier",
     "IndustryPeerRegressor",
     "InputError",
     "LinearInMeansRegressor",
@@ -101,6 +114,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "PurgedKFold",
     "Reference",
     "SimulatedPanel",
+    "VisionTransformerClassifier",
     "WalkForward",
     "__version__",
     "audit",

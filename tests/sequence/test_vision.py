@@ -11,15 +11,8 @@ from peerattn.exceptions import InputError
 from peerattn.sequence import VisionTransformerClassifier
 from peerattn.sequence.vision import _shifted
 
-QUICK = {
-    "patch": 2,
-    "d_model": 16,
-    "n_heads": 2,
-    "n_layers": 1,
-    "n_epochs": 12,
-    "shift": 0,
-    "random_state": 0,
-}
+QUICK = {"patch": 2, "d_model": 16, "n_heads": 2, "n_layers": 1, "n_epochs": 10, "batch_size": 16, "learning_rate": 5e-3,
+         "shift": 0, "random_state": 0}  # fmt: skip
 
 
 def corners(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -202,8 +202,8 @@ def _pack(model: SavedEstimator, prefix: str, arrays: dict[str, np.ndarray]) -> 
 def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, SavedEstimator):
         return {"estimator": _pack(value, f"{name}/", arrays)}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":  # words: classes, names of columns
-        return {"words": value.tolist(), "dtype": value.dtype.str}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO":  # names: safetensors holds numbers only
+        return {"names": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, np.ndarray):
         arrays[name] = np.ascontiguousarray(value)
         return {"array": name}
@@ -232,8 +232,8 @@ def _unpack(specification: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
     def unpacked(packed: Mapping[str, Any], at: str) -> Any:
         if "estimator" in packed:
             return _unpack(packed["estimator"], f"{at}/", arrays)
-        if "words" in packed:
-            return np.array(packed["words"], dtype=packed["dtype"])
+        if "names" in packed:
+            return np.array(packed["names"], dtype=packed["dtype"])
         if "array" in packed:
             return arrays[packed["array"]]
         if "arrays" in packed:

@@ -17,6 +17,7 @@ from peerattn.models.priors import PairTerms
 
 ROWS_PER_STEP = 1024  # small cross-sections are batched up to this many focal rows ...
 CELLS_PER_STEP = 2**19  # ... and this many pairs of focal row and peer
+FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,13 @@ def pair_tensors(
     """Return the pair terms of these focal rows of each section."""
     bias = [terms.bias(section, at) for section, at in zip(sections, rows, strict=True)]
     prior = [terms.prior(section, at) for section, at in zip(sections, rows, strict=True)]
-    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device))
+    sparse = any(p.only for p in terms.priors) and _share_allowed(bias) < FEW_PAIRS
+    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse)
+
+
+def _share_allowed(blocks: Sequence[np.ndarray | None]) -> float:
+    allowed = sum(int(np.count_nonzero(block > -np.inf)) for block in blocks if block is not None)
+    return allowed / max(1, sum(block.size for block in blocks if block is not None))
 
 
 def _pad_pairs(

@@ -64,11 +64,12 @@ class PairTensors:
     """What is known of pairs of focal row and peer beforehand.
 
     ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
-    with a learned strength per head.
+    with a learned strength per head. ``sparse``: the bias forbids most pairs, and attention goes along the edges it leaves.
     """
 
     bias: Tensor | None = None
     prior: Tensor | None = None
+    sparse: bool = False
 
 
 class PeerModule(torch.nn.Module):
@@ -172,9 +173,7 @@ class PeerModule(torch.nn.Module):
             return focal.x.new_zeros(*focal.x.shape[:1], 0, focal.x.shape[1], self.spec.n_outputs)
         looking, shown = self.features(focal, peers)
         scores = self._scores(looking, shown, pairs)
-        heads = nn.attention(
-            value=self._value(shown, peers), mask=admissible(focal, peers)[:, None], **scores
-        )
+        heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
     def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
@@ -192,9 +191,7 @@ class PeerModule(torch.nn.Module):
             self._value(shown, peers) if outcomes else shown[:, None].expand(-1, self.spec.n_heads, -1, -1)
         )
         scores = self._scores(looking, shown, pairs)
-        mixed = nn.attention(
-            value=value, mask=admissible(focal, peers)[:, None], **scores
-        )  # (B, H, n_focal, width)
+        mixed = attend(value, scores, admissible(focal, peers), pairs)  # (B, H, n_focal, width)
         return torch.cat([*own, mixed.transpose(1, 2).flatten(2)], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
@@ -250,3 +247,20 @@ def others(focal: RowTensors, peers: RowTensors) -> Tensor:
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
     return others(focal, peers) & peers.answers[:, None, :]
+
+
+def attend(value: Tensor, scores: dict[str, Any], may: Tensor, pairs: PairTensors) -> Tensor:
+    """Return every head's weighted mean of the values, (B, H, n_focal, width): over all pairs, or along the few allowed."""
+    if not pairs.sparse or pairs.bias is None:
+        return nn.attention(value=value, mask=may[:, None], **scores)
+    section, row, peer = (may & (pairs.bias > -math.inf)).nonzero().T
+    n_sections, n_focal, n_peers = may.shape
+
+    def laid_out(x: Tensor) -> Tensor:  # (B, H, n, d) -> (H, B n, d): sections one after the other
+        return x.transpose(0, 1).flatten(1, 2)
+
+    query, key = laid_out(scores["query"]), laid_out(scores["key"])
+    edges = torch.stack([section * n_focal + row, section * n_peers + peer])
+    bias = scores["bias"][section, :, row, peer].T  # (1 or H, E)
+    found = nn.edge_attention(query, key, laid_out(value), edges, bias=bias, scale=scores["scale"])
+    return found.unflatten(1, (n_sections, n_focal)).transpose(0, 1)

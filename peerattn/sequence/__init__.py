@@ -6,8 +6,12 @@ from peerattn.sequence.base import SavedEstimator, SequenceEstimator, check_text
 from peerattn.sequence.byte_pair import BytePairTokenizer
 from peerattn.sequence.forecasting import AttentionForecaster
 from peerattn.sequence.graph import GraphAttentionClassifier
+from peerattn.sequence.language_model import LanguageModel
+from peerattn.sequence.masked_language_model import MaskedLanguageModel
+from peerattn.sequence.text_classifier import TextClassifier
 from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer
 from peerattn.sequence.vision import VisionTransformerClassifier
+from peerattn.sequence.translator import Translator
 
 __all__ = [
     "AttentionAnomalyDetector",
@@ -16,10 +20,14 @@ __all__ = [
     "BytePairTokenizer",
     "CharacterTokenizer",
     "GraphAttentionClassifier",
+    "LanguageModel",
+    "MaskedLanguageModel",
     "SavedEstimator",
     "SequenceEstimator",
+    "TextClassifier",
     "Tokenizer",
     "VisionTransformerClassifier",
+    "Translator",
     "WordTokenizer",
     "check_texts",
 ]

@@ -15,7 +15,7 @@ from peerattn.sequence.base import SavedEstimator, check_texts
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>", "<mask>")
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(r"<mask>|\w+|[^\w\s]")
 
 
 class Tokenizer(SavedEstimator):

@@ -65,6 +65,7 @@ def train(
     schedule: str | Schedule = "one_cycle",
     weight_decay: float = 0.0,
     clip: float | None = 1.0,
+    average: int | None = None,
     patience: int | None = None,
     tolerance: float = 1e-3,
     validate: Callable[[], float] | None = None,
@@ -94,6 +95,9 @@ def train(
         :math:`\lambda`, on parameters with two or more dimensions. 0 is Adam.
     clip : float, default 1
         Largest norm of the whole gradient; None: any.
+    average : int, default None
+        At the end the parameters become their mean over the last ``average`` steps (checkpoint averaging); None: they stay
+        as they are. Not with ``patience`` or ``validate``.
     patience : int, default None
         Stop early. Without ``validate``: when the mean loss of the last ``patience`` steps is not lower than that
         of the ``patience`` before, and the learning rate no longer rises (``patience`` should cover a pass over
@@ -137,7 +141,9 @@ def train(
     >>> record
     TrainingRecord(best_step=200, stopped='max_steps')
     """
-    _check(max_steps, learning_rate, patience, validate_every)
+    _check(max_steps, learning_rate, patience, validate_every, average)
+    if average is not None and (patience is not None or validate is not None):
+        raise InputError("average: goes with a fixed number of steps. Leave out patience and validate.")
     trained = _trainable(parameters)
     optimizer = _adamw(trained, weight_decay)
     share = find_schedule(schedule)
@@ -145,6 +151,7 @@ def train(
     losses: list[float] = []
     rates: list[float] = []
     best = _Best(trained)
+    mean = _Mean(trained, 0 if average is None else average)
     stopped: Stopped = "max_steps"
     with progress_bar(progress, max_steps) as advance:
         for step in range(max_steps):
@@ -153,6 +160,7 @@ def train(
             losses.append(_step(optimizer, trained, loss, batch, rates[-1], clip, step))
             advance(losses[-1])
             done = step + 1
+            mean.consider(max_steps - done)
             if validate is None:
                 if patience is not None and _is_flat(losses, rates, patience, tolerance):
                     stopped = "flat loss"
@@ -164,6 +172,7 @@ def train(
                     break
     if validate is not None:
         best.restore()
+    mean.restore()
     return TrainingRecord(
         losses=tuple(losses),
         validation=tuple(best.history),
@@ -222,6 +231,31 @@ class _Best:
                 tensor.copy_(value)
 
 
+class _Mean:
+    """Keeps the mean of the parameters over the last ``n`` steps."""
+
+    def __init__(self, trained: list[Tensor], n: int):
+        self.trained, self.n = trained, n
+        self.count = 0
+        self.values: list[Tensor] = []
+
+    def consider(self, steps_left: int) -> None:
+        if steps_left >= self.n:
+            return
+        now = [tensor.detach() for tensor in self.trained]
+        self.count += 1
+        if self.count == 1:
+            self.values = [tensor.clone() for tensor in now]
+        else:
+            torch._foreach_lerp_(self.values, now, 1 / self.count)
+
+    def restore(self) -> None:
+        if self.count:
+            with torch.no_grad():
+                for tensor, value in zip(self.trained, self.values):
+                    tensor.copy_(value)
+
+
 def _is_flat(losses: list[float], rates: list[float], window: int, tolerance: float) -> bool:
     """Compare the mean loss of the last window with that of the one before, once per window."""
     if len(losses) < 2 * window or len(losses) % window or rates[-1] > rates[-window]:
@@ -264,8 +298,11 @@ def _diverged(what: str, value: float, step: int, rate: float) -> InputError:
     )
 
 
-def _check(max_steps: int, learning_rate: float, patience: int | None, validate_every: int) -> None:
-    for name, value in (("max_steps", max_steps), ("patience", patience), ("validate_every", validate_every)):
+def _check(
+    max_steps: int, learning_rate: float, patience: int | None, validate_every: int, average: int | None
+) -> None:
+    numbers = {"max_steps": max_steps, "patience": patience, "validate_every": validate_every}
+    for name, value in {**numbers, "average": average}.items():
         if value is not None and value < 1:
             raise InputError(f"{name}: expected an integer of at least 1, got {value}.")
     if not 0 < learning_rate < math.inf:

@@ -1,0 +1,171 @@
+"""The next symbol: drawn at random, or the best sequences kept side by side."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from peerattn.exceptions import InputError
+
+
+class Reader(Protocol):
+    """A model that reads sequences and says what comes next."""
+
+    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
+        """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Be told that row k of the sequences to come continues row ``sequences[k]`` of the last ones."""
+
+
+def sample(
+    log_probabilities: Tensor,
+    generator: torch.Generator,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Tensor:
+    r"""Draw the next symbol of every sequence.
+
+    .. math:: s \sim p(s)^{1/\tau} / \textstyle\sum_r p(r)^{1/\tau}, \quad s \in S
+
+    Parameters
+    ----------
+    log_probabilities : Tensor, shape (n_sequences, n_symbols)
+    generator : torch.Generator
+        A CPU generator: every device draws alike.
+    temperature : float, default 1
+        :math:`\tau`; 0 takes the most likely symbol.
+    top_k : int, default None
+        S holds the k most likely symbols only.
+    top_p : float, default None
+        S holds the fewest most likely symbols whose probabilities sum to at least this.
+
+    Returns
+    -------
+    Tensor of int64, shape (n_sequences,)
+
+    Raises
+    ------
+    InputError
+        When an option is out of range.
+
+    References
+    ----------
+    Holtzman et al. (2020), The curious case of neural text degeneration, ICLR (top-p).
+
+    Examples
+    --------
+    >>> p = torch.tensor([[0.5, 0.3, 0.2]])
+    >>> draws = [sample(p.log(), torch.Generator().manual_seed(k), top_p=0.7).item() for k in range(20)]
+    >>> sorted(set(draws))
+    [0, 1]
+    """
+    check_sampling(temperature, top_k, top_p)
+    if temperature == 0:
+        return log_probabilities.argmax(-1)
+    ordered, symbols = (log_probabilities.cpu().double() / temperature).sort(descending=True)
+    probabilities = ordered.softmax(-1)
+    if top_k is not None:
+        probabilities[:, top_k:] = 0
+    if top_p is not None:
+        before = probabilities.cumsum(-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= top_p * probabilities.sum(-1, keepdim=True), 0)
+    drawn = torch.multinomial(probabilities, 1, generator=generator)
+    return symbols.gather(1, drawn)[:, 0].to(log_probabilities.device)
+
+
+def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    """Raise an InputError when an option of `sample` is out of range."""
+    if not temperature >= 0:
+        raise InputError(f"temperature: expected a number of at least 0, got {temperature}.")
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k: expected an integer of at least 1, got {top_k}.")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError(f"top_p: expected a share above 0 and at most 1, got {top_p}.")
+
+
+def beam_search(
+    reader: Reader,
+    start: Tensor,
+    *,
+    n_beams: int,
+    max_symbols: int,
+    end: int | None = None,
+    length_penalty: float = 0.6,
+) -> list[list[int]]:
+    r"""Return the most likely continuation that keeping the best ``n_beams`` at every step finds.
+
+    .. math:: \max_s \frac{\sum_t \log p(s_t \mid s_{<t})}{((5 + |s|) / 6)^\lambda}
+
+    Parameters
+    ----------
+    reader : Reader
+        Gives the probabilities; rows are the beams of each sequence side by side.
+    start : Tensor of int64, shape (n_sequences, t)
+        What the sequences start with.
+    n_beams : int
+        How many continuations are kept; 1 is greedy.
+    max_symbols : int
+        Longest continuation.
+    end : int, default None
+        The symbol that ends a sequence; None: all have ``max_symbols``.
+    length_penalty : float, default 0.6
+        :math:`\lambda`; larger favours longer sequences.
+
+    Returns
+    -------
+    list of list of int
+        A continuation for each sequence, without the end symbol.
+
+    References
+    ----------
+    Wu et al. (2016), Google's neural machine translation system, equation 14.
+    """
+    if n_beams < 1 or max_symbols < 1:
+        raise InputError(
+            f"n_beams, max_symbols: expected integers of at least 1, got {n_beams}, {max_symbols}."
+        )
+    n, device = len(start), start.device
+    sequences = start.repeat_interleave(n_beams, dim=0)  # (n K, t)
+    scores = torch.full((n, n_beams), -torch.inf, device=device)
+    scores[:, 0] = 0.0  # at first all beams are the same
+    best: list[tuple[float, list[int]]] = [(-torch.inf, [])] * n
+    n_finished = [0] * n
+    reader.reorder(torch.arange(n, device=device).repeat_interleave(n_beams))
+    for length in range(1, max_symbols + 1):
+        log_p = reader.next_log_probabilities(sequences).view(n, n_beams, -1)  # (n, K, V)
+        n_symbols = log_p.shape[-1]
+        total = (scores[..., None] + log_p).flatten(1)
+        found, where = total.topk(
+            min(2 * n_beams, total.shape[1])
+        )  # enough, should every beam's best be the end
+        beams, symbols = where // n_symbols, where % n_symbols
+        penalty = ((5 + length) / 6) ** length_penalty
+        ending = symbols == end if end is not None else torch.zeros_like(symbols, dtype=torch.bool)
+        last = length == max_symbols
+        for row, rank in _done(ending, found, n_beams, last):
+            score = float(found[row, rank]) / penalty
+            n_finished[row] += 1
+            if score > best[row][0]:
+                written = sequences[row * n_beams + beams[row, rank], start.shape[1] :].tolist()
+                symbol = int(symbols[row, rank])
+                best[row] = (score, written if symbol == end else [*written, symbol])
+        if last or min(n_finished) >= n_beams:
+            break
+        live = found.masked_fill(ending, -torch.inf).topk(n_beams)  # (n, K)
+        scores = live.values
+        rows = (torch.arange(n, device=device)[:, None] * n_beams + beams.gather(1, live.indices)).flatten()
+        sequences = torch.cat([sequences[rows], symbols.gather(1, live.indices).view(-1, 1)], dim=1)
+        reader.reorder(rows)
+    return [written for _, written in best]
+
+
+def _done(ending: Tensor, found: Tensor, n_beams: int, last: bool) -> list[tuple[int, int]]:
+    """Return which candidates end here: among the best ``n_beams`` of their row, those with the end symbol, or all."""
+    ends = (torch.ones_like(ending) if last else ending).clone()
+    ends[:, n_beams:] = False
+    return [(row, rank) for row, rank in (ends & (found > -torch.inf)).nonzero().tolist()]

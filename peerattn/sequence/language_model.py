@@ -1,0 +1,427 @@
+"""A language model: what comes next, given what came before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from peerattn import nn
+from peerattn.exceptions import InputError
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator, check_texts
+from peerattn.sequence.generation import beam_search, check_sampling, sample
+from peerattn.sequence.tokenizers import END, Tokenizer, find_tokenizer
+
+_EVALUATED = 2**14  # symbols at once in `loss`
+
+
+class LanguageModule(torch.nn.Module):
+    """Embedding, a stack that looks back only, and the embedding again as output."""
+
+    def __init__(
+        self,
+        n_symbols: int,
+        n_positions: int,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        *,
+        positions: nn.embedding.Positions,
+        dropout: float,
+        generator: torch.Generator,
+    ):
+        super().__init__()
+        self.embedding = nn.InputEmbedding(
+            n_symbols, d_model, n_positions,
+            positions=positions, dropout=dropout, std=0.02, generator=generator,
+        )  # fmt: skip
+        self.stack = nn.Encoder(
+            n_layers, d_model, n_heads, dropout=dropout, rotary=positions == "rotary", generator=generator
+        )
+
+    def forward(
+        self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
+    ) -> Any:
+        """Return the logits (B, n, n_symbols) of what follows each of the symbols (B, n), and weights if asked for."""
+        start = 0 if cache is None else cache.length
+        n = symbols.shape[-1]
+        mask = None if n == 1 else nn.causal_mask(n, start + n, device=symbols.device)
+        x = self.embedding(symbols, start=start)
+        if return_weights:
+            x, weights = self.stack(x, mask=mask, cache=cache, return_weights=True)
+            return self.embedding.tokens.logits(x), weights
+        return self.embedding.tokens.logits(self.stack(x, mask=mask, cache=cache))
+
+
+class LanguageModel(SequenceEstimator):
+    r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
+
+    .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
+              x = \text{stack}(E's + p, \text{causal mask})
+
+    trained to maximise the mean log probability of random blocks of the text.
+
+    Parameters
+    ----------
+    tokenizer : {"characters", "words"} or Tokenizer, default "characters"
+        What the symbols of a text are. A fitted tokenizer is used as it is.
+    n_layers, n_heads, d_model : int, defaults 4, 4, 128
+        Size of the stack.
+    block_size : int, default 64
+        Number of symbols that the model looks back over, in training and after.
+    positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
+    dropout : float, default 0
+    max_steps : int, default 2000
+    batch_size : int, default 12
+        Blocks in a step.
+    learning_rate : float, default 3e-3
+        At its peak, after a warm-up of a tenth of the steps; then a half cosine.
+    weight_decay : float, default 0.1
+    random_state : int, RandomState or None, default None
+    device : str, default "cpu"
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    tokenizer_ : Tokenizer or None
+        None where the model was fitted on numbers.
+    n_symbols_ : int
+    state_, record_
+        As in `SequenceEstimator`.
+
+    Notes
+    -----
+    A symbol that training has not seen is read as ``<unknown>``, whose vector was never trained: its loss is large.
+
+    References
+    ----------
+    Radford et al. (2019), Language models are unsupervised multitask learners.
+
+    Examples
+    --------
+    >>> model = LanguageModel(n_layers=1, n_heads=2, d_model=16, max_steps=150, random_state=0).fit("abcd " * 200)
+    >>> model.generate("ab", 8, temperature=0)
+    'cd abcd '
+    >>> model.loss("abcd " * 20) < 0.2 < model.loss("dcba " * 20)
+    True
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "state_")
+    tokenizer_: Tokenizer | None
+    n_symbols_: int
+
+    def __init__(
+        self,
+        tokenizer: str | Tokenizer = "characters",
+        *,
+        n_layers: int = 4,
+        n_heads: int = 4,
+        d_model: int = 128,
+        block_size: int = 64,
+        positions: nn.embedding.Positions = "rotary",
+        dropout: float = 0.0,
+        max_steps: int = 2000,
+        batch_size: int = 12,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 0.1,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ):
+        self.tokenizer = tokenizer
+        self.n_layers = n_layers
+        self.n_heads = n_heads
+        self.d_model = d_model
+        self.block_size = block_size
+        self.positions = positions
+        self.dropout = dropout
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a text, from texts (each ends with ``<end>``), or from numbers.
+
+        Parameters
+        ----------
+        X : str, iterable of str, or array of int, shape (n,)
+        y : None
+
+        Raises
+        ------
+        InputError
+            When there are fewer than two symbols.
+        """
+        numbers = self._learn_symbols(X)
+        if len(numbers) < 2:
+            raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
+        generator = self._generator()
+        module = self._build(generator).to(self.device)
+
+        def loss(symbols: Tensor) -> Tensor:
+            logits = module(symbols[:, :-1])
+            return F.cross_entropy(logits.flatten(0, 1), symbols[:, 1:].flatten())
+
+        self._train(
+            module,
+            loss,
+            _blocks(numbers, self.block_size, self.batch_size, generator, self.device),
+            max_steps=self.max_steps,
+            learning_rate=self.learning_rate,
+            schedule="cosine",
+            weight_decay=self.weight_decay,
+        )
+        return self
+
+    def loss(self, X: Any, *, stride: int | None = None) -> float:
+        r"""Return the mean negative log probability of a text's symbols, in nats per symbol.
+
+        .. math:: -\frac1n \sum_t \log p(s_{t+1} \mid s_{a(t)}, \ldots, s_t)
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The first symbol is given, all others are predicted.
+        stride : int, default None
+            The text is read in blocks that start every ``stride`` symbols, so that every symbol but the first is
+            predicted once, from at least ``block_size - stride`` before it; None: ``block_size``, blocks side by side.
+        """
+        module, numbers = self._module(), self._read(X)
+        stride = self.block_size if stride is None else stride
+        if not 1 <= stride <= self.block_size:
+            raise InputError(f"stride: expected 1 to block_size={self.block_size}, got {stride}.")
+        if len(numbers) < 2:
+            raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
+        total = 0.0
+        with torch.inference_mode():
+            for windows, n_counted in _windows(numbers, self.block_size, stride):
+                for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
+                    logits = module(part[:, :-1])[:, -n_counted:]
+                    losses = F.cross_entropy(
+                        logits.flatten(0, 1), part[:, -n_counted:].flatten(), reduction="sum"
+                    )
+                    total += float(losses)
+        return total / (len(numbers) - 1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of every symbol to come next after each text: (n_texts, n_symbols_).
+
+        Parameters
+        ----------
+        X : iterable of str or of sequences of int
+            Of each, the last ``block_size`` symbols are read.
+        """
+        module = self._module()
+        rows = []
+        with torch.inference_mode():
+            for text in check_texts(X) if self.tokenizer_ is not None else X:
+                numbers = self._read(text)[-self.block_size :].to(self.device)
+                rows.append(module(numbers[None])[0, -1].softmax(-1).cpu().numpy())
+        return np.stack(rows)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the symbol most likely to come next after each text (its number, after a fit on numbers)."""
+        best = self.predict_proba(X).argmax(1)
+        if self.tokenizer_ is None:
+            return best
+        return np.array([self.tokenizer_.symbols_[k] for k in best], dtype=object)
+
+    def generate(
+        self,
+        prompt: Any,
+        n_symbols: int = 100,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        n_beams: int | None = None,
+        cache: bool = True,
+        random_state: Any = 0,
+    ) -> Any:
+        """Continue a text.
+
+        Parameters
+        ----------
+        prompt : str, or sequence of int
+        n_symbols : int, default 100
+            How many symbols to add; a text ends before at ``<end>``, if training had ends.
+        temperature, top_k, top_p
+            As in `sample`.
+        n_beams : int, default None
+            Search the most likely continuation instead of drawing one, see `beam_search`.
+        cache : bool, default True
+            Whether to keep keys and values; without, everything is computed anew for every symbol, with equal results.
+        random_state : int, RandomState or None, default 0
+
+        Returns
+        -------
+        str, or list of int
+            The continuation, without the prompt.
+
+        Notes
+        -----
+        Past ``block_size`` symbols the model looks back over the last half to whole block: what is read moves on by half
+        a block at a time, so that with a cache a symbol costs one row, and two where it moves.
+        """
+        check_sampling(temperature, top_k, top_p)
+        if n_symbols < 1:
+            raise InputError(f"n_symbols: expected an integer of at least 1, got {n_symbols}.")
+        sequences = self._read(prompt, name="prompt")[None].to(self.device)
+        reader = _CausalReader(self._module(), self.block_size, cache)
+        end = END if self.tokenizer_ is not None else None
+        with torch.inference_mode():
+            if n_beams is not None:
+                (added,) = beam_search(reader, sequences, n_beams=n_beams, max_symbols=n_symbols, end=end)
+                return self._written(added)
+            generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
+            added = []
+            while len(added) < n_symbols:
+                log_p = reader.next_log_probabilities(sequences)
+                symbol = sample(log_p, generator, temperature=temperature, top_k=top_k, top_p=top_p)
+                if end is not None and int(symbol) == end:
+                    break
+                added.append(int(symbol))
+                sequences = torch.cat([sequences, symbol[:, None]], dim=1)
+        return self._written(added)
+
+    def attention(self, X: Any) -> AttentionMap:
+        """Return who looks to whom in a text of at most ``block_size`` symbols.
+
+        Raises
+        ------
+        InputError
+            When the text is longer.
+        """
+        numbers = self._read(X)
+        if len(numbers) > self.block_size:
+            raise InputError(f"X: expected at most block_size={self.block_size} symbols, got {len(numbers)}.")
+        with torch.inference_mode():
+            _, weights = self._module()(numbers[None].to(self.device), return_weights=True)
+        names = tuple(
+            str(int(k)) if self.tokenizer_ is None else self.tokenizer_.symbols_[int(k)] for k in numbers
+        )
+        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+
+    def _build(self, generator: torch.Generator) -> LanguageModule:
+        return LanguageModule(
+            self.n_symbols_, self.block_size, self.n_layers, self.d_model, self.n_heads,
+            positions=self.positions, dropout=self.dropout, generator=generator,
+        )  # fmt: skip
+
+    def _learn_symbols(self, X: Any) -> Tensor:
+        """Set tokenizer and number of symbols, and return the training text as numbers."""
+        if _is_numbers(X):
+            self.tokenizer_ = None
+            numbers = _check_numbers(X, "X")
+            self.n_symbols_ = int(numbers.max()) + 1 if len(numbers) else 1
+            return numbers
+        self.tokenizer_ = find_tokenizer(self.tokenizer)
+        texts = check_texts([X] if isinstance(X, str) else X)
+        if not hasattr(self.tokenizer_, "symbols_"):
+            self.tokenizer_.fit(texts)
+        self.n_symbols_ = len(self.tokenizer_.symbols_)
+        return self._read(X if isinstance(X, str) else texts)
+
+    def _read(self, X: Any, name: str = "X") -> Tensor:
+        """Return text, texts or numbers as numbers."""
+        if self.tokenizer_ is None:
+            numbers = _check_numbers(X, name)
+            if len(numbers) and int(numbers.max()) >= self.n_symbols_:
+                raise InputError(
+                    f"{name}: expected numbers below {self.n_symbols_}, as in fit, got {int(numbers.max())}."
+                )
+        elif isinstance(X, str):
+            if not X:
+                raise InputError(f"{name}: expected a text with something in it, got an empty one.")
+            numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
+        else:
+            texts = check_texts(X, name)
+            numbers = torch.tensor([k for text in texts for k in [*self.tokenizer_.encode(text), END]])
+        if not len(numbers):
+            raise InputError(f"{name}: expected at least one symbol, got none.")
+        return numbers
+
+    def _written(self, numbers: list[int]) -> Any:
+        return numbers if self.tokenizer_ is None else self.tokenizer_.decode(numbers)
+
+
+class _CausalReader:
+    """Reads growing sequences, each symbol once where it keeps a cache."""
+
+    def __init__(self, module: LanguageModule, block_size: int, cache: bool):
+        self.module, self.block_size, self.cached = module, block_size, cache
+        self.start = 0
+        self.cache = nn.StackCache(len(module.stack.blocks))
+
+    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
+        """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
+        length = sequences.shape[1]
+        half = max(1, self.block_size // 2)
+        start = max(0, math.ceil((length - self.block_size) / half) * half)
+        if not self.cached:
+            return self.module(sequences[:, start:])[:, -1].log_softmax(-1)
+        if start != self.start:
+            self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
+        unread = sequences[:, start + self.cache.length :]
+        return self.module(unread, cache=self.cache)[:, -1].log_softmax(-1)
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Follow the beams."""
+        self.cache.reorder(sequences)
+
+
+def _blocks(
+    numbers: Tensor, block_size: int, batch_size: int, generator: torch.Generator, device: str
+) -> Iterator[Tensor]:
+    """Yield blocks of the text at random places, (batch, block + 1), for ever."""
+    length = min(block_size + 1, len(numbers))
+    while True:
+        starts = torch.randint(len(numbers) - length + 1, (batch_size, 1), generator=generator)
+        yield numbers[starts + torch.arange(length)].to(device)
+
+
+def _windows(numbers: Tensor, block_size: int, stride: int) -> Iterator[tuple[Tensor, int]]:
+    """Yield windows of equal length and how many of their last symbols count, so that each but the first counts once."""
+    n = len(numbers)
+    first = min(block_size, n - 1)
+    yield numbers[None, : first + 1], first
+    whole = (n - 1 - first) // stride  # windows of block_size whose last `stride` symbols count
+    if whole:
+        yield numbers[stride:].unfold(0, first + 1, stride)[:whole], stride
+    rest = n - 1 - first - whole * stride
+    if rest:
+        yield numbers[None, -(first + 1) :], rest
+
+
+def _is_numbers(X: Any) -> bool:
+    if isinstance(X, str):
+        return False
+    array = X if isinstance(X, np.ndarray | Tensor) else np.asarray(list(X)[:1])
+    return not str(array.dtype).startswith(("<U", "object", "str", "|S"))
+
+
+def _check_numbers(X: Any, name: str) -> Tensor:
+    array = np.asarray(X)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(
+            f"{name}: expected a text, or numbers in one dimension, got {array.dtype} of shape {array.shape}."
+        )
+    if len(array) and array.min() < 0:
+        raise InputError(f"{name}: expected numbers of at least 0, got {array.min()}.")
+    return torch.tensor(array, dtype=torch.int64)

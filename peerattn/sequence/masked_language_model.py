@@ -1,0 +1,250 @@
+"""A masked language model: which symbol is missing, given all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from peerattn import nn
+from peerattn.exceptions import InputError
+from peerattn.sequence.base import check_texts, pad
+from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
+from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer
+
+MASKED_SHARE = 0.15
+_MASK_SEED = 0
+
+
+class MaskedLanguageModule(torch.nn.Module):
+    """A text encoder, and symbols as its output."""
+
+    def __init__(self, encoder: TextEncoder, d_model: int, generator: torch.Generator):
+        super().__init__()
+        self.encoder = encoder
+        self.transform = nn.linear(d_model, d_model, generator=generator)
+        self.norm = torch.nn.LayerNorm(d_model)
+        self.popularity = torch.nn.Parameter(torch.zeros(len(encoder.embedding.tokens.weight)))
+
+    def forward(self, symbols: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+        """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
+        rows = self.encoder(symbols, lengths)[places]
+        rows = self.norm(F.gelu(self.transform(rows)))
+        return self.encoder.embedding.tokens.logits(rows) + self.popularity
+
+
+class MaskedLanguageModel(TextEstimator):
+    r"""Learn what texts are like by filling in symbols that were taken out.
+
+    .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
+
+    Of the chosen symbols, 80 % are replaced by ``<mask>``, 10 % by another at random, 10 % stay.
+
+    Parameters
+    ----------
+    tokenizer : {"words", "characters"} or Tokenizer, default "words"
+        A fitted tokenizer is used as it is.
+    n_layers, n_heads, d_model : int, defaults 4, 4, 128
+        Size of the stack.
+    n_positions : int, default 64
+        Symbols of a text that are read, ``<start>`` included; longer texts are cut.
+    dropout : float, default 0.1
+    max_steps : int, default 3000
+    batch_size : int, default 64
+        Texts in a step.
+    learning_rate : float, default 1e-3
+        At its peak, after a warm-up of a tenth of the steps; then a half cosine.
+    weight_decay : float, default 0.01
+    random_state : int, RandomState or None, default None
+    device : str, default "cpu"
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    tokenizer_ : Tokenizer
+    state_, record_
+        As in `SequenceEstimator`.
+
+    References
+    ----------
+    Devlin et al. (2019), BERT: pre-training of deep bidirectional transformers for language understanding, NAACL.
+
+    Examples
+    --------
+    >>> texts = ["red apple", "green leaf"] * 20
+    >>> model = MaskedLanguageModel(n_layers=1, n_heads=2, d_model=16, max_steps=100, learning_rate=1e-2, random_state=0)
+    >>> model.fit(texts).predict(["red <mask>", "green <mask>"])
+    ['red apple', 'green leaf']
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
+
+    def __init__(
+        self,
+        tokenizer: str | Tokenizer = "words",
+        *,
+        n_layers: int = 4,
+        n_heads: int = 4,
+        d_model: int = 128,
+        n_positions: int = 64,
+        dropout: float = 0.1,
+        max_steps: int = 3000,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ):
+        self.tokenizer = tokenizer
+        self.n_layers = n_layers
+        self.n_heads = n_heads
+        self.d_model = d_model
+        self.n_positions = n_positions
+        self.dropout = dropout
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from texts.
+
+        Parameters
+        ----------
+        X : iterable of str
+        y : None
+        """
+        texts = check_texts(X)
+        self._learn_symbols(texts)
+        sequences = self._read(texts)
+        generator = self._generator()
+        module = self._build(generator).to(self.device)
+
+        def loss(batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
+            corrupted, lengths, places, truth = batch
+            return F.cross_entropy(module(corrupted, lengths, places), truth)
+
+        self._train(
+            module,
+            loss,
+            self._masked_batches(sequences, generator),
+            max_steps=self.max_steps,
+            learning_rate=self.learning_rate,
+            schedule="cosine",
+            weight_decay=self.weight_decay,
+        )
+        return self
+
+    def loss(self, X: Any) -> float:
+        """Return the mean negative log probability, in nats, of masked symbols of the texts.
+
+        Which 15 % are masked depends on the texts alone, see `masked_places`; all of them are replaced by ``<mask>``.
+        """
+        total, n = 0.0, 0
+        sequences = self._read(check_texts(X))
+        chosen = masked_places(sequences)
+        module = self._module()
+        with torch.inference_mode():
+            for at, symbols, lengths in self._in_parts(sequences):
+                places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
+                logits = module(symbols.masked_fill(places, MASK), lengths, places)
+                total += float(F.cross_entropy(logits, symbols[places], reduction="sum"))
+                n += int(places.sum())
+        return total / n
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
+
+    def predict(self, X: Any) -> list[str]:
+        """Return the texts with the most likely symbol in every place of ``<mask>``.
+
+        Raises
+        ------
+        InputError
+            When a text has no ``<mask>`` within the first ``n_positions`` symbols.
+        """
+        sequences = self._read(check_texts(X))
+        for k, sequence in enumerate(sequences):
+            if MASK not in sequence:
+                raise InputError(
+                    f"X: expected a {SPECIAL[MASK]} among the first {self.n_positions - 1} symbols, got none in text {k}."
+                )
+        module = self._module()
+        filled: list[str] = [""] * len(sequences)
+        with torch.inference_mode():
+            for at, symbols, lengths in self._in_parts(sequences):
+                places = symbols == MASK
+                logits = module(symbols, lengths, places)
+                logits[:, : len(SPECIAL)] = -torch.inf
+                symbols[places] = logits.argmax(-1)
+                for k, row in zip(at, symbols.tolist()):
+                    filled[k] = self.tokenizer_.decode(row)
+        return filled
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
+        sequences = self._read(check_texts(X))
+        module = self._module()
+        vectors = np.empty((len(sequences), self.d_model), dtype=np.float32)
+        with torch.inference_mode():
+            for at, symbols, lengths in self._in_parts(sequences):
+                rows = module.encoder(symbols, lengths)
+                there = nn.padding_mask(lengths, symbols.shape[1])[:, 0].mT  # (B, n, 1)
+                vectors[at] = ((rows * there).sum(1) / lengths[:, None]).cpu().numpy()
+        return vectors
+
+    def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
+        return MaskedLanguageModule(self._encoder(generator), self.d_model, generator)
+
+    def _masked_batches(
+        self, sequences: list[list[int]], generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield corrupted symbols, lengths, places to fill in and what stood there."""
+        n_symbols = len(self.tokenizer_.symbols_)
+        for at in batches_of_texts(sequences, self.batch_size, generator):
+            symbols, lengths = pad([sequences[k] for k in at], PAD)
+            places = _choose(symbols, lengths, generator)
+            how = torch.rand(symbols.shape, generator=generator)
+            others = torch.randint(
+                len(SPECIAL), max(n_symbols, len(SPECIAL) + 1), symbols.shape, generator=generator
+            )
+            corrupted = symbols.masked_fill(places & (how < 0.8), MASK)
+            corrupted = torch.where(places & (how >= 0.9), others, corrupted)
+            found = (corrupted, lengths, places, symbols[places])
+            yield tuple(tensor.to(self.device) for tensor in found)  # type: ignore[misc]
+
+
+def masked_places(sequences: list[list[int]]) -> list[list[bool]]:
+    """Return which symbols of each sequence are masked when a model is scored: always the same for the same texts.
+
+    Examples
+    --------
+    >>> sum(masked_places([[2, *range(5, 45)]])[0])
+    6
+    """
+    generator = torch.Generator().manual_seed(_MASK_SEED)
+    chosen = []
+    for sequence in sequences:
+        symbols, lengths = pad([sequence], PAD)
+        chosen.append(_choose(symbols, lengths, generator)[0].tolist())
+    return chosen
+
+
+def _choose(symbols: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
+    """Return 15 % of the places of each sequence, at least one and never the first: (B, n)."""
+    order = torch.rand(symbols.shape, generator=generator)
+    position = torch.arange(symbols.shape[1])
+    order = order.masked_fill((position == 0) | (position >= lengths[:, None]), 2.0)
+    n_chosen = (MASKED_SHARE * (lengths - 1)).round().clamp_min(1)
+    rank = order.argsort(1).argsort(1)
+    return (rank < n_chosen[:, None]) & (order < 2)

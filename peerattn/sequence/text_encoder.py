@@ -1,0 +1,125 @@
+"""Whole texts read at once, both ways: the module behind the masked language model and the classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from peerattn import nn
+from peerattn.exceptions import InputError
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator, check_texts, pad
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, find_tokenizer
+
+_READ_AT_ONCE = 256  # texts
+
+
+class TextEncoder(torch.nn.Module):
+    """Symbols to rows: embedding and a stack in which every row sees all rows of its text."""
+
+    def __init__(
+        self,
+        n_symbols: int,
+        n_positions: int,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        *,
+        dropout: float,
+        generator: torch.Generator,
+    ):
+        super().__init__()
+        self.embedding = nn.InputEmbedding(
+            n_symbols, d_model, n_positions, dropout=dropout, std=0.02, generator=generator
+        )
+        self.stack = nn.Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
+
+    def forward(self, symbols: Tensor, lengths: Tensor, return_weights: bool = False) -> Any:
+        """Return the rows (B, n, d_model) of symbols (B, n), and weights if asked for."""
+        mask = nn.padding_mask(lengths, symbols.shape[1])
+        return self.stack(self.embedding(symbols), mask=mask, return_weights=return_weights)
+
+
+class TextEstimator(SequenceEstimator):
+    """What the models that read texts with a :class:`TextEncoder` share.
+
+    A text is read as ``<start>`` (the row that stands for the whole) and its first ``n_positions - 1`` symbols.
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
+    tokenizer_: Tokenizer
+    tokenizer: Any
+    n_positions: int
+    n_layers: int
+    n_heads: int
+    d_model: int
+    dropout: float
+    batch_size: int
+
+    def _sizes(self) -> TextEstimator:
+        """Return who says how large the encoder is."""
+        return self
+
+    def _encoder(self, generator: torch.Generator) -> TextEncoder:
+        size = self._sizes()
+        return TextEncoder(
+            len(self.tokenizer_.symbols_), size.n_positions, size.n_layers, size.d_model, size.n_heads,
+            dropout=self.dropout, generator=generator,
+        )  # fmt: skip
+
+    def _learn_symbols(self, texts: list[str]) -> None:
+        self.tokenizer_ = find_tokenizer(self.tokenizer)
+        if not hasattr(self.tokenizer_, "symbols_"):
+            self.tokenizer_.fit(texts)
+
+    def _read(self, texts: list[str]) -> list[list[int]]:
+        """Return the numbers of each text, ``<start>`` first, cut to the positions."""
+        longest = self._sizes().n_positions
+        if longest < 2:
+            raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")
+        return [[START, *self.tokenizer_.encode(text)[: longest - 1]] for text in texts]
+
+    def _in_parts(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Yield places, symbols and lengths of batches of texts of like length: every text once."""
+        order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
+        for start in range(0, len(order), _READ_AT_ONCE):
+            places = order[start : start + _READ_AT_ONCE]
+            symbols, lengths = pad([sequences[k] for k in places], PAD)
+            yield places, symbols.to(self.device), lengths.to(self.device)
+
+    def attention(self, X: str) -> AttentionMap:
+        """Return who looks to whom in one text."""
+        (text,) = check_texts([X])
+        (numbers,) = self._read([text])
+        symbols, lengths = pad([numbers], PAD)
+        with torch.inference_mode():
+            _, weights = self._module().encoder(
+                symbols.to(self.device), lengths.to(self.device), return_weights=True
+            )
+        names = tuple(self.tokenizer_.symbols_[k] for k in numbers)
+        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+
+
+def batches_of_texts(
+    sequences: Sequence[list[int]], batch_size: int, generator: torch.Generator
+) -> Iterator[np.ndarray]:
+    """Yield which texts make up each batch, of like length, for ever: every text once a pass.
+
+    A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
+    batches, so that little is padded and the batches' order stays random.
+    """
+    lengths = np.array([len(sequence) for sequence in sequences])
+    stretch = 50 * batch_size
+    while True:
+        order = torch.randperm(len(sequences), generator=generator).numpy()
+        batches: list[np.ndarray] = []
+        for start in range(0, len(order), stretch):
+            part = order[start : start + stretch]
+            part = part[np.argsort(lengths[part], kind="stable")]
+            batches += [part[k : k + batch_size] for k in range(0, len(part), batch_size)]
+        for k in torch.randperm(len(batches), generator=generator).tolist():
+            yield batches[k]

@@ -1,0 +1,316 @@
+"""A translator: read one text, write another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from peerattn import nn
+from peerattn.exceptions import InputError
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator, check_texts, pad
+from peerattn.sequence.generation import beam_search
+from peerattn.sequence.text_encoder import batches_of_texts
+from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, find_tokenizer
+from peerattn.sequence.translator_module import Source, TranslatorModule
+
+_TRANSLATED_AT_ONCE = 64  # texts
+
+
+class Translator(SequenceEstimator):
+    r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
+
+    .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
+              \qquad z = \text{encoder}(s), \quad x = \text{decoder}(t, z)
+
+    Parameters
+    ----------
+    tokenizer : {"words", "characters"} or Tokenizer, default "words"
+        One for both languages. A fitted tokenizer is used as it is.
+    n_layers, n_heads, d_model : int, defaults 4, 4, 128
+        Size of each stack.
+    d_feedforward : int, default None
+        Hidden width of the feed-forward networks; None: ``4 * d_model``.
+    copy : bool, default True
+        Whether words of the source can be copied, also those that training has not seen.
+    position_shift : int, default 0
+        In training, the positions of a batch start at a random number up to this, so that texts longer than those of
+        training meet positions that are known.
+    dropout : float, default 0.1
+    label_smoothing : float, default 0.1
+        Share of the target probability spread over all symbols.
+    max_steps : int, default 5000
+    batch_size : int, default 64
+        Pairs in a step.
+    learning_rate : float, default 1e-3
+        At its peak.
+    schedule : str, default "inverse_sqrt"
+        As in `peerattn.training.train`.
+    average : int, default 500
+        The last steps whose parameters are averaged (checkpoint averaging), at most ``max_steps``.
+    n_beams : int, default 5
+        Translations kept side by side in `predict`.
+    length_penalty : float, default 0.6
+        See `beam_search`.
+    random_state : int, RandomState or None, default None
+    device : str, default "cpu"
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    tokenizer_ : Tokenizer
+    state_, record_
+        As in `SequenceEstimator`.
+
+    Notes
+    -----
+    Positions are sinusoidal: no text is too long, but one longer than those of training is translated at one's own risk.
+    A word outside the vocabulary is read as ``<unknown>`` and can be copied.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need. See, Liu and Manning (2017), Get to the point: summarization with
+    pointer-generator networks, ACL.
+
+    Examples
+    --------
+    >>> pairs = [("ein hund", "a dog"), ("eine katze", "a cat"), ("ein haus", "a house")] * 10
+    >>> source, target = [s for s, _ in pairs], [t for _, t in pairs]
+    >>> model = Translator(n_layers=1, n_heads=2, d_model=16, max_steps=150, average=20, learning_rate=1e-2, random_state=0)
+    >>> model.fit(source, target).predict(["eine katze"])
+    ['a cat']
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
+    tokenizer_: Tokenizer
+
+    def __init__(
+        self,
+        tokenizer: str | Tokenizer = "words",
+        *,
+        n_layers: int = 4,
+        n_heads: int = 4,
+        d_model: int = 128,
+        d_feedforward: int | None = None,
+        copy: bool = True,
+        position_shift: int = 0,
+        dropout: float = 0.1,
+        label_smoothing: float = 0.1,
+        max_steps: int = 5000,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        schedule: str = "inverse_sqrt",
+        average: int = 500,
+        n_beams: int = 5,
+        length_penalty: float = 0.6,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ):
+        self.tokenizer = tokenizer
+        self.n_layers = n_layers
+        self.n_heads = n_heads
+        self.d_model = d_model
+        self.d_feedforward = d_feedforward
+        self.copy = copy
+        self.position_shift = position_shift
+        self.dropout = dropout
+        self.label_smoothing = label_smoothing
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.average = average
+        self.n_beams = n_beams
+        self.length_penalty = length_penalty
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from texts and their translations.
+
+        Parameters
+        ----------
+        X, y : iterable of str, of one length
+
+        Raises
+        ------
+        InputError
+            When there are not as many translations as texts, or an argument is out of range.
+        """
+        sources, targets = _check_pairs(X, y)
+        if self.position_shift < 0:
+            raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
+        self.tokenizer_ = find_tokenizer(self.tokenizer)
+        if not hasattr(self.tokenizer_, "symbols_"):
+            self.tokenizer_.fit([*sources, *targets])
+        pairs = [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
+        generator = self._generator()
+        module = self._build(generator).to(self.device)
+
+        def loss(batch: tuple[list[int], int]) -> Tensor:
+            places, start = batch
+            return self._pair_loss(module, [pairs[k] for k in places], start, self.label_smoothing)
+
+        def batches() -> Iterator[tuple[list[int], int]]:
+            for places in batches_of_texts([source for source, _ in pairs], self.batch_size, generator):
+                start = int(torch.randint(self.position_shift + 1, (), generator=generator))
+                yield places.tolist(), start
+
+        self._train(
+            module,
+            loss,
+            batches(),
+            max_steps=self.max_steps,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            average=min(self.average, self.max_steps),
+        )
+        return self
+
+    def predict(self, X: Any) -> list[str]:
+        """Return the translations, found by beam search."""
+        texts = check_texts(X)
+        numbers = [self._numbers(text, "") for text in texts]
+        module = self._module()
+        written: list[str] = [""] * len(texts)
+        order = sorted(range(len(texts)), key=lambda k: len(numbers[k][0]))
+        with torch.inference_mode():
+            for first in range(0, len(order), _TRANSLATED_AT_ONCE):
+                places = order[first : first + _TRANSLATED_AT_ONCE]
+                found = self._translate(module, [numbers[k][0] for k in places])
+                for k, translation in zip(places, found):
+                    written[k] = self._text(translation, numbers[k][2])
+        return written
+
+    def loss(self, X: Any, y: Any) -> float:
+        """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
+        pairs = [self._numbers(source, target)[:2] for source, target in zip(*_check_pairs(X, y))]
+        module = self._module()
+        total, n = 0.0, 0
+        with torch.inference_mode():
+            for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
+                part = pairs[first : first + _TRANSLATED_AT_ONCE]
+                n_symbols = sum(len(target) + 1 for _, target in part)
+                total += n_symbols * float(self._pair_loss(module, part, 0, 0.0))
+                n += n_symbols
+        return total / n
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X, y)
+
+    def attention(self, X: str, y: str | None = None) -> AttentionMap:
+        """Return where in the source each symbol of the translation looks.
+
+        Parameters
+        ----------
+        X : str
+            The source.
+        y : str, default None
+            Its translation; None: the model's own.
+
+        Returns
+        -------
+        AttentionMap
+            Queries are the translation's symbols, each as it is written; keys are the source's.
+        """
+        (text,) = check_texts([X])
+        target = self.predict([text])[0] if y is None else check_texts([y], "y")[0]
+        source_numbers, target_numbers, extra = self._numbers(text, target)
+        module = self._module()
+        with torch.inference_mode():
+            source = module.read(*(x.to(self.device) for x in pad([source_numbers], PAD)))
+            read = torch.tensor([[START, *target_numbers]], device=self.device)
+            _, weights = module.write(read, source, return_weights=True)
+        names = [*self.tokenizer_.symbols_, *extra]
+        return AttentionMap(
+            torch.cat([cross for _, cross in weights]).cpu().numpy(),
+            tuple(names[k] for k in [*target_numbers, END]),
+            tuple(names[k] for k in source_numbers),
+        )
+
+    def _build(self, generator: torch.Generator) -> TranslatorModule:
+        return TranslatorModule(
+            len(self.tokenizer_.symbols_), self.n_layers, self.d_model, self.n_heads, self.d_feedforward,
+            copy=self.copy, dropout=self.dropout, generator=generator,
+        )  # fmt: skip
+
+    def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:
+        """Return source (with its end) and target in extended numbers, and the words that extend them.
+
+        A word outside the vocabulary has a number of its own if the source has it, and the pointer can reach it.
+        """
+        known, extra = self.tokenizer_.numbers, dict[str, int]()
+        numbers = []
+        for symbol in self.tokenizer_.tokenize(source):
+            if symbol not in known:
+                extra.setdefault(symbol, len(known) + len(extra))
+            numbers.append(known[symbol] if symbol in known else extra[symbol])
+        unknown = self.tokenizer_.numbers["<unknown>"]
+        reachable = extra if self.copy else {}
+        written = [known.get(s, reachable.get(s, unknown)) for s in self.tokenizer_.tokenize(target)]
+        return [*numbers, END], written, list(extra)
+
+    def _text(self, numbers: Sequence[int], extra: list[str]) -> str:
+        symbols = [*self.tokenizer_.symbols_, *extra]
+        return self.tokenizer_.join([symbols[k] for k in numbers if k not in (PAD, START, END)])
+
+    def _pair_loss(
+        self, module: TranslatorModule, pairs: list[tuple[list[int], list[int]]], start: int, smoothing: float
+    ) -> Tensor:
+        symbols, lengths = (x.to(self.device) for x in pad([source for source, _ in pairs], PAD))
+        target, written = (x.to(self.device) for x in pad([[START, *t, END] for _, t in pairs], PAD))
+        source = module.read(symbols, lengths, start)
+        rows = module.write(target[:, :-1], source, start=start)
+        there = nn.padding_mask(written - 1, target.shape[1] - 1)[:, 0, 0]
+        return module.loss(rows, source, target[:, 1:], there, smoothing)
+
+    def _translate(self, module: TranslatorModule, sources: list[list[int]]) -> list[list[int]]:
+        symbols, lengths = (x.to(self.device) for x in pad(sources, PAD))
+        n_extended = max(module.n_symbols, int(symbols.max()) + 1)
+        reader = _TranslationReader(module, module.read(symbols, lengths), n_extended)
+        start = torch.full((len(sources), 1), START, device=self.device)
+        return beam_search(
+            reader,
+            start,
+            n_beams=self.n_beams,
+            max_symbols=2 * symbols.shape[1] + 10,
+            end=END,
+            length_penalty=self.length_penalty,
+        )
+
+
+class _TranslationReader:
+    """Reads growing translations, each symbol once."""
+
+    def __init__(self, module: TranslatorModule, source: Source, n_extended: int):
+        self.module, self.source, self.n_extended = module, source, n_extended
+        self.cache = nn.StackCache(len(module.stacks.decoder.blocks))
+
+    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
+        """Return the log probabilities of what follows: (n_sequences, n_extended)."""
+        unread = sequences[:, self.cache.length :]
+        rows = self.module.write(unread, self.source, cache=self.cache)[:, -1]
+        log_p = self.module.log_probabilities(rows, self.source, self.n_extended)
+        log_p[:, [PAD, START]] = -torch.inf
+        return log_p
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Follow the beams; those of a text share its source, which is spread over them before the first symbol."""
+        if self.cache.length == 0:
+            self.source = self.source.take(sequences)
+        for own, _ in self.cache.blocks:
+            own.reorder(sequences)
+
+
+def _check_pairs(X: Any, y: Any) -> tuple[list[str], list[str]]:
+    sources, targets = check_texts(X), check_texts(y, "y")
+    if len(sources) != len(targets):
+        raise InputError(f"y: expected one translation per text ({len(sources)}), got {len(targets)}.")
+    return sources, targets

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
@@ -17,7 +18,7 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, check_texts
 from peerattn.sequence.generation import beam_search, check_sampling, sample
-from peerattn.sequence.tokenizers import END, Tokenizer, find_tokenizer
+from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, find_tokenizer
 
 _EVALUATED = 2**14  # symbols at once in `loss`
 
@@ -94,6 +95,8 @@ class LanguageModel(SequenceEstimator):
     tokenizer_ : Tokenizer or None
         None where the model was fitted on numbers.
     n_symbols_ : int
+    ends_ : bool
+        Whether training had several texts, so that the model knows where one ends.
     state_, record_
         As in `SequenceEstimator`.
 
@@ -114,9 +117,10 @@ class LanguageModel(SequenceEstimator):
     True
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "state_")
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "ends_", "state_")
     tokenizer_: Tokenizer | None
     n_symbols_: int
+    ends_: bool
 
     def __init__(
         self,
@@ -260,7 +264,7 @@ class LanguageModel(SequenceEstimator):
         ----------
         prompt : str, or sequence of int
         n_symbols : int, default 100
-            How many symbols to add; a text ends before at ``<end>``, if training had ends.
+            How many symbols to add; a text ends before at ``<end>``, if training had several texts.
         temperature, top_k, top_p
             As in `sample`.
         n_beams : int, default None
@@ -283,8 +287,11 @@ class LanguageModel(SequenceEstimator):
         if n_symbols < 1:
             raise InputError(f"n_symbols: expected an integer of at least 1, got {n_symbols}.")
         sequences = self._read(prompt, name="prompt")[None].to(self.device)
-        reader = _CausalReader(self._module(), self.block_size, cache)
-        end = END if self.tokenizer_ is not None else None
+        never = (
+            [] if self.tokenizer_ is None else [k for k in range(len(SPECIAL)) if k != END or not self.ends_]
+        )
+        reader = _CausalReader(self._module(), self.block_size, cache, never)
+        end = END if self.ends_ else None
         with torch.inference_mode():
             if n_beams is not None:
                 (added,) = beam_search(reader, sequences, n_beams=n_beams, max_symbols=n_symbols, end=end)
@@ -326,6 +333,7 @@ class LanguageModel(SequenceEstimator):
 
     def _learn_symbols(self, X: Any) -> Tensor:
         """Set tokenizer and number of symbols, and return the training text as numbers."""
+        self.ends_ = not isinstance(X, str) and not _is_numbers(X)
         if _is_numbers(X):
             self.tokenizer_ = None
             numbers = _check_numbers(X, "X")
@@ -340,6 +348,7 @@ class LanguageModel(SequenceEstimator):
 
     def _read(self, X: Any, name: str = "X") -> Tensor:
         """Return text, texts or numbers as numbers."""
+        check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
             numbers = _check_numbers(X, name)
             if len(numbers) and int(numbers.max()) >= self.n_symbols_:
@@ -364,8 +373,8 @@ class LanguageModel(SequenceEstimator):
 class _CausalReader:
     """Reads growing sequences, each symbol once where it keeps a cache."""
 
-    def __init__(self, module: LanguageModule, block_size: int, cache: bool):
-        self.module, self.block_size, self.cached = module, block_size, cache
+    def __init__(self, module: LanguageModule, block_size: int, cache: bool, never: list[int]):
+        self.module, self.block_size, self.cached, self.never = module, block_size, cache, never
         self.start = 0
         self.cache = nn.StackCache(len(module.stack.blocks))
 
@@ -375,11 +384,13 @@ class _CausalReader:
         half = max(1, self.block_size // 2)
         start = max(0, math.ceil((length - self.block_size) / half) * half)
         if not self.cached:
-            return self.module(sequences[:, start:])[:, -1].log_softmax(-1)
-        if start != self.start:
-            self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
-        unread = sequences[:, start + self.cache.length :]
-        return self.module(unread, cache=self.cache)[:, -1].log_softmax(-1)
+            logits = self.module(sequences[:, start:])[:, -1]
+        else:
+            if start != self.start:
+                self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
+            logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
+        logits[:, self.never] = -torch.inf
+        return logits.log_softmax(-1)
 
     def reorder(self, sequences: Tensor) -> None:
         """Follow the beams."""

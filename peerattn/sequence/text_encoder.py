@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
@@ -78,6 +79,7 @@ class TextEstimator(SequenceEstimator):
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
+        check_is_fitted(self, "tokenizer_")
         longest = self._sizes().n_positions
         if longest < 2:
             raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
@@ -246,6 +247,7 @@ class Translator(SequenceEstimator):
 
         A word outside the vocabulary has a number of its own if the source has it, and the pointer can reach it.
         """
+        check_is_fitted(self, "tokenizer_")
         known, extra = self.tokenizer_.numbers, dict[str, int]()
         numbers = []
         for symbol in self.tokenizer_.tokenize(source):

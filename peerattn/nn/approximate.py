@@ -171,7 +171,10 @@ def _orthogonal(n: int, d: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     blocks = []
     for _ in range(-(-n // d)):
-        directions, _ = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
+        directions, upper = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
+        directions = (
+            directions * upper.diagonal().sign()
+        )  # only then is every direction as likely as any other
         lengths = torch.randn(d, d, generator=generator, dtype=torch.float64).norm(dim=1, keepdim=True)
         blocks.append(directions.T * lengths)
     return torch.cat(blocks)[:n]

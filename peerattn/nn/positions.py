@@ -48,7 +48,9 @@ def sinusoidal_positions(
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    angle = _angles(torch.arange(start, start + n, device=device), d_model, 10_000.0)  # (n, d/2)
+    angle = _angles(
+        torch.arange(start, start + n, device=device, dtype=torch.float32), d_model, 10_000.0
+    )  # (n, d/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
@@ -162,7 +164,8 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     >>> bool(torch.isclose(scores[0, 1], scores[1, 2]))
     True
     """
-    angle = _angles(torch.arange(start, start + x.shape[-2], device=x.device), x.shape[-1], base)
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    angle = _angles(torch.arange(start, start + x.shape[-2], device=x.device, dtype=dtype), x.shape[-1], base)
     sine, cosine = angle.sin().to(x.dtype), angle.cos().to(x.dtype)  # (n, d/2)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
@@ -275,6 +278,6 @@ def _angles(positions: Tensor, width: int, base: float) -> Tensor:
     if width % 2:
         raise InputError(f"width: expected an even number, for sines and cosines in pairs, got {width}.")
     frequency = torch.exp(
-        torch.arange(0, width, 2, device=positions.device) * (-math.log(base) / width)
+        torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype) * (-math.log(base) / width)
     )  # (d/2,)
     return positions[:, None] * frequency

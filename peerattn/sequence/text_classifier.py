@@ -188,7 +188,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each text."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]
 
     def _build(self, generator: torch.Generator) -> ClassifierModule:
         encoder = self._encoder(generator)

@@ -8,6 +8,7 @@ from torch import nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import (
+    Dropout,
     Encoder,
     EncoderDecoder,
     InputEmbedding,
@@ -140,6 +141,10 @@ def test_dropout_acts_in_training_only_and_repeats_itself():
     for block in encoder.blocks:
         block.dropout.p = 0.0
     assert torch.equal(encoder(x), quiet)
+    dropped = Dropout(0.3)(torch.ones(400, 500))  # every place, the four of each 64-bit number too
+    assert abs(float((dropped == 0).float().mean()) - 0.3) < 0.01
+    assert float(((dropped == 0).float().view(-1, 4).mean(0) - 0.3).abs().max()) < 0.01
+    assert abs(float(dropped.mean()) - 1) < 0.01
     with pytest.raises(InputError, match="dropout: expected a share"):
         Encoder(1, 4, 2, dropout=1.0)
 

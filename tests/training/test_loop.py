@@ -217,3 +217,25 @@ def test_progress_goes_to_standard_error_only_when_asked(capfd):
         out, err = capfd.readouterr()
         assert out == ""
         assert ("Training" in err and "5/5" in err) if label else err == ""
+
+
+def test_average_is_the_mean_of_the_last_parameters():
+    from itertools import repeat
+
+    path: list[float] = []
+    x = torch.tensor([1.0], requires_grad=True)
+
+    def loss(_: None) -> torch.Tensor:
+        path.append(x.item())
+        return (x - 3).square().sum()
+
+    train([x], loss, repeat(None), max_steps=12, learning_rate=0.3, average=4, schedule="constant")
+    averaged = x.item()
+    x.data.fill_(1.0)
+    path.clear()
+    train([x], loss, repeat(None), max_steps=12, learning_rate=0.3, schedule="constant")
+    assert averaged == pytest.approx(sum([*path[-3:], x.item()]) / 4, rel=1e-5)
+    with pytest.raises(InputError, match="average: goes with a fixed number of steps"):
+        train([x], loss, repeat(None), max_steps=3, learning_rate=0.1, average=2, patience=2)
+    with pytest.raises(InputError, match="average: expected an integer of at least 1"):
+        train([x], loss, repeat(None), max_steps=3, learning_rate=0.1, average=0)

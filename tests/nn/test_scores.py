@@ -1,0 +1,122 @@
+"""Other scores, and attention for less, against plain loops and exact attention."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from peerattn.exceptions import InputError
+from peerattn.nn import (
+    MultiheadAttention,
+    additive_scores,
+    attention,
+    attention_weights,
+    causal_mask,
+    leaky_relu_scores,
+    linear_attention,
+    sparse_attention,
+)
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_scores_against_plain_loops():
+    q, k, w, ab = draw(2, 3, 4), draw(2, 5, 4, seed=1), draw(2, 4, seed=2), draw(2, 8, seed=3)
+    additive, leaky = additive_scores(q, k, w), leaky_relu_scores(q, k, ab)
+    for h in range(2):
+        for i in range(3):
+            for j in range(5):
+                want = sum(float(w[h, c]) * math.tanh(float(q[h, i, c] + k[h, j, c])) for c in range(4))
+                assert float(additive[h, i, j]) == pytest.approx(want)
+                raw = float(ab[h] @ torch.cat([q[h, i], k[h, j]]))
+                assert float(leaky[h, i, j]) == pytest.approx(raw if raw > 0 else 0.2 * raw)
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "dot_product", "additive", "leaky_relu"])
+def test_layers_use_their_score(score):
+    layer = MultiheadAttention(8, 2, score=score).double()
+    x, mask = draw(5, 8), causal_mask(5)
+    q, k = (p(x).unflatten(-1, (2, 4)).transpose(0, 1) for p in (layer.query, layer.key))
+    scores = {
+        "scaled_dot_product": lambda: q @ k.mT / 2,
+        "dot_product": lambda: q @ k.mT,
+        "additive": lambda: additive_scores(q, k, layer.combine),
+        "leaky_relu": lambda: leaky_relu_scores(q, k, layer.combine),
+    }[score]()
+    want = scores.masked_fill(~mask, -math.inf).softmax(-1)
+    output, weights = layer(x, mask=mask, return_weights=True)
+    torch.testing.assert_close(weights, want)
+    torch.testing.assert_close(layer(x, mask=mask), output)
+    output.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_without_projections_attention_is_the_function():
+    layer, x = MultiheadAttention(4, 1).double(), draw(5, 4)
+    with torch.no_grad():
+        for projection in (layer.query, layer.key, layer.value, layer.output):
+            projection.weight.copy_(torch.eye(4))
+    torch.testing.assert_close(layer(x), attention(x, x, x))
+
+
+@pytest.mark.parametrize("keep", [1, 3, 8, 20])
+def test_sparse_attention_keeps_to_its_error(keep):
+    q, k, v = draw(6, 4), draw(8, 4, seed=1), draw(8, 3, seed=2)
+    output, weights = sparse_attention(q, k, v, keep)
+    exact = attention_weights(q, k)
+    kept = exact.topk(min(keep, 8)).values.sum(-1)
+    assert ((weights > 0).sum(-1) == min(keep, 8)).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(6, dtype=torch.float64))
+    error = (output - exact @ v).norm(dim=-1)
+    assert (error <= 2 * (1 - kept) * v.norm(dim=-1).max() + 1e-12).all()
+    if keep >= 8:
+        torch.testing.assert_close(output, exact @ v)
+    layer = MultiheadAttention(4, 2, keep=keep).double()
+    assert (layer(k, return_weights=True)[1] > 0).sum(-1).max() == min(keep, 8)
+
+
+@pytest.mark.parametrize(
+    "mask", [None, causal_mask(8), torch.arange(8)[None] < 6], ids=["all", "causal", "keys"]
+)
+def test_linear_attention_nears_exact_attention_with_more_features(mask):
+    q, k, v = 0.4 * draw(8, 4), 0.4 * draw(8, 4, seed=1), draw(8, 3, seed=2)
+    exact = attention(q, k, v, mask=mask)
+    errors = []
+    for n_features in (16, 256, 4096):
+        output, none = linear_attention(q, k, v, n_features, mask=mask)
+        again, weights = linear_attention(q, k, v, n_features, mask=mask, return_weights=True)
+        torch.testing.assert_close(output, again)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(8, dtype=torch.float64))
+        errors.append(float((output - exact).norm() / exact.norm()))
+    assert none is None and errors[2] < errors[0] and errors[2] < 0.05
+    layer = MultiheadAttention(4, 2, n_features=64).double()
+    torch.testing.assert_close(layer(k, mask=mask), layer(k, mask=mask, return_weights=True)[0])
+
+
+def test_the_mean_squared_error_of_random_features_is_as_stated():
+    q, k = 0.5 * draw(1, 4), 0.5 * draw(1, 4, seed=1)
+    generator, R = torch.Generator().manual_seed(0), 8
+    w = torch.randn(20_000, R, 4, generator=generator, dtype=torch.float64)
+    estimate = ((w @ q.T - q.square().sum() / 2).exp() * (w @ k.T - k.square().sum() / 2).exp()).mean((1, 2))
+    exact = float((q @ k.T).exp())
+    assert float(estimate.mean()) == pytest.approx(exact, rel=0.02)
+    relative = float(((estimate - exact) / exact).square().mean())
+    assert relative <= (math.exp(float((q + k).square().sum())) - 1) / R * 1.1
+
+
+def test_what_cannot_be_done_is_said():
+    q = draw(4, 2)
+    with pytest.raises(InputError, match="keep: expected an integer of at least 1"):
+        sparse_attention(q, q, q, 0)
+    with pytest.raises(InputError, match="bias: linear attention cannot take one"):
+        linear_attention(q, q, q, 8, bias=q @ q.T)
+    with pytest.raises(InputError, match="mask: linear attention takes a mask of keys"):
+        linear_attention(q, q, q, 8, mask=~torch.eye(4, dtype=torch.bool))
+    with pytest.raises(InputError, match="score: expected one of"):
+        MultiheadAttention(4, 2, score="cosine")
+    with pytest.raises(InputError, match="n_features: goes with"):
+        MultiheadAttention(4, 2, n_features=8, keep=3)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from peerattn.sequence import (
         AttentionAnomalyDetector,
         AttentionForecaster,
-        GraphAttentionClassifier,
-        VisionTransformerClassifier,
         BytePairTokenizer,
+        GraphAttentionClassifier,
         LanguageModel,
         MaskedLanguageModel,
         TextClassifier,
         Translator,
+        VisionTransformerClassifier,
     )
 
 __version__ = "0.1.0"

@@ -10,8 +10,8 @@ from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_classifier import TextClassifier
 from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer
-from peerattn.sequence.vision import VisionTransformerClassifier
 from peerattn.sequence.translator import Translator
+from peerattn.sequence.vision import VisionTransformerClassifier
 
 __all__ = [
     "AttentionAnomalyDetector",

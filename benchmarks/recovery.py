@@ -23,7 +23,8 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.estimation import Settings, optimise
+from peerattn.models.estimation import optimise
+from peerattn.models.heads import Settings
 from peerattn.models.peer_module import PeerModule
 from report import RESULTS, publish
 

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.base import PeerModel
 from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.estimation import Settings, estimate
+from peerattn.models.estimation import estimate
+from peerattn.models.heads import Settings
 from peerattn.models.losses import Loss
 from peerattn.models.members import Member, heads_table, prior_strengths, pruning_path
 from peerattn.models.options import check_options

@@ -12,52 +12,27 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
-from peerattn.models.linear_attention import LinearAttention
+from peerattn.models.heads import (
+    AnyModule,
+    Settings,
+    head_importance,
+    head_worth,
+    make_module,
+    with_fresh_heads,
+    with_heads,
+)
 from peerattn.models.losses import Loss, squared_error
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.peer_module import PeerSpec
 from peerattn.models.pools import Section
-from peerattn.models.priors import PairTerms
 from peerattn.training import train
 
-FINE_TUNE_SHARE = 0.25  # steps of a fine-tuning, as a share of max_steps
+JOINT_SHARE = 0.5  # steps of all heads together, and after each cut, as a share of max_steps
+FINE_TUNE_SHARE = 0.25  # steps of a round of fine-tuning few heads, and of the refit
 FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
-
-
-AnyModule = PeerModule | LinearAttention
-
-
-def make_module(
-    spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
-) -> AnyModule:
-    """Return a module of this shape, at its random start."""
-    return (LinearAttention if spec.similarity == "linear" else PeerModule)(spec, generator, dtype)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a peer module is trained."""
-
-    n_rows: float
-    max_steps: int
-    queries_per_step: int
-    learning_rate: float
-    alpha: float
-    prune: bool
-    refit: bool
-    loss: Loss
-    terms: PairTerms
-    dtype: torch.dtype
-    device: str
-    progress: str | None
-
-    @property
-    def fine_tune_steps(self) -> int:
-        """Steps after a cut, and of the refit."""
-        return max(1, round(self.max_steps * FINE_TUNE_SHARE))
+MOST_STARTS = 4  # rounds of fresh heads
 
 
 @dataclass(frozen=True)
@@ -88,46 +63,65 @@ class Estimate:
     importance: np.ndarray  # of every head, before pruning
     kept: tuple[int, ...]
     kept_importance: np.ndarray  # of the kept heads, in the final module
-    path: tuple[tuple[int, float], ...]  # number of heads, and the loss that decided
+    path: tuple[tuple[int, int, float], ...]  # round, number of heads, and the loss that decided
 
 
 def estimate(
     spec: PeerSpec, training: Sequence[Section], validation: Sequence[Section], settings: Settings, seed: int
 ) -> Estimate:
-    """Train many heads together, halve them by importance with fine-tuning, and keep as many as the data support.
+    """Train many heads together, halve them with fine-tuning, and keep as many as the data support; then once more.
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
-    without a validation block, the one of least BIC. At last the module is fine-tuned on all sections.
+    without a validation block, the one of least BIC. With one, fresh heads join the kept ones and all is repeated until
+    that finds nothing better: a start may miss a network. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = make_module(spec, generator, settings.dtype).to(settings.device)
-    optimise(module, training, settings, settings.max_steps, generator, together=True)
-    importance = head_importance(module, training, settings)
-    candidates = _prune(module, training, validation, settings, generator)
-    chosen = by_validation(candidates) if validation else by_bic(candidates, settings.n_rows)
+    numbers, n_fresh = tuple(range(spec.n_heads)), spec.n_heads
+    importance, path = np.zeros(0), []
+    chosen: Candidate | None = None
+    for start in range(MOST_STARTS if settings.prune and validation else 1):
+        joint = JOINT_SHARE if settings.prune else 1.0
+        optimise(module, training, settings, settings.steps(joint), generator, together=True)
+        measured = head_importance(module, training, settings)
+        importance = np.append(importance, measured[len(measured) - n_fresh :])
+        known = [] if chosen is None else [chosen]
+        fewest = 0 if chosen is None else chosen.n_heads + 1
+        candidates = _prune(module, numbers, fewest, training, validation, settings, generator)
+        path += [(start, c.n_heads, c.loss) for c in candidates]
+        known += candidates
+        before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
+        n_fresh = (
+            spec.n_heads if not chosen.n_heads else min(spec.n_heads - chosen.n_heads, -(-spec.n_heads // 2))
+        )
+        if chosen is before or not n_fresh:
+            break
+        module = with_fresh_heads(chosen.module, n_fresh, generator)
+        numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
+    assert chosen is not None
     everything = [*training, *validation]
     if validation and settings.refit:
-        optimise(chosen.module, everything, settings, settings.fine_tune_steps, generator)
+        optimise(chosen.module, everything, settings, settings.steps(FINE_TUNE_SHARE), generator)
     refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
     final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
-    return Estimate(
-        chosen.module, importance, chosen.kept, final, tuple((c.n_heads, c.loss) for c in candidates)
-    )
+    return Estimate(chosen.module, importance, chosen.kept, final, tuple(path))
 
 
 def _prune(
     module: AnyModule,
+    numbers: tuple[int, ...],
+    fewest: int,
     training: Sequence[Section],
     validation: Sequence[Section],
     settings: Settings,
     generator: torch.Generator,
 ) -> list[Candidate]:
-    """Return candidates of H, H/2, ..., 1, 0 heads, each fine-tuned after the cut."""
-    candidates = [_candidate(module, tuple(range(module.spec.n_heads)), training, validation, settings)]
-    while settings.prune and candidates[-1].n_heads:
+    """Return candidates of H, H/2, ... heads down to the fewest, each fine-tuned after the cut."""
+    candidates = [_candidate(module, numbers, training, validation, settings)]
+    while settings.prune and candidates[-1].n_heads > fewest:
         last = candidates[-1]
-        importance = torch.as_tensor(head_importance(last.module, training, settings))
-        keep = nn.most_important(importance, last.n_heads // 2)
+        worth = torch.as_tensor(head_worth(last.module, validation or training, settings))
+        keep = nn.most_important(worth, max(fewest, last.n_heads // 2))
         kept = tuple(last.kept[k] for k in keep)
         module = with_heads(last.module, keep)
         refit_linear(module, training, settings)
@@ -147,9 +141,13 @@ def _fine_tuned(
 
     Many heads, and a sample without validation block (its training loss would fall for ever), get one round.
     """
+    if not kept and settings.loss is squared_error and not module.spec.code_levels:
+        return _candidate(module, kept, training, validation, settings)  # least squares is exact
+    few = 0 < len(kept) <= FEW_HEADS
+    steps = settings.steps(FINE_TUNE_SHARE if few else JOINT_SHARE)
     best: Candidate | None = None
-    for _ in range(MAX_ROUNDS if validation and 0 < len(kept) <= FEW_HEADS else 1):
-        optimise(module, training, settings, settings.fine_tune_steps, generator)
+    for _ in range(MAX_ROUNDS if validation and few else 1):
+        optimise(module, training, settings, steps, generator)
         now = _candidate(module, kept, training, validation, settings)
         if best is not None and now.loss > best.loss * (1 - WORTH_A_ROUND):
             return min(best, now, key=lambda candidate: candidate.loss)
@@ -203,31 +201,6 @@ def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
     """Return the weighted mean loss over the focal rows of a batch."""
     predicted, _ = module(batch.focal, batch.peers, batch.pairs)
     return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
-
-
-def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
-    """Return a copy of the module with only these heads."""
-    pruned = copy.deepcopy(module)
-    pruned.spec = replace(module.spec, n_heads=len(keep))
-    for name, parameter in module.per_head().items():
-        setattr(pruned, name, nn.take_heads(parameter, 0, module.spec.n_heads, keep))
-    return pruned
-
-
-@torch.no_grad()
-def head_importance(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
-    """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
-    if not module.spec.n_heads:
-        return np.zeros(0)
-    at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
-    variances = []
-    for k in at:
-        batch = make_batch([sections[k]], settings.terms, settings.dtype, settings.device)
-        _, heads = module(batch.focal, batch.peers, batch.pairs)  # (1, H, n, K)
-        share = (batch.weight / batch.weight.sum())[:, None, :, None]
-        mean = (heads * share).sum(2, keepdim=True)
-        variances.append(((heads - mean) ** 2 * share).sum((2, 3))[0].double().cpu().numpy())
-    return np.sqrt(np.mean(variances, axis=0))
 
 
 @torch.no_grad()

@@ -116,11 +116,13 @@ class LinearAttention(torch.nn.Module):
         column = torch.gather(solved, 2, at.mT.expand(-1, solved.shape[1], -1))  # (B, P, n_focal)
         return own_y, (z_focal * column.mT).sum(-1, keepdim=True) * found
 
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
+    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, heads: bool = True) -> Tensor:
         """Return the columns in which the prediction is linear: own characteristics, a constant, the ridge's prediction."""
         own = [focal.x, torch.ones_like(focal.x[..., :1])] if self.spec.own == "linear" else []
-        heads = self(focal, peers, pairs)[1][:, :, :, 0].mT / self.slope  # (B, n_focal, H)
-        return torch.cat([*own, heads], dim=-1)
+        if not heads:
+            return torch.cat(own, dim=-1) if own else focal.x[..., :0]
+        ridge = self(focal, peers, pairs)[1][:, :, :, 0].mT / self.slope  # (B, n_focal, H)
+        return torch.cat([*own, ridge], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
         """Set own term and slope to the solution for the columns of :meth:`design`."""

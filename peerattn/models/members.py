@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.estimation import AnyModule, Estimate, make_module
+from peerattn.models.estimation import Estimate
+from peerattn.models.heads import AnyModule, make_module
 from peerattn.models.peer_module import PeerSpec
 from peerattn.models.priors import Prior
 
@@ -66,9 +67,9 @@ def heads_table(fitted: Sequence[Estimate], scale: float) -> pd.DataFrame:
 
 
 def pruning_path(fitted: Sequence[Estimate]) -> pd.DataFrame:
-    """Return the number of heads against the loss that decided."""
+    """Return round and number of heads against the loss that decided."""
     paths = [
-        pd.DataFrame(result.path, columns=["heads", "loss"]).assign(member=k)
+        pd.DataFrame(result.path, columns=["round", "heads", "loss"]).assign(member=k)
         for k, result in enumerate(fitted)
     ]
     return pd.concat(paths, ignore_index=True)

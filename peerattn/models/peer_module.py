@@ -12,6 +12,7 @@ from torch import Tensor
 
 from peerattn import nn
 
+SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 D_ENCODER, ENCODER_HEADS = 16, 2  # width and heads of what stacked layers add to the characteristics
 
 
@@ -89,9 +90,9 @@ class PeerModule(torch.nn.Module):
         generator = torch.Generator() if generator is None else generator
         H, p, d, K = spec.n_heads, spec.width, spec.d_head, spec.n_outputs
 
-        def uniform(*shape: int) -> torch.nn.Parameter:
+        def uniform(*shape: int, size: float = 1.0) -> torch.nn.Parameter:
             draw = torch.rand(*shape, generator=generator, dtype=torch.float64)
-            return torch.nn.Parameter(((2 * draw - 1) / math.sqrt(p)).to(dtype))
+            return torch.nn.Parameter(((2 * draw - 1) * size / math.sqrt(p)).to(dtype))
 
         def zeros(*shape: int) -> torch.nn.Parameter:
             return torch.nn.Parameter(torch.zeros(*shape, dtype=dtype))
@@ -101,9 +102,9 @@ class PeerModule(torch.nn.Module):
             for n in spec.code_levels
         ]
         self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
-        self.query, self.query_bias = uniform(H, p, d), zeros(H, d)
+        self.query, self.query_bias = uniform(H, p, d, size=SHARP), zeros(H, d)
         if not spec.symmetric:
-            self.key = uniform(H, p, d)
+            self.key = uniform(H, p, d, size=SHARP)
         if spec.similarity == "additive":
             self.combine = uniform(H, d)
         if spec.values == "characteristics":
@@ -176,14 +177,14 @@ class PeerModule(torch.nn.Module):
         heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
+    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, heads: bool = True) -> Tensor:
         """Return the columns in which the prediction is linear, given the weights, (B, n_focal, columns).
 
-        Own inputs and a constant, then each head's mean of its peers' features (or of their outcomes).
+        Own inputs and a constant, then (with ``heads``) each head's mean of its peers' features (or of their outcomes).
         """
         inputs = self.inputs(focal)
         own = [inputs, torch.ones_like(inputs[..., :1])] if self.spec.own == "linear" else []
-        if not self.spec.n_heads:
+        if not (heads and self.spec.n_heads):
             return torch.cat(own, dim=-1) if own else inputs[..., :0]
         looking, shown = self.features(focal, peers)
         outcomes = self.spec.values == "outcomes"

@@ -15,7 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from peerattn.exceptions import InputError
 from peerattn.models.attention_base import AttentionModel
 from peerattn.models.batches import Batch, make_batch, sections_per_step
-from peerattn.models.estimation import IMPORTANCE_SECTIONS, Estimate
+from peerattn.models.estimation import Estimate
+from peerattn.models.heads import IMPORTANCE_SECTIONS
 from peerattn.models.members import Member
 from peerattn.models.pools import Section
 from peerattn.training import train

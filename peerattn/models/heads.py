@@ -1,0 +1,136 @@
+"""Heads of a peer module: taken, added, and weighed."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from peerattn import nn
+from peerattn.models.batches import make_batch
+from peerattn.models.linear_attention import LinearAttention
+from peerattn.models.losses import Loss
+from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.pools import Section
+from peerattn.models.priors import PairTerms
+
+IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
+CURVES = 128  # functions of own inputs that a head's contribution is freed of
+
+AnyModule = PeerModule | LinearAttention
+
+
+def make_module(
+    spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
+) -> AnyModule:
+    """Return a module of this shape, at its random start."""
+    return (LinearAttention if spec.similarity == "linear" else PeerModule)(spec, generator, dtype)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a peer module is trained."""
+
+    n_rows: float
+    max_steps: int
+    queries_per_step: int
+    learning_rate: float
+    alpha: float
+    prune: bool
+    refit: bool
+    loss: Loss
+    terms: PairTerms
+    dtype: torch.dtype
+    device: str
+    progress: str | None
+
+    def steps(self, share: float) -> int:
+        """Return this share of ``max_steps``."""
+        return max(1, round(self.max_steps * share))
+
+
+def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
+    """Return a copy of the module with only these heads."""
+    pruned = copy.deepcopy(module)
+    pruned.spec = replace(module.spec, n_heads=len(keep))
+    for name, parameter in module.per_head().items():
+        setattr(pruned, name, nn.take_heads(parameter, 0, module.spec.n_heads, keep))
+    return pruned
+
+
+def with_fresh_heads(module: AnyModule, n_heads: int, generator: torch.Generator) -> AnyModule:
+    """Return a copy of the module with this many heads more, at their random start."""
+    fresh = make_module(replace(module.spec, n_heads=n_heads), generator, module.query.dtype)
+    grown = copy.deepcopy(module)
+    grown.spec = replace(module.spec, n_heads=module.spec.n_heads + n_heads)
+    for name, parameter in fresh.per_head().items():
+        both = torch.cat([getattr(module, name).detach(), parameter.detach().to(module.query.device)])
+        setattr(grown, name, torch.nn.Parameter(both))
+    return grown
+
+
+@torch.no_grad()
+def head_importance(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
+    """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
+    if not module.spec.n_heads:
+        return np.zeros(0)
+    at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
+    variances = []
+    for k in at:
+        batch = make_batch([sections[k]], settings.terms, settings.dtype, settings.device)
+        _, heads = module(batch.focal, batch.peers, batch.pairs)  # (1, H, n, K)
+        share = (batch.weight / batch.weight.sum())[:, None, :, None]
+        mean = (heads * share).sum(2, keepdim=True)
+        variances.append(((heads - mean) ** 2 * share).sum((2, 3))[0].double().cpu().numpy())
+    return np.sqrt(np.mean(variances, axis=0))
+
+
+def head_worth(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
+    """Return what each head explains of the rest that is left without it, (H,).
+
+    The contribution net of own inputs, c, is set against the residual without it, r: ``cov(c, r) |cov(c, r)| / var(c)``, the
+    fall of the squared error at the best slope, negative where the slope is. Net of own inputs, since a head may stand in
+    for the own term; at the best slope, since many heads together are learned too large. The residual is minus half the
+    gradient of the loss.
+    """
+    columns: list[list[Tensor]] = [[], [], [], []]
+    for section in sections:
+        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+        with torch.no_grad():
+            predicted, heads = module(batch.focal, batch.peers, batch.pairs)
+            own = module.design(batch.focal, batch.peers, batch.pairs, heads=False)
+        predicted.requires_grad_(True)
+        (slope,) = torch.autograd.grad(settings.loss(predicted, batch.y).sum(), predicted)
+        weight = batch.weight[0].double().cpu()
+        for column, part in zip(columns, (-slope[0] / 2, heads[0].transpose(0, 1), own[0]), strict=False):
+            part = part.double().cpu()
+            column.append(part - torch.tensordot(weight / weight.sum(), part, dims=1))
+        columns[3].append(weight)
+    rest, heads, own, weight = (torch.cat(column) for column in columns)  # (N, K), (N, H, K), (N, q), (N,)
+    root = weight.sqrt()[:, None]
+    own = with_curves(own) if CURVES else own
+    by_own = torch.linalg.lstsq(own * root, heads.flatten(1) * root, driver="gelsd").solution
+    net = heads - (own @ by_own).view_as(heads)
+    cov, var = (
+        (weight[:, None, None] * net * other).sum((0, 2)) / weight.sum()
+        for other in (rest[:, None] + net, net)
+    )
+    return np.asarray(cov * cov.abs() / var.clamp(min=1e-30))
+
+
+def with_curves(own: Tensor) -> Tensor:
+    """Append random smooth functions of the columns, one for every 20 rows at most (Rahimi and Recht 2008)."""
+    generator = torch.Generator().manual_seed(0)
+    n = min(CURVES, len(own) // 20)
+    spread = own.std(0).clamp(min=1e-12)
+    directions = torch.randn(own.shape[1], n, generator=generator, dtype=own.dtype) / spread[:, None]
+    shift = torch.randn(n, generator=generator, dtype=own.dtype)
+    return torch.cat(
+        [own, torch.tanh((own - own.mean(0)) @ directions / math.sqrt(max(own.shape[1], 1)) * 2 + shift)],
+        dim=1,
+    )

@@ -13,6 +13,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
 from peerattn.models.heads import (
+    CURVES,
     AnyModule,
     Settings,
     head_importance,
@@ -32,7 +33,7 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-MOST_STARTS = 4  # rounds of fresh heads
+MOST_STARTS, PATIENCE = 6, 2  # rounds of fresh heads, and how many may find nothing before the search ends
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ def estimate(
     numbers, n_fresh = tuple(range(spec.n_heads)), spec.n_heads
     importance, path = np.zeros(0), []
     chosen: Candidate | None = None
+    final_settings, in_vain = settings, 0
     for start in range(MOST_STARTS if settings.prune and validation else 1):
+        settings = replace(settings, curves=start % 2 == 1)
         joint = JOINT_SHARE if settings.prune else 1.0
         optimise(module, training, settings, settings.steps(joint), generator, together=True)
         measured = head_importance(module, training, settings)
@@ -91,15 +94,14 @@ def estimate(
         path += [(start, c.n_heads, c.loss) for c in candidates]
         known += candidates
         before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
-        n_fresh = (
-            spec.n_heads if not chosen.n_heads else min(spec.n_heads - chosen.n_heads, -(-spec.n_heads // 2))
-        )
-        if chosen is before or not n_fresh:
+        in_vain = in_vain + 1 if chosen is before else 0
+        n_fresh = spec.n_heads - chosen.n_heads
+        if in_vain == PATIENCE or not n_fresh:
             break
         module = with_fresh_heads(chosen.module, n_fresh, generator)
         numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
     assert chosen is not None
-    everything = [*training, *validation]
+    settings, everything = final_settings, [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.steps(FINE_TUNE_SHARE), generator)
     refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
@@ -170,6 +172,7 @@ def optimise(
     """
     if not module.spec.n_heads and module.spec.own == "none":
         return  # nothing to learn
+    linear = module.spec.similarity == "linear"
     stream = batches(
         sections,
         settings.terms,
@@ -179,15 +182,20 @@ def optimise(
         device=settings.device,
     )
 
+    searching = settings.curves and not linear and module.spec.n_heads > FEW_HEADS
+    nuisance = OwnCurves(module, sections, settings) if searching else None
+
     def objective(batch: Batch) -> Tensor:
-        loss = mean_loss(module, batch, settings.loss)
+        if nuisance is None:
+            loss = mean_loss(module, batch, settings.loss)
+        else:
+            loss = nuisance.loss(module, batch, settings.loss)
         return loss + settings.alpha * module.head_values.flatten(1).norm(dim=1).sum() if penalised else loss
 
-    linear = module.spec.similarity == "linear"
     penalised = together and not linear
     label = None if settings.progress is None else f"{settings.progress}, {module.spec.n_heads} heads"
     train(
-        module,
+        [*module.parameters(), *([] if nuisance is None else [nuisance.slope])],
         objective,
         stream,
         max_steps=steps,
@@ -195,6 +203,37 @@ def optimise(
         weight_decay=settings.alpha if linear else 0.0,
         progress=label,
     )
+
+
+class OwnCurves:
+    """Smooth functions of own characteristics, and the period's mean, beside the heads while networks are searched.
+
+    Sharp attention looks to extreme peers, and so follows own characteristics along a curve and the period's mean even if it
+    looks to the wrong ones; freed of both, a head is led by what its own peers add.
+    """
+
+    def __init__(self, module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
+        rows = torch.as_tensor(
+            np.concatenate([section.focal.x for section in sections]), dtype=settings.dtype
+        )
+        generator = torch.Generator().manual_seed(0)
+        p = rows.shape[1]
+        n = min(CURVES, len(rows) // 20)
+        draw = torch.randn(p + 1, n, generator=generator, dtype=torch.float64).to(rows)
+        self.center, self.spread = rows.mean(0), rows.std(0).clamp(min=1e-12)
+        self.direction, self.shift = draw[:p] * 2 / max(p, 1) ** 0.5, draw[p]
+        self.slope = torch.zeros(n, module.spec.n_outputs, dtype=rows.dtype, requires_grad=True)
+
+    def loss(self, module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
+        """Return the mean loss with the curves beside the heads; squared errors about the period's mean."""
+        predicted, _ = module(batch.focal, batch.peers, batch.pairs)
+        z = (batch.focal.x - self.center) / self.spread
+        predicted = predicted + torch.tanh(z @ self.direction + self.shift) @ self.slope
+        if loss is squared_error:
+            total = batch.weight.sum(1, keepdim=True)
+            rest = (batch.y - predicted[..., 0]) * batch.weight
+            predicted = predicted + (rest.sum(1, keepdim=True) / total)[..., None]
+        return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
 
 
 def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:

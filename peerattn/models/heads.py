@@ -48,6 +48,7 @@ class Settings:
     dtype: torch.dtype
     device: str
     progress: str | None
+    curves: bool = False  # search net of smooth functions of own characteristics and period means
 
     def steps(self, share: float) -> int:
         """Return this share of ``max_steps``."""

@@ -58,8 +58,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         The firm's own term.
     n_layers : int, default 1
         Layers of attention; all but the last encode characteristics (peers of peers).
-    n_heads : int, default 16
-        Heads at the start; pruning decides how many remain. 0 = no peers: ordinary least squares on the characteristics.
+    n_heads : int, default 8
+        Heads of a start, and the most that are kept; pruning decides how many remain. 0 = no peers: ordinary least
+        squares on the characteristics.
     d_head : int, default 8
         Width of search criterion and profile.
     scale : {"standard", "rank", None}, default "standard"
@@ -80,11 +81,11 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     n_ensemble : int, default 1
         Models fitted from different random starts; predictions and networks are their means.
     max_steps : int, default 800
-        Steps with all heads; each fine-tuning takes a quarter of it. A sample of fewer rows takes a step a row (at
-        least 50).
+        Steps with all heads when nothing is pruned; a start and each cut take half of it, a round of fine-tuning one or
+        two heads a quarter. A sample of fewer rows takes a step a row (at least 50).
     queries_per_step : int, default 256
         Focal firms of a period drawn in one step; keys are always the full pool.
-    learning_rate : float, default 0.01
+    learning_rate : float, default 0.02
         Peak of the one-cycle schedule.
     validation_periods : int, optional
         Last training periods that decide on the heads; default a fifth, none under 8 training periods and on arrays.
@@ -109,7 +110,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     prior_strength_ : DataFrame
         λ of every kept head and prior.
     pruning_path_ : DataFrame
-        Number of heads against the loss that decided (squared error: in units of the outcome's variance).
+        Start and number of heads against the loss that decided (squared error: in units of the outcome's variance).
     feature_names_ : list of str
         What heads see: characteristics, missing indicators, code dimensions.
 

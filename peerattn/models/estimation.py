@@ -13,12 +13,12 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
 from peerattn.models.heads import (
-    CURVES,
     AnyModule,
     Settings,
     head_importance,
     head_worth,
     make_module,
+    random_curves,
     with_fresh_heads,
     with_heads,
 )
@@ -33,7 +33,7 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-MOST_STARTS, PATIENCE = 6, 2  # rounds of fresh heads, and how many may find nothing before the search ends
+MOST_STARTS, PATIENCE = 6, 2  # the second: how many in a row may find nothing
 
 
 @dataclass(frozen=True)
@@ -64,33 +64,35 @@ class Estimate:
     importance: np.ndarray  # of every head, before pruning
     kept: tuple[int, ...]
     kept_importance: np.ndarray  # of the kept heads, in the final module
-    path: tuple[tuple[int, int, float], ...]  # round, number of heads, and the loss that decided
+    path: tuple[tuple[int, int, float], ...]  # start, number of heads, and the loss that decided
 
 
 def estimate(
     spec: PeerSpec, training: Sequence[Section], validation: Sequence[Section], settings: Settings, seed: int
 ) -> Estimate:
-    """Train many heads together, halve them with fine-tuning, and keep as many as the data support; then once more.
+    """Train heads together, halve them with fine-tuning, and keep as many as the data support; then start again beside them.
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
     without a validation block, the one of least BIC. With one, fresh heads join the kept ones and all is repeated until
-    that finds nothing better: a start may miss a network. At last the module is fine-tuned on all sections.
+    ``PATIENCE`` starts in a row find nothing better: a start may miss a network. Every other start searches net of own
+    curves (:class:`OwnCurves`), which leads past other wrong turns. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = make_module(spec, generator, settings.dtype).to(settings.device)
     numbers, n_fresh = tuple(range(spec.n_heads)), spec.n_heads
     importance, path = np.zeros(0), []
     chosen: Candidate | None = None
-    final_settings, in_vain = settings, 0
-    for start in range(MOST_STARTS if settings.prune and validation else 1):
-        settings = replace(settings, curves=start % 2 == 1)
-        joint = JOINT_SHARE if settings.prune else 1.0
-        optimise(module, training, settings, settings.steps(joint), generator, together=True)
+    again = settings.prune and validation and spec.similarity != "linear"
+    in_vain = 0
+    for start in range(MOST_STARTS if again else 1):
+        search = replace(settings, curves=start % 2 == 1)
+        steps = search.steps(JOINT_SHARE if search.prune else 1.0)
+        optimise(module, training, search, steps, generator, together=True)
         measured = head_importance(module, training, settings)
         importance = np.append(importance, measured[len(measured) - n_fresh :])
         known = [] if chosen is None else [chosen]
         fewest = 0 if chosen is None else chosen.n_heads + 1
-        candidates = _prune(module, numbers, fewest, training, validation, settings, generator)
+        candidates = _prune(module, numbers, fewest, training, validation, search, generator)
         path += [(start, c.n_heads, c.loss) for c in candidates]
         known += candidates
         before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
@@ -101,7 +103,7 @@ def estimate(
         module = with_fresh_heads(chosen.module, n_fresh, generator)
         numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
     assert chosen is not None
-    settings, everything = final_settings, [*training, *validation]
+    everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.steps(FINE_TUNE_SHARE), generator)
     refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
@@ -216,13 +218,9 @@ class OwnCurves:
         rows = torch.as_tensor(
             np.concatenate([section.focal.x for section in sections]), dtype=settings.dtype
         )
-        generator = torch.Generator().manual_seed(0)
-        p = rows.shape[1]
-        n = min(CURVES, len(rows) // 20)
-        draw = torch.randn(p + 1, n, generator=generator, dtype=torch.float64).to(rows)
         self.center, self.spread = rows.mean(0), rows.std(0).clamp(min=1e-12)
-        self.direction, self.shift = draw[:p] * 2 / max(p, 1) ** 0.5, draw[p]
-        self.slope = torch.zeros(n, module.spec.n_outputs, dtype=rows.dtype, requires_grad=True)
+        self.direction, self.shift = random_curves(rows.shape[1], len(rows), rows.dtype)
+        self.slope = torch.zeros(len(self.shift), module.spec.n_outputs, dtype=rows.dtype, requires_grad=True)
 
     def loss(self, module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
         """Return the mean loss with the curves beside the heads; squared errors about the period's mean."""

@@ -66,11 +66,12 @@ def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
 
 def with_fresh_heads(module: AnyModule, n_heads: int, generator: torch.Generator) -> AnyModule:
     """Return a copy of the module with this many heads more, at their random start."""
-    fresh = make_module(replace(module.spec, n_heads=n_heads), generator, module.query.dtype)
+    like = module.head_values
+    fresh = make_module(replace(module.spec, n_heads=n_heads), generator, like.dtype)
     grown = copy.deepcopy(module)
     grown.spec = replace(module.spec, n_heads=module.spec.n_heads + n_heads)
     for name, parameter in fresh.per_head().items():
-        both = torch.cat([getattr(module, name).detach(), parameter.detach().to(module.query.device)])
+        both = torch.cat([getattr(module, name).detach(), parameter.detach().to(like.device)])
         setattr(grown, name, torch.nn.Parameter(both))
     return grown
 
@@ -117,21 +118,25 @@ def head_worth(module: AnyModule, sections: Sequence[Section], settings: Setting
     own = with_curves(own) if CURVES else own
     by_own = torch.linalg.lstsq(own * root, heads.flatten(1) * root, driver="gelsd").solution
     net = heads - (own @ by_own).view_as(heads)
-    cov, var = (
-        (weight[:, None, None] * net * other).sum((0, 2)) / weight.sum()
-        for other in (rest[:, None] + net, net)
+    cov, var, gross = (
+        (weight[:, None, None] * a * b).sum((0, 2)) / weight.sum()
+        for a, b in ((net, rest[:, None] + net), (net, net), (heads, heads))
     )
-    return np.asarray(cov * cov.abs() / var.clamp(min=1e-30))
+    return np.asarray(cov * cov.abs() / var.clamp(min=1e-30).maximum(1e-9 * gross))
 
 
 def with_curves(own: Tensor) -> Tensor:
-    """Append random smooth functions of the columns, one for every 20 rows at most (Rahimi and Recht 2008)."""
+    """Append random curves of the columns."""
+    direction, shift = random_curves(own.shape[1], len(own), own.dtype)
+    z = (own - own.mean(0)) / own.std(0).clamp(min=1e-12)
+    return torch.cat([own, torch.tanh(z @ direction + shift)], dim=1)
+
+
+def random_curves(p: int, n_rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return directions (p, n) and shifts (n,) of smooth functions ``tanh(z'd + s)``, one for every 20 rows at most.
+
+    Rahimi and Recht (2007), Random features for large-scale kernel machines.
+    """
     generator = torch.Generator().manual_seed(0)
-    n = min(CURVES, len(own) // 20)
-    spread = own.std(0).clamp(min=1e-12)
-    directions = torch.randn(own.shape[1], n, generator=generator, dtype=own.dtype) / spread[:, None]
-    shift = torch.randn(n, generator=generator, dtype=own.dtype)
-    return torch.cat(
-        [own, torch.tanh((own - own.mean(0)) @ directions / math.sqrt(max(own.shape[1], 1)) * 2 + shift)],
-        dim=1,
-    )
+    draw = torch.randn(p + 1, min(CURVES, n_rows // 20), generator=generator, dtype=torch.float64).to(dtype)
+    return draw[:p] * 2 / math.sqrt(max(p, 1)), draw[p]

@@ -67,9 +67,9 @@ def heads_table(fitted: Sequence[Estimate], scale: float) -> pd.DataFrame:
 
 
 def pruning_path(fitted: Sequence[Estimate]) -> pd.DataFrame:
-    """Return round and number of heads against the loss that decided."""
+    """Return start and number of heads against the loss that decided."""
     paths = [
-        pd.DataFrame(result.path, columns=["round", "heads", "loss"]).assign(member=k)
+        pd.DataFrame(result.path, columns=["start", "heads", "loss"]).assign(member=k)
         for k, result in enumerate(fitted)
     ]
     return pd.concat(paths, ignore_index=True)

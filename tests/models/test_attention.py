@@ -357,8 +357,11 @@ def test_codes_are_learned():
 def test_pruning_reports_its_path(panel):
     X, y = panel
     model = quick(n_heads=4, prune=True, validation_periods=2).fit(X, y)
-    assert model.pruning_path_["heads"].tolist() == [4, 2, 1, 0]
-    assert len(model.heads_) == 4
+    path = model.pruning_path_
+    assert path.query("start == 0")["heads"].tolist() == [4, 2, 1, 0]
+    assert path.groupby("start")["heads"].first().eq(4).all()  # kept and fresh heads together
+    assert 3 <= path["start"].nunique() <= 6  # the search ends when two starts in a row find nothing
+    assert len(model.heads_) >= 4 + 2 * (4 - model.heads_["kept"].sum())
 
 
 def test_no_head_kept_is_an_empty_network(panel):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import Ridge
+from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import AttentionForecaster
@@ -213,3 +214,15 @@ def test_a_history_that_is_too_short_is_named(fitted):
         fitted.predict(waves(20))
     with pytest.raises(InputError, match="quantiles"):
         fitted.predict_quantiles(waves(60))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator():
+    why = "rows are dates in order, and predict gives the rows that follow, not one for each"
+    expected = {"check_methods_sample_order_invariance": why, "check_methods_subset_invariance": why}
+    results = check_estimator(
+        AttentionForecaster(horizon=1, lookback=2, **(QUICK | {"patch": 1, "max_steps": 2})),
+        expected_failed_checks=expected, on_fail=None, on_skip=None,
+    )  # fmt: skip
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {} and len(results) > 40

@@ -122,7 +122,7 @@ def generation() -> Rows:
 
 def speed() -> Rows:
     """Training tokens a second against a plain torch.nn GPT of the same size, taking turns."""
-    from peerattn.sequence.language_model import LanguageModule
+    from peerattn.sequence.language_module import LanguageModule
 
     sizes = {"n_symbols": 70, "n_positions": 64, "n_layers": 4, "d_model": 128, "n_heads": 4}
     ours = LanguageModule(**sizes, positions="learned", dropout=0.0, generator=torch.Generator())
@@ -266,7 +266,7 @@ def copying() -> Rows:
     for seed in range(3):
         model = Translator(
             WordTokenizer(split="spaces"), n_layers=2, n_heads=4, d_model=64, position_shift=20, dropout=0.0,
-            label_smoothing=0.0, max_steps=1500, average=100, learning_rate=2e-3, n_beams=1,
+            label_smoothing=0.0, max_steps=2500, average=100, learning_rate=2e-3, n_beams=1,
             random_state=seed, verbose=True,
         )  # fmt: skip
         seconds = timed(lambda m=model: m.fit(given, given))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -18,47 +17,10 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, check_texts
 from peerattn.sequence.generation import beam_search, check_sampling, sample
+from peerattn.sequence.language_module import CausalReader, LanguageModule
 from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, find_tokenizer
 
 _EVALUATED = 2**14  # symbols at once in `loss`
-
-
-class LanguageModule(torch.nn.Module):
-    """Embedding, a stack that looks back only, and the embedding again as output."""
-
-    def __init__(
-        self,
-        n_symbols: int,
-        n_positions: int,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        *,
-        positions: nn.embedding.Positions,
-        dropout: float,
-        generator: torch.Generator,
-    ):
-        super().__init__()
-        self.embedding = nn.InputEmbedding(
-            n_symbols, d_model, n_positions,
-            positions=positions, dropout=dropout, std=0.02, generator=generator,
-        )  # fmt: skip
-        self.stack = nn.Encoder(
-            n_layers, d_model, n_heads, dropout=dropout, rotary=positions == "rotary", generator=generator
-        )
-
-    def forward(
-        self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
-    ) -> Any:
-        """Return the logits (B, n, n_symbols) of what follows each of the symbols (B, n), and weights if asked for."""
-        start = 0 if cache is None else cache.length
-        n = symbols.shape[-1]
-        mask = None if n == 1 else nn.causal_mask(n, start + n, device=symbols.device)
-        x = self.embedding(symbols, start=start)
-        if return_weights:
-            x, weights = self.stack(x, mask=mask, cache=cache, return_weights=True)
-            return self.embedding.tokens.logits(x), weights
-        return self.embedding.tokens.logits(self.stack(x, mask=mask, cache=cache))
 
 
 class LanguageModel(SequenceEstimator):
@@ -168,7 +130,7 @@ class LanguageModel(SequenceEstimator):
         InputError
             When there are fewer than two symbols.
         """
-        numbers = self._learn_symbols(X)
+        numbers = self._learn_symbols(X if isinstance(X, str | np.ndarray | Tensor) else list(X))
         if len(numbers) < 2:
             raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
         generator = self._generator()
@@ -290,7 +252,7 @@ class LanguageModel(SequenceEstimator):
         never = (
             [] if self.tokenizer_ is None else [k for k in range(len(SPECIAL)) if k != END or not self.ends_]
         )
-        reader = _CausalReader(self._module(), self.block_size, cache, never)
+        reader = CausalReader(self._module(), self.block_size, cache, never)
         end = END if self.ends_ else None
         with torch.inference_mode():
             if n_beams is not None:
@@ -333,11 +295,13 @@ class LanguageModel(SequenceEstimator):
 
     def _learn_symbols(self, X: Any) -> Tensor:
         """Set tokenizer and number of symbols, and return the training text as numbers."""
-        self.ends_ = not isinstance(X, str) and not _is_numbers(X)
-        if _is_numbers(X):
+        text = isinstance(X, str)
+        numbers_given = not text and len(X) > 0 and not isinstance(X[0], str)
+        self.ends_ = not text and not numbers_given
+        if numbers_given:
             self.tokenizer_ = None
             numbers = _check_numbers(X, "X")
-            self.n_symbols_ = int(numbers.max()) + 1 if len(numbers) else 1
+            self.n_symbols_ = int(numbers.max()) + 1
             return numbers
         self.tokenizer_ = find_tokenizer(self.tokenizer)
         texts = check_texts([X] if isinstance(X, str) else X)
@@ -370,33 +334,6 @@ class LanguageModel(SequenceEstimator):
         return numbers if self.tokenizer_ is None else self.tokenizer_.decode(numbers)
 
 
-class _CausalReader:
-    """Reads growing sequences, each symbol once where it keeps a cache."""
-
-    def __init__(self, module: LanguageModule, block_size: int, cache: bool, never: list[int]):
-        self.module, self.block_size, self.cached, self.never = module, block_size, cache, never
-        self.start = 0
-        self.cache = nn.StackCache(len(module.stack.blocks))
-
-    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
-        """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
-        length = sequences.shape[1]
-        half = max(1, self.block_size // 2)
-        start = max(0, math.ceil((length - self.block_size) / half) * half)
-        if not self.cached:
-            logits = self.module(sequences[:, start:])[:, -1]
-        else:
-            if start != self.start:
-                self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
-            logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
-        logits[:, self.never] = -torch.inf
-        return logits.log_softmax(-1)
-
-    def reorder(self, sequences: Tensor) -> None:
-        """Follow the beams."""
-        self.cache.reorder(sequences)
-
-
 def _blocks(
     numbers: Tensor, block_size: int, batch_size: int, generator: torch.Generator, device: str
 ) -> Iterator[Tensor]:
@@ -418,13 +355,6 @@ def _windows(numbers: Tensor, block_size: int, stride: int) -> Iterator[tuple[Te
     rest = n - 1 - first - whole * stride
     if rest:
         yield numbers[None, -(first + 1) :], rest
-
-
-def _is_numbers(X: Any) -> bool:
-    if isinstance(X, str):
-        return False
-    array = X if isinstance(X, np.ndarray | Tensor) else np.asarray(list(X)[:1])
-    return not str(array.dtype).startswith(("<U", "object", "str", "|S"))
 
 
 def _check_numbers(X: Any, name: str) -> Tensor:

@@ -75,7 +75,7 @@ def test_ensemble_is_the_mean_of_its_members(panel):
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_pinball_predicts_the_quantile(panel, quantile):
     model = PeerAttentionRegressor(
-        loss="pinball", quantile=quantile, n_heads=2, max_steps=300, random_state=0
+        loss="pinball", quantile=quantile, n_heads=2, prune=False, max_steps=300, random_state=0
     )
     below = (panel.y <= model.fit(panel.X, panel.y).predict(panel.X)).mean()
     assert below == pytest.approx(quantile, abs=0.04)

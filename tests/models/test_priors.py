@@ -17,7 +17,7 @@ def panel():
 
 
 def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
-    options = {**FAST, "max_steps": 300}
+    options = {**FAST, "n_heads": 1, "max_steps": 300}
     model = PeerAttentionRegressor(prior="industry", codes=["industry"], **options).fit(panel.X, panel.y)
     assert model.prior_strength_.columns.tolist() == ["member", "head", "prior", "strength"]
     assert model.prior_strength_["strength"].max() > 0.5

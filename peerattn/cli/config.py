@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from peerattn.cli.options import Dataset
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ KEYS = (
     "panel", "dataset", "preset", "firm", "period", "outcome", "characteristics", "codes", "industry", "models", "baseline",
     "task", "test_periods", "refit_every", "window", "train_periods", "horizon", "seed", "group_by", "limit", "audit",
 )  # fmt: skip
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("characteristics", "codes", "models", "group_by", "limit"), (list,)),
-    **dict.fromkeys(("test_periods", "refit_every", "train_periods", "horizon", "seed"), (int,)),
-    "audit": (bool,),
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("characteristics", "codes", "models", "group_by", "limit"), list),
+    **dict.fromkeys(("test_periods", "refit_every", "train_periods", "horizon", "seed"), int),
+    "audit": bool,
 }
+_WORDS = {list: "a list of texts", int: "a whole number", bool: "true or false", str: "a text"}
 
 
 class FiguresDifferWarning(PeerAttnWarning):
@@ -52,14 +54,27 @@ def read_config(path: Path) -> dict[str, Any]:
             raise InputError(
                 f"--config: there is no section [{section}]; known are [compare], [set.MODEL] and [made]."
             )
-    options = read.get("compare", {})
+    options, sets, made = (read.get(section, {}) for section in ("compare", "set", "made"))
+    tables = [("compare", options), ("set", sets), ("made", made)]
+    tables += [(f"set.{name}", table) for name, table in sets.items()] if isinstance(sets, dict) else []
+    for name, table in tables:
+        if not isinstance(table, dict):
+            raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
     for key, value in options.items():
-        if key not in KEYS:
-            raise InputError(f"--config: [compare] has no {key!r}.{did_you_mean(key, KEYS)}")
-        kinds = _KINDS.get(key, (str,))
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise InputError(f"--config: {key} = {value!r}: {kinds[0].__name__} was expected.")
-    return {"options": options, "set": read.get("set", {}), "made": read.get("made", {})}
+        _check(key, value)
+    return {"options": options, "set": sets, "made": made}
+
+
+def _check(key: str, value: Any) -> None:
+    """Raise for an option that does not exist, or is of another kind."""
+    if key not in KEYS:
+        raise InputError(f"--config: [compare] has no {key!r}.{did_you_mean(key, KEYS)}")
+    kind: Any = _KINDS.get(key, str)
+    fits = type(value) is kind and (kind is not list or all(type(entry) is str for entry in value))
+    if not fits:
+        raise InputError(f"--config: {key} = {value!r}: {_WORDS[kind]} was expected.")
+    if key == "dataset" and value not in list(Dataset):
+        raise InputError(f"--config: dataset = {value!r}: one of {', '.join(Dataset)} was expected.")
 
 
 def panel_path(given: str, config: Path) -> Path:

@@ -177,6 +177,10 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     Comparison(forecast of roa_next: 3 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     check_task(task)
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
+        )
     if isinstance(outcome, list | tuple):
         options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
         options |= {"characteristics": characteristics, "codes": codes, "industry": industry}

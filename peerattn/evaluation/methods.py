@@ -49,9 +49,10 @@ def _failed(comparison: Comparison) -> list[str]:
 
 
 def _tests(comparison: Comparison) -> str:
-    if len(comparison.periods) < MIN_PERIODS:
+    n = len(comparison.periods)
+    if n < MIN_PERIODS:
         return (
-            f"With {len(comparison.periods)} tested periods no test over time is made; paired squared errors are "
+            f"With {n} tested period{'s' if n > 1 else ''} no test over time is made; paired squared errors are "
             "clustered by firm, "
             "which is conditional on these periods."
         )

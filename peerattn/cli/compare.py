@@ -82,41 +82,14 @@ def compare(
     as_json: o.AsJson = False,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
+    given = _given(locals())
     from peerattn.cli.config import check_again, write_config
     from peerattn.cli.output import say
-    from peerattn.cli.panels import limits_of, split_in_words, take_models, take_panel, walk_forward
+    from peerattn.cli.panels import limits_of, split_in_words
     from peerattn.render import check_writable
 
-    given: dict[str, Any] = {
-        "panel": panel and str(panel),
-        "dataset": dataset,
-        "preset": preset,
-        "firm": firm,
-        "period": period,
-    }
-    given |= {"outcome": outcome, "characteristics": o.names(characteristics), "codes": o.names(codes)}
-    given |= {"industry": industry, "models": o.names(models), "baseline": baseline, "task": task}
-    given |= {"test_periods": test_periods, "refit_every": refit_every, "window": window, "seed": seed}
-    given |= {"train_periods": train_periods, "horizon": horizon, "group_by": o.names(group_by)}
-    given |= {"limit": limit, "audit": audit or None}
-    asked, set_options, made = _asked(given, settings, config)
-    columns = {
-        name: asked.get(name)
-        for name in ("firm", "period", "outcome", "industry", "characteristics", "codes")
-    }
-    wanted_task, draw = asked.get("task") or "forecast", asked.get("seed") or 0
-    path = Path(asked["panel"]) if asked.get("panel") else None
-    source = o.Dataset(asked["dataset"]) if asked.get("dataset") else None
-    taken = take_panel(path, source, asked.get("preset"), columns, draw)
-    chosen = take_models(asked.get("models"), taken, wanted_task, draw, set_options)
-    cv = walk_forward(
-        taken,
-        asked.get("test_periods"),
-        asked.get("refit_every"),
-        asked.get("window") or "expanding",
-        asked.get("train_periods"),
-        asked.get("horizon") or 1,
-    )
+    asked, sets, made = _asked(given, settings, config)
+    taken, chosen, cv = _work(asked, sets)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     if not (quiet or as_json):
         print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\n{split_in_words(cv)}\n", flush=True)
@@ -125,24 +98,48 @@ def compare(
         taken,
         cv,
         baseline=asked.get("baseline"),
-        task=wanted_task,
-        groups=asked.get("group_by") or (),
-        limits=(*(asked.get("limit") or ()), *limits_of(asked.get("preset"))),
-        audit=bool(asked.get("audit")),
+        task=asked.get("task", "forecast"),
+        groups=asked.get("group_by", ()),
+        limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
+        audit=asked.get("audit", False),
         n_jobs=jobs,
         store=None if fresh else folder / "pieces",
         verbose=not quiet,
     )
-    result = replace(result, configuration=write_config(asked, set_options, result, folder))
+    result = replace(result, configuration=write_config(asked, sets, result, folder))
     written = _write(result, folder)
-    words = [f"{result}"]
-    if source is o.Dataset.simulated:
-        from peerattn.cli.panels import simulated
-
-        words.insert(0, _against_truth(result, simulated(draw).network))
+    words = [*_truth(result, asked), f"{result}"]
     words += [said] if (said := check_again(made, result)) else []
     report = (folder / "report.html").resolve()
     say("\n\n".join([*words, f"report: {report}"]), _summary(result, written), as_json)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given and that a configuration holds, names taken apart at their commas."""
+    from peerattn.cli.config import KEYS
+
+    given = {key: values[key] for key in KEYS if values[key] is not None and values[key] is not False}
+    apart = {
+        key: o.names(value) for key, value in given.items() if isinstance(value, list) and key != "limit"
+    }
+    return given | apart | ({"panel": str(given["panel"])} if "panel" in given else {})
+
+
+def _work(
+    asked: dict[str, Any], sets: dict[str, dict[str, Any]]
+) -> tuple[PanelFrame, dict[str, Any], WalkForward]:
+    """Return the panel, the models and the split that were asked for."""
+    from peerattn.cli.panels import take_models, take_panel, walk_forward
+
+    names = ("firm", "period", "outcome", "industry", "characteristics", "codes")
+    path = Path(asked["panel"]) if "panel" in asked else None
+    source = o.Dataset(asked["dataset"]) if "dataset" in asked else None
+    seed = asked.get("seed", 0)
+    taken = take_panel(path, source, asked.get("preset"), {name: asked.get(name) for name in names}, seed)
+    chosen = take_models(asked.get("models"), taken, asked.get("task", "forecast"), seed, sets)
+    split = {key: asked.get(key) for key in ("test_periods", "refit_every", "train_periods")}
+    window, horizon = asked.get("window", "expanding"), asked.get("horizon", 1)
+    return taken, chosen, walk_forward(taken, **split, window=window, horizon=horizon)
 
 
 def _asked(
@@ -173,6 +170,15 @@ def _compare(models: dict[str, Any], panel: PanelFrame, cv: WalkForward, **optio
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, **options)
+
+
+def _truth(result: Comparison, asked: dict[str, Any]) -> list[str]:
+    """Return how far each model's network agrees with the true one, where the panel is simulated."""
+    if asked.get("dataset") != o.Dataset.simulated:
+        return []
+    from peerattn.cli.panels import simulated
+
+    return [_against_truth(result, simulated(asked.get("seed", 0)).network)]
 
 
 def _against_truth(result: Comparison, truth: PeerNetwork) -> str:

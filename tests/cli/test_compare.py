@@ -303,7 +303,7 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
         "--group-by",
         "leverage",
     ]
-    settings += ["--models", "industry,attention", "--limit", 'generated, "not real"']
+    settings += ["--refit-every", "4", "--models", "industry,attention", "--limit", 'generated, "not real"']
     code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
     assert code == 0
     elsewhere = tmp_path_factory.mktemp(

@@ -16,7 +16,7 @@ from peerattn.nn import linear, normal
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.patches import PatchEncoder
-from peerattn.sequence.series import check_series, windows_of
+from peerattn.sequence.series import check_series, column_number, windows_of
 
 
 class HiddenPatches(nn.Module):
@@ -165,9 +165,8 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         self.scale_ = np.where(spread > 0, spread, 1.0)
         generator = self._generator()
         module = self._build(generator).to(self.device)
-        windows = torch.tensor(
-            windows_of((values - self.mean_) / self.scale_, self.window), dtype=torch.float32
-        )
+        scaled = torch.tensor((values - self.mean_) / self.scale_, dtype=torch.float32)
+        windows = scaled.unfold(0, self.window, 1)  # (n, columns, window), a view
 
         def loss(batch: tuple[Tensor, Tensor]) -> Tensor:
             seen, hidden = batch
@@ -239,18 +238,18 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         """Return −1 for anomalies and 1 for other rows."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def attention(self, X: Any, column: int = 0) -> AttentionMap:
+    def attention(self, X: Any, column: Any = 0) -> AttentionMap:
         """Return which patches of the last window look to which when its last block is hidden, for one column."""
         check_is_fitted(self)
         values = check_series(self, X, reset=False, shortest=self.window, why="window")
         last = torch.tensor(((values - self.mean_) / self.scale_)[None, -self.window :].transpose(0, 2, 1))
-        place = torch.arange(self._n_patches)[None]
+        at, place = column_number(self, column), torch.arange(self._n_patches)[None]
         hidden = place >= self._n_patches - self._block
         with torch.no_grad():
             _, layers = self._module().double()(
                 last.to(self.device), hidden.to(self.device), return_weights=True
             )
-        weights = torch.stack([layer[0, column] for layer in layers[: self.n_layers]]).cpu().numpy()
+        weights = torch.stack([layer[0, at] for layer in layers[: self.n_layers]]).cpu().numpy()
         starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
         names = tuple(
             f"{start}..{start + self.patch - 1}{' hidden' if h else ''}"

@@ -16,9 +16,10 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.patches import PatchEncoder, PatchForecast, pinball, spread_of
-from peerattn.sequence.series import check_series, later_index, windows_of
+from peerattn.sequence.series import check_series, column_number, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
 
+EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
 SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
 
 
@@ -162,7 +163,7 @@ class AttentionForecaster(SequenceEstimator):
         generator = self._generator()
         module = self._build(generator)
         self.penalty_ = self._set_line(module, train, validation) if self.line else float("nan")
-        windows = torch.tensor(windows_of(train, size), dtype=torch.float32)
+        windows = torch.tensor(train, dtype=torch.float32).unfold(0, size, 1)  # (n, columns, L + H), a view
         if self.quantiles is not None:
             self._set_offsets(module, windows)
         held = torch.tensor(_thinned(windows_of(validation, size)), dtype=torch.float32)
@@ -190,7 +191,7 @@ class AttentionForecaster(SequenceEstimator):
             validate=validate, validate_every=max(1, self.max_steps // 12),
         )  # fmt: skip
         best = dict(self.record_.validation)[self.record_.best_step]
-        self.gain_ = 1 - best / without if without > 0 else 0.0
+        self.gain_ = 1 - best / without if without > EXACT else 0.0
         if self.line and self.gain_ <= 0:
             self.state_ = start
 
@@ -202,8 +203,7 @@ class AttentionForecaster(SequenceEstimator):
 
     def _set_offsets(self, module: PatchForecast, windows: Tensor) -> None:
         """Let every quantile start where the line's errors have it, in units of the window's spread."""
-        sample = torch.tensor(_thinned(windows.numpy()))
-        past, future = sample.split([self.lookback, self.horizon], -1)
+        past, future = _thinned(windows).split([self.lookback, self.horizon], -1)
         with torch.no_grad():
             error = (future - module.eval()(past)[..., 0]) / spread_of(past)  # head is zero: the line alone
         levels = torch.tensor(self._levels, dtype=torch.float32)
@@ -304,10 +304,13 @@ class AttentionForecaster(SequenceEstimator):
         X : as in ``predict``
         column : int or str, default 0
             Number of a column, or its name in the frame that was fitted.
+
+        Raises
+        ------
+        InputError
+            When the forecasts are the line's alone (``gain_`` at most 0): there is no attention to show.
         """
-        layers = self._weights(X)
-        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        at = names.index(column) if column in names else column
+        layers, at = self._weights(X), column_number(self, column)
         weights = np.stack([layer[0, at].numpy() for layer in layers[: self.n_layers]])
         ends = [self.patch * (k - weights.shape[-1]) for k in range(weights.shape[-1])]
         labels = tuple(f"{end + 1:d}..{end + self.patch:d}" for end in ends)
@@ -323,6 +326,12 @@ class AttentionForecaster(SequenceEstimator):
         return AttentionMap(self._weights(X)[-1][:, -1].numpy(), names, names)
 
     def _weights(self, X: Any) -> list[Tensor]:
+        check_is_fitted(self)
+        if self.line and self.gain_ <= 0:
+            raise InputError(
+                f"line: forecasts are the line's alone (gain_={self.gain_:.3g}), and no attention is in them. "
+                "Make the model with line=False, or train it longer."
+            )
         window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
         with torch.no_grad():
             _, layers = self._module().double()(window.to(self.device), return_weights=True)

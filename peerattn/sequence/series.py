@@ -75,6 +75,25 @@ def later_index(index: pd.Index, n: int) -> pd.Index:
     return pd.RangeIndex(1, n + 1, name="step")
 
 
+def column_number(estimator: Any, column: Any) -> int:
+    """Return the number of a column, given as such or by its name in the frame of ``fit``.
+
+    Raises
+    ------
+    InputError
+        When there is no such column.
+    """
+    names = list(getattr(estimator, "feature_names_in_", []))
+    if column in names:
+        return names.index(column)
+    if isinstance(column, int | np.integer) and 0 <= column < estimator.n_features_in_:
+        return int(column)
+    raise InputError(
+        f"column: expected a number from 0 to {estimator.n_features_in_ - 1}{f' or one of {names}' if names else ''}, "
+        f"got {column!r}."
+    )
+
+
 def windows_of(values: np.ndarray, length: int) -> np.ndarray:
     """Return every window of a series, (n_rows - length + 1, n_columns, length), as a view.
 

@@ -110,6 +110,8 @@ def test_without_a_gain_the_line_alone_is_kept():
     last = scaled[-1]
     line = last + (scaled[-16:, 0] - last) @ model.state_["line"]
     np.testing.assert_allclose(model.predict(series)[:, 0], line * model.scale_ + model.mean_, rtol=1e-5)
+    with pytest.raises(InputError, match="the line's alone"):
+        model.attention(series)
 
 
 def test_windows_end_with_the_forecast_and_score_is_their_error(fitted):
@@ -165,10 +167,13 @@ def test_columns_may_attend_to_each_other():
     np.testing.assert_allclose(between.weights.sum(-1), 1)
 
 
-def test_attention_shows_patches(fitted):
-    seen = fitted.attention(waves(60), column="b")
+def test_attention_shows_patches():
+    model = AttentionForecaster(6, 24, line=False, **QUICK).fit(waves(400))
+    seen = model.attention(waves(60), column="b")
     assert seen.weights.shape == (1, 2, 6, 6) and seen.keys[-1] == "-3..0"
     np.testing.assert_allclose(seen.weights.sum(-1), 1)
+    with pytest.raises(InputError, match="column: expected a number from 0 to 1 or one of"):
+        model.attention(waves(60), column="c")
 
 
 def test_series_and_saving(tmp_path):

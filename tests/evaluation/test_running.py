@@ -37,6 +37,19 @@ class Counting(Ridge):
         return super().fit(X, y)
 
 
+class Whereabouts(Ridge):
+    """Predicts 1 on a Dask worker, 0 elsewhere."""
+
+    def predict(self, X):
+        from distributed import get_worker
+
+        try:
+            get_worker()
+        except ValueError:
+            return np.zeros(len(X))
+        return np.ones(len(X))
+
+
 class Fragile(Ridge):
     """Fails where it learns from more than so many rows."""
 
@@ -70,11 +83,15 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
     two = run(panel, models, n_jobs=2)
     with (
         # two workers: on a single core joblib does not ask the cluster
-        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
         dask = run(panel, models)
+        there = run(panel, {"Where": Whereabouts()})
+    assert (there.predictions["Where"] == 1).all()
     for other in (two, dask):
         pd.testing.assert_frame_equal(one.predictions, other.predictions, check_exact=True)
         assert str(one) == str(other)

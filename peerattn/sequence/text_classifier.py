@@ -52,9 +52,9 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     n_positions : int, default 128
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
     dropout : float, default 0.5
-    symbol_dropout : float, default 0.3
+    symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.
-    n_epochs : int, default 20
+    n_epochs : int, default 8
         Passes over the texts.
     batch_size : int, default 50
         Texts in a step.
@@ -82,7 +82,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     Examples
     --------
     >>> texts, labels = ["a fine film", "a dull film"] * 20, ["good", "bad"] * 20
-    >>> model = TextClassifier(n_epochs=15, d_model=16, learning_rate=1e-2, random_state=0).fit(texts, labels)
+    >>> model = TextClassifier(n_epochs=25, d_model=16, learning_rate=1e-2, random_state=0).fit(texts, labels)
     >>> model.predict(["fine", "dull"]).tolist()
     ['good', 'bad']
     """
@@ -100,8 +100,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         d_model: int = 64,
         n_positions: int = 128,
         dropout: float = 0.5,
-        symbol_dropout: float = 0.3,
-        n_epochs: int = 20,
+        symbol_dropout: float = 0.5,
+        n_epochs: int = 8,
         batch_size: int = 50,
         learning_rate: float = 2e-3,
         weight_decay: float = 0.01,

@@ -192,7 +192,7 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
         InputError, match="X: expected a <mask> among the first 63 symbols, got none in text 0"
     ):
         masked.predict(["red apple"])
-    classifier = TextClassifier(pretrained=masked, n_epochs=8, learning_rate=1e-2, random_state=0)
+    classifier = TextClassifier(pretrained=masked, n_epochs=20, learning_rate=1e-2, random_state=0)
     assert clone(classifier).pretrained is masked
     classifier.fit(texts, ["r", "g"] * 30)
     assert classifier.score(texts, ["r", "g"] * 30) == 1

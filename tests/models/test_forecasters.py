@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from linearmodels.panel import FamaMacBeth
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn import WalkForward, compare
@@ -140,3 +141,19 @@ def test_errors():
         make_model("ridgee")
     with pytest.raises(InputError, match="'industry' needs industry="):
         make_model("industry")
+
+
+@pytest.mark.parametrize("estimator", [FirmMeanRegressor(), LastValueRegressor()], ids=str)
+def test_forecasters_by_firm_refuse_bad_input(estimator):
+    X, y = simulated_panel()
+    numbers = X[["size", "lev"]]
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        clone(estimator).predict(numbers)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        clone(estimator).fit(numbers, y.where(y > 0))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clone(estimator).fit(numbers, y.iloc[:-1])
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        clone(estimator).fit(numbers.assign(name="Ford"), y)
+    with pytest.raises(ValueError, match="(?s)feature names should match.*lev"):
+        clone(estimator).fit(numbers, y).predict(numbers[["size"]])

@@ -91,7 +91,7 @@ def estimate(
         measured = head_importance(module, training, settings)
         importance = np.append(importance, measured[len(measured) - n_fresh :])
         known = [] if chosen is None else [chosen]
-        fewest = 0 if chosen is None else chosen.n_heads + 1
+        fewest = 0 if chosen is None else max(1, chosen.n_heads)
         candidates = _prune(module, numbers, fewest, training, validation, search, generator)
         path += [(start, c.n_heads, c.loss) for c in candidates]
         known += candidates

@@ -210,7 +210,7 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     sections = model._training_sections(model._in_units(rows), checked)
     settings: Settings = model._settings(True, sections)
     start = time.perf_counter()
-    optimise(module, sections, settings, 400, torch.Generator().manual_seed(seed), 0.0)
+    optimise(module, sections, settings, 400, torch.Generator().manual_seed(seed))
     seconds = time.perf_counter() - start
     test, _ = _stacked(panel, ~train)
     z = (test.double() - torch.tensor(scaling.center)) / spread
@@ -265,11 +265,9 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
     for share in sorted({d.share for d in designs}, reverse=True):
         group = [d for d in designs if d.share == share]
         for method in ("ours", *CONTROLS):
-            results = [
-                measure(d, method, s) for d in group for s in (seeds if method == "ours" else seeds[:1])
-            ]
-            scores = [r["correlation"] for r in results]
             ours_here = method == "ours"
+            results = [measure(d, method, s) for d in group for s in (seeds if ours_here else seeds[:1])]
+            scores = [r["correlation"] for r in results]
             agreements = [agreement(d, seeds) for d in group] if ours_here else []
             rows.append(
                 {

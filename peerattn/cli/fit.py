@@ -49,8 +49,7 @@ def fit(
     from peerattn.cli.panels import read_settings, take_models, take_panel
     from peerattn.datasets.presets import PRESETS
 
-    columns = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
-    columns |= {"characteristics": o.names(characteristics), "codes": o.names(codes)}  # type: ignore[dict-item]
+    columns = o.columns(firm, period, outcome, industry, characteristics, codes)
     taken = take_panel(panel, dataset, preset, columns, seed or 0)
     wanted: Any = str(task or "forecast")
     [(title, estimator)] = take_models([model], taken, wanted, seed or 0, read_settings(settings)).items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -112,6 +112,19 @@ Seed = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no column list: the result only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
+
+
+def columns(
+    firm: str | None,
+    period: str | None,
+    outcome: str | None,
+    industry: str | None,
+    characteristics: list[str] | None,
+    codes: list[str] | None,
+) -> dict[str, Any]:
+    """Return the options that name a panel's columns, lists taken apart at their commas."""
+    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
+    return named | {"characteristics": names(characteristics), "codes": names(codes)}
 
 
 def names(values: Sequence[str] | None) -> list[str] | None:

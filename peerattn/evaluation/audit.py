@@ -192,7 +192,7 @@ def _tried(claim: str, check: Callable[[], AuditLine]) -> AuditLine:
     try:
         return check()
     except Exception as error:  # whatever the model under audit raises on changed input
-        return AuditLine(claim, False, f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+        return AuditLine.raised(claim, error)
 
 
 def _columns(

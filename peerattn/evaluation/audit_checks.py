@@ -32,6 +32,11 @@ class AuditLine:
     passed: bool
     evidence: str
 
+    @classmethod
+    def raised(cls, claim: str, error: Exception) -> AuditLine:
+        """Return a claim that is refuted by what trying it raised."""
+        return cls(claim, False, f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+
     def __str__(self) -> str:
         return f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}"
 

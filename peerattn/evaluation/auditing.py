@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from peerattn.evaluation.inputs import ComparisonPanel
 from peerattn.evaluation.pieces import one_thread
 from peerattn.evaluation.progress import progress
 from peerattn.evaluation.running import Folds
-from peerattn.evaluation.store import PieceStore, panel_digest
+from peerattn.evaluation.store import PieceStore
 
 
 def run_audits(
@@ -26,13 +25,12 @@ def run_audits(
     task: str,
     *,
     n_jobs: int | None,
-    store: str | os.PathLike[str] | None,
+    kept: PieceStore | None,
     verbose: bool,
 ) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
-    kept = PieceStore(store, panel_digest(panel)) if store is not None and chosen else None
     keys = {c.name: _key(kept, c, folds) for c in chosen} if kept else {}
     found = {name: audit for name, key in keys.items() if kept and (audit := kept.load_as(key, Audit))}
     left = [contestant for contestant in chosen if contestant.name not in found]
@@ -58,6 +56,5 @@ def _one(contestant: Contestant, panel: ComparisonPanel, cv: Any, task: str) -> 
         try:
             return contestant.name, audit_contestant(contestant, panel, cv, task)
         except Exception as error:  # whatever the model raises is the finding
-            said = f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}"
             model = " ".join(str(contestant.model).split())
-            return contestant.name, Audit(model, task, (AuditLine("it can be audited", False, said),))
+            return contestant.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))

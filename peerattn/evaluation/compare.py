@@ -27,7 +27,7 @@ from peerattn.evaluation.running import Folds, run
 from peerattn.evaluation.sample import found_limits, groups_of, sample_loss
 from peerattn.evaluation.sorting import named_like_return
 from peerattn.evaluation.splits import WalkForward
-from peerattn.evaluation.store import panel_digest
+from peerattn.evaluation.store import PieceStore, panel_digest
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
 
@@ -213,7 +213,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     folds, short = checked_folds(cv, panel, task)
     tested = np.concatenate([test for _, test in folds])
     by_group = groups_of(panel, tested, groups)
-    done = run(chosen, panel, folds, n_jobs=n_jobs, store=store, verbose=verbose)
+    digest = panel_digest(panel)
+    kept = None if store is None else PieceStore(store, digest)
+    done = run(chosen, panel, folds, n_jobs=n_jobs, kept=kept, verbose=verbose)
     failed = {failure.model for failure in done.failures}
     left = [contestant for contestant in chosen if contestant.name not in failed]
     stand_in, told = _baseline_left(baseline, left)
@@ -224,7 +226,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         folds,
         task,
         n_jobs=n_jobs,
-        store=store,
+        kept=kept,
         verbose=verbose,
     )
     return Comparison(
@@ -237,7 +239,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         horizon=int(getattr(cv, "horizon", 1)),
         networks=done.networks,
         choice=panel.choice,
-        settings=_settings(cv, panel, folds),
+        settings=_settings(cv, panel, folds, digest),
         notes=(*short, *told, *done.notes),
         window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
         failures=done.failures,
@@ -286,7 +288,7 @@ def _note(contestant: Contestant, tried: int) -> ModelNote:
     return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried, rung)
 
 
-def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
+def _settings(cv: Any, panel: ComparisonPanel, folds: Folds, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -300,7 +302,7 @@ def _settings(cv: Any, panel: ComparisonPanel, folds: Folds) -> dict[str, str]:
     }
     if panel.description:
         settings["panel"] = panel.description
-    settings["data (SHA-256 of what models see)"] = panel_digest(panel)
+    settings["data (SHA-256 of what models see)"] = digest
     for package in PACKAGES:
         try:
             settings[package] = version(package)

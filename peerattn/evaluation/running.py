@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from peerattn.evaluation.contestants import Contestant, FoldRows
 from peerattn.evaluation.inputs import ComparisonPanel
 from peerattn.evaluation.pieces import Heard, Piece, run_piece
 from peerattn.evaluation.progress import progress
-from peerattn.evaluation.store import PieceStore, panel_digest
+from peerattn.evaluation.store import PieceStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning
 
 if TYPE_CHECKING:
@@ -79,14 +78,13 @@ def run(
     folds: Folds,
     *,
     n_jobs: int | None,
-    store: str | os.PathLike[str] | None,
+    kept: PieceStore | None,
     verbose: bool,
 ) -> Run:
     """Fit every model on every fold and keep predictions, and the networks of the last scored period.
 
     Raises the error of the first model where all models that were passed (not the controls) fail.
     """
-    kept = None if store is None else PieceStore(store, panel_digest(panel))
     pieces = _gather(chosen, panel, folds, n_jobs, kept, verbose)
     failures = _failures(chosen, pieces)
     _refuse_nothing_left(chosen, pieces, failures)

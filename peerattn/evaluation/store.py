@@ -78,9 +78,7 @@ class PieceStore:
         """Return an object of a kind kept under a key; None where there is none, or the file is damaged."""
         try:
             kept = pickle.loads((self.folder / f"{key}.piece").read_bytes())
-        except FileNotFoundError:
-            return None
-        except Exception:  # a damaged pickle raises anything; the piece is then made again
+        except Exception:  # no file, or a damaged pickle, which raises anything: the piece is then made again
             return None
         return kept if isinstance(kept, kind) else None
 

@@ -144,9 +144,17 @@ def batches(
         whole = make_batch(sections, terms, dtype, device)
         while True:
             yield whole
+    for group, chosen in drawn(sections, generator, per_step, queries):
+        yield make_batch([sections[k] for k in group], terms, dtype, device, chosen)
+
+
+def drawn(
+    sections: Sequence[Section], generator: torch.Generator, per_step: int, queries: int
+) -> Iterator[tuple[list[int], list[np.ndarray]]]:
+    """Yield which cross-sections make up each step, and at most ``queries`` focal rows of each, without end."""
     while True:
         order = torch.randperm(len(sections), generator=generator).tolist()
         for start in range(0, len(order) - per_step + 1, per_step):
-            group = [sections[k] for k in order[start : start + per_step]]
-            chosen = [torch.randperm(len(s.focal), generator=generator)[:queries].numpy() for s in group]
-            yield make_batch(group, terms, dtype, device, chosen)
+            group = order[start : start + per_step]
+            focal = [len(sections[k].focal) for k in group]
+            yield group, [torch.randperm(n, generator=generator)[:queries].numpy() for n in focal]

@@ -14,11 +14,11 @@ from peerattn import nn
 from peerattn.models.batches import Batch, batches, make_batch
 from peerattn.models.heads import (
     AnyModule,
+    Curves,
     Settings,
     head_importance,
     head_worth,
     make_module,
-    random_curves,
     with_fresh_heads,
     with_heads,
 )
@@ -128,7 +128,6 @@ def _prune(
         keep = nn.most_important(worth, max(fewest, last.n_heads // 2))
         kept = tuple(last.kept[k] for k in keep)
         module = with_heads(last.module, keep)
-        refit_linear(module, training, settings)
         candidates.append(_fine_tuned(module, kept, training, validation, settings, generator))
     return candidates
 
@@ -147,6 +146,7 @@ def _fine_tuned(
     """
     if not kept and settings.loss is squared_error and not module.spec.code_levels:
         return _candidate(module, kept, training, validation, settings)  # least squares is exact
+    refit_linear(module, training, settings)
     few = 0 < len(kept) <= FEW_HEADS
     steps = settings.steps(FINE_TUNE_SHARE if few else JOINT_SHARE)
     best: Candidate | None = None
@@ -218,25 +218,29 @@ class OwnCurves:
         rows = torch.as_tensor(
             np.concatenate([section.focal.x for section in sections]), dtype=settings.dtype
         )
-        self.center, self.spread = rows.mean(0), rows.std(0).clamp(min=1e-12)
-        self.direction, self.shift = random_curves(rows.shape[1], len(rows), rows.dtype)
-        self.slope = torch.zeros(len(self.shift), module.spec.n_outputs, dtype=rows.dtype, requires_grad=True)
+        self.curves = Curves(rows)
+        self.slope = torch.zeros(
+            len(self.curves.shift), module.spec.n_outputs, dtype=rows.dtype, requires_grad=True
+        )
 
     def loss(self, module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
         """Return the mean loss with the curves beside the heads; squared errors about the period's mean."""
         predicted, _ = module(batch.focal, batch.peers, batch.pairs)
-        z = (batch.focal.x - self.center) / self.spread
-        predicted = predicted + torch.tanh(z @ self.direction + self.shift) @ self.slope
+        predicted = predicted + self.curves(batch.focal.x) @ self.slope
         if loss is squared_error:
             total = batch.weight.sum(1, keepdim=True)
             rest = (batch.y - predicted[..., 0]) * batch.weight
             predicted = predicted + (rest.sum(1, keepdim=True) / total)[..., None]
-        return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
+        return _weighted_mean(loss, predicted, batch)
 
 
 def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
     """Return the weighted mean loss over the focal rows of a batch."""
     predicted, _ = module(batch.focal, batch.peers, batch.pairs)
+    return _weighted_mean(loss, predicted, batch)
+
+
+def _weighted_mean(loss: Loss, predicted: Tensor, batch: Batch) -> Tensor:
     return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
 
 

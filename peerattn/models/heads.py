@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import make_batch
+from peerattn.models.batches import Batch, make_batch
 from peerattn.models.linear_attention import LinearAttention
 from peerattn.models.losses import Loss
 from peerattn.models.peer_module import PeerModule, PeerSpec
@@ -81,15 +81,25 @@ def head_importance(module: AnyModule, sections: Sequence[Section], settings: Se
     """Return each head's importance: the standard deviation of its contribution within a cross-section, (H,)."""
     if not module.spec.n_heads:
         return np.zeros(0)
+    return spread_within(lambda batch: module(batch.focal, batch.peers, batch.pairs)[1], sections, settings)
+
+
+def spread_within(
+    heads_of: Callable[[Batch], Tensor], sections: Sequence[Section], settings: Settings
+) -> np.ndarray:
+    """Return the standard deviation of contributions within some cross-sections, (..., H).
+
+    ``heads_of`` gives the contributions (..., 1, H, n, K) of a batch of one cross-section.
+    """
     at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
     variances = []
     for k in at:
         batch = make_batch([sections[k]], settings.terms, settings.dtype, settings.device)
-        _, heads = module(batch.focal, batch.peers, batch.pairs)  # (1, H, n, K)
-        share = (batch.weight / batch.weight.sum())[:, None, :, None]
-        mean = (heads * share).sum(2, keepdim=True)
-        variances.append(((heads - mean) ** 2 * share).sum((2, 3))[0].double().cpu().numpy())
-    return np.sqrt(np.mean(variances, axis=0))
+        heads = heads_of(batch)[..., 0, :, :, :]
+        share = (batch.weight / batch.weight.sum())[0, :, None]
+        mean = (heads * share).sum(-2, keepdim=True)
+        variances.append(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
+    return np.asarray(np.sqrt(np.mean(variances, axis=0)))
 
 
 def head_worth(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
@@ -115,7 +125,7 @@ def head_worth(module: AnyModule, sections: Sequence[Section], settings: Setting
         columns[3].append(weight)
     rest, heads, own, weight = (torch.cat(column) for column in columns)  # (N, K), (N, H, K), (N, q), (N,)
     root = weight.sqrt()[:, None]
-    own = with_curves(own) if CURVES else own
+    own = torch.cat([own, Curves(own)(own)], dim=1)
     by_own = torch.linalg.lstsq(own * root, heads.flatten(1) * root, driver="gelsd").solution
     net = heads - (own @ by_own).view_as(heads)
     cov, var, gross = (
@@ -125,18 +135,21 @@ def head_worth(module: AnyModule, sections: Sequence[Section], settings: Setting
     return np.asarray(cov * cov.abs() / var.clamp(min=1e-30).maximum(1e-9 * gross))
 
 
-def with_curves(own: Tensor) -> Tensor:
-    """Append random curves of the columns."""
-    direction, shift = random_curves(own.shape[1], len(own), own.dtype)
-    z = (own - own.mean(0)) / own.std(0).clamp(min=1e-12)
-    return torch.cat([own, torch.tanh(z @ direction + shift)], dim=1)
-
-
-def random_curves(p: int, n_rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return directions (p, n) and shifts (n,) of smooth functions ``tanh(z'd + s)``, one for every 20 rows at most.
+class Curves:
+    """Smooth functions ``tanh(z'd + s)`` of standardised columns, with random d and s, one for every 20 rows at most.
 
     Rahimi and Recht (2007), Random features for large-scale kernel machines.
     """
-    generator = torch.Generator().manual_seed(0)
-    draw = torch.randn(p + 1, min(CURVES, n_rows // 20), generator=generator, dtype=torch.float64).to(dtype)
-    return draw[:p] * 2 / math.sqrt(max(p, 1)), draw[p]
+
+    def __init__(self, rows: Tensor) -> None:
+        n, p = rows.shape
+        generator = torch.Generator().manual_seed(0)
+        draw = torch.randn(p + 1, min(CURVES, n // 20), generator=generator, dtype=torch.float64).to(
+            rows.dtype
+        )
+        self.center, self.spread = rows.mean(0), rows.std(0).clamp(min=1e-12)
+        self.direction, self.shift = draw[:p] * 2 / math.sqrt(max(p, 1)), draw[p]
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return the functions of rows (..., p), (..., n_functions)."""
+        return torch.tanh((rows - self.center) / self.spread @ self.direction + self.shift)

@@ -14,11 +14,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention_base import AttentionModel
-from peerattn.models.batches import Batch, make_batch, sections_per_step
+from peerattn.models.batches import Batch, drawn, make_batch, sections_per_step
 from peerattn.models.estimation import Estimate
-from peerattn.models.heads import IMPORTANCE_SECTIONS
+from peerattn.models.heads import spread_within
 from peerattn.models.members import Member
-from peerattn.models.pools import Section
 from peerattn.training import train
 
 CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once
@@ -146,7 +145,7 @@ class WarmStart:
         )
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             heads_of = vmap(lambda values, batch: forward(values, batch)[1], in_dims=(0, None))
-            shares = _importance(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
+            shares = spread_within(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
         found = []
         for b in range(len(counts)):
             state = {name: value[b].detach() for name, value in parameters.items()}
@@ -163,29 +162,9 @@ class WarmStart:
             whole = self._batch(range(len(self.sections)), None)
             while True:
                 yield Weighted(whole, counts)
-        while True:
-            order = torch.randperm(len(self.sections), generator=generator).tolist()
-            for start in range(0, len(order) - size + 1, size):
-                group = order[start : start + size]
-                chosen = [
-                    torch.randperm(len(self.sections[k].focal), generator=generator)[:queries].numpy()
-                    for k in group
-                ]
-                yield Weighted(self._batch(group, chosen), counts[:, group])
+        for group, chosen in drawn(self.sections, generator, size, queries):
+            yield Weighted(self._batch(group, chosen), counts[:, group])
 
     def _batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None) -> Batch:
         sections = [self.sections[k] for k in group]
         return make_batch(sections, self.settings.terms, self.settings.dtype, "cpu", chosen)
-
-
-def _importance(heads_of: Any, sections: Sequence[Section], settings: Any) -> np.ndarray:
-    """Return the standard deviation of each head's contribution within cross-sections, (n_draws, H)."""
-    at = np.unique(np.linspace(0, len(sections) - 1, IMPORTANCE_SECTIONS).astype(int))
-    variances = []
-    for k in at:
-        batch = make_batch([sections[k]], settings.terms, settings.dtype, "cpu")
-        heads = heads_of(batch)[:, 0]  # (n_draws, H, n, K)
-        share = (batch.weight / batch.weight.sum())[0][:, None]
-        mean = (heads * share).sum(2, keepdim=True)
-        variances.append(((heads - mean) ** 2 * share).sum((2, 3)).double().numpy())
-    return np.asarray(np.sqrt(np.mean(variances, axis=0)))

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError
 from peerattn.nn import linear, normal
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import check_series, column_number, windows_of
+from peerattn.sequence.windowed import WindowedEstimator
 
 
 class HiddenPatches(nn.Module):
@@ -40,7 +40,7 @@ class HiddenPatches(nn.Module):
         return (self.head(rows), layers) if return_weights else self.head(rows)
 
 
-class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
+class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     r"""Score every row of a series by how badly it is told from the rows around it.
 
     .. math:: \text{score}_t = -\frac1{|B(t)|} \sum_{b \in B(t)} \frac1{|b|} \sum_{s \in b} (x_s - \hat x_s^{(-b)})^2
@@ -161,8 +161,7 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         """
         self._check_options()
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
-        self.mean_, spread = values.mean(0), values.std(0)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self._learn_scale(values)
         generator = self._generator()
         module = self._build(generator).to(self.device)
         scaled = torch.tensor((values - self.mean_) / self.scale_, dtype=torch.float32)
@@ -181,18 +180,12 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         return self
 
     def _batches(self, windows: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Draw windows, of one column each where columns are independent, and which of their patches are hidden."""
-        n, columns = windows.shape[:2]
+        """Draw windows, and which of their patches are hidden."""
         place = torch.arange(self._n_patches)
-        while True:
-            at = torch.randint(n, (self.batch_size,), generator=generator)
-            if self.channels == "independent":
-                batch = windows[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
-            else:
-                batch = windows[at]
+        for batch in self._drawn(windows, generator):
             first = self._starts[torch.randint(len(self._starts), (self.batch_size, 1), generator=generator)]
             hidden = (place >= first) & (place < first + self._block)
-            yield batch.to(self.device), hidden.to(self.device)
+            yield batch, hidden.to(self.device)
 
     @property
     def _n_patches(self) -> int:
@@ -210,11 +203,7 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
         return torch.arange(0 if self.method == "reconstruction" else last, last + 1)
 
     def _build(self, generator: torch.Generator) -> HiddenPatches:
-        encoder = PatchEncoder(
-            self.window, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
-            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator,
-        )  # fmt: skip
-        return HiddenPatches(encoder, generator)
+        return HiddenPatches(self._encoder(self.window, generator), generator)
 
     # ------------------------------------------------------------------ scores
 
@@ -298,8 +287,7 @@ class AttentionAnomalyDetector(OutlierMixin, SequenceEstimator):
             )
         if self.method not in ("reconstruction", "prediction"):
             raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
-        if self.channels not in ("independent", "attending"):
-            raise InputError(f"channels: expected 'independent' or 'attending', got {self.channels!r}.")
+        self._check_channels()
         for name, high in (("hidden", 1), ("contamination", 0.5)):
             if not 0 < getattr(self, name) <= high:
                 raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,16 +14,16 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator
-from peerattn.sequence.patches import PatchEncoder, PatchForecast, pinball, spread_of
+from peerattn.sequence.patches import PatchForecast, pinball, spread_of
 from peerattn.sequence.series import check_series, column_number, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
+from peerattn.sequence.windowed import WindowedEstimator
 
 EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
 SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
 
 
-class AttentionForecaster(SequenceEstimator):
+class AttentionForecaster(WindowedEstimator):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -156,8 +156,7 @@ class AttentionForecaster(SequenceEstimator):
                 f"{self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}), got "
                 f"n_samples={len(values)}, of which {n_train} train. Lower lookback or horizon, or give a longer series."
             )
-        self.mean_, spread = values[:n_train].mean(0), values[:n_train].std(0)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self._learn_scale(values[:n_train])
         scaled = (values - self.mean_) / self.scale_
         train, validation = scaled[:n_train], scaled[n_train - self.lookback :]
         generator = self._generator()
@@ -186,7 +185,7 @@ class AttentionForecaster(SequenceEstimator):
         self._keep(module)
         start, without = self.state_, validate()
         self._train(
-            module, lambda batch: self._loss(module, batch), self._batches(windows, generator),
+            module, lambda batch: self._loss(module, batch), self._drawn(windows, generator),
             max_steps=self.max_steps, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
             validate=validate, validate_every=max(1, self.max_steps // 12),
         )  # fmt: skip
@@ -211,17 +210,6 @@ class AttentionForecaster(SequenceEstimator):
         with torch.no_grad():
             module.head.bias.copy_(offsets.T.flatten())
 
-    def _batches(self, windows: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
-        """Draw windows, (batch, columns, L + H): of one column where columns are independent, of all otherwise."""
-        n, columns = windows.shape[:2]
-        while True:
-            at = torch.randint(n, (self.batch_size,), generator=generator)
-            if self.channels == "independent":
-                batch = windows[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
-            else:
-                batch = windows[at]
-            yield batch.to(self.device)
-
     def _loss(self, module: PatchForecast, windows: Tensor) -> Tensor:
         past, future = windows.split([self.lookback, self.horizon], -1)
         found = module(past)
@@ -234,10 +222,7 @@ class AttentionForecaster(SequenceEstimator):
         return [] if self.quantiles is None else sorted(self.quantiles)
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = PatchEncoder(
-            self.lookback, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
-            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator,
-        )  # fmt: skip
+        encoder = self._encoder(self.lookback, generator)
         return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
 
     # ------------------------------------------------------------------ forecasts
@@ -361,8 +346,7 @@ class AttentionForecaster(SequenceEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name}: expected an integer of at least 1, got {value!r}.")
-        if self.channels not in ("independent", "attending"):
-            raise InputError(f"channels: expected 'independent' or 'attending', got {self.channels!r}.")
+        self._check_channels()
         if not 0 < self.validation_share < 1:
             raise InputError(
                 f"validation_share: expected a share between 0 and 1, got {self.validation_share}."

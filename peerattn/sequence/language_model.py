@@ -18,7 +18,7 @@ from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, check_texts
 from peerattn.sequence.generation import beam_search, check_sampling, sample
 from peerattn.sequence.language_module import CausalReader, LanguageModule
-from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, find_tokenizer
+from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, fitted_tokenizer
 
 _EVALUATED = 2**14  # symbols at once in `loss`
 
@@ -303,10 +303,8 @@ class LanguageModel(SequenceEstimator):
             numbers = _check_numbers(X, "X")
             self.n_symbols_ = int(numbers.max()) + 1
             return numbers
-        self.tokenizer_ = find_tokenizer(self.tokenizer)
         texts = check_texts([X] if isinstance(X, str) else X)
-        if not hasattr(self.tokenizer_, "symbols_"):
-            self.tokenizer_.fit(texts)
+        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
         self.n_symbols_ = len(self.tokenizer_.symbols_)
         return self._read(X if isinstance(X, str) else texts)
 

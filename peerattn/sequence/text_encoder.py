@@ -14,7 +14,7 @@ from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, check_texts, pad
-from peerattn.sequence.tokenizers import PAD, START, Tokenizer, find_tokenizer
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, fitted_tokenizer
 
 _READ_AT_ONCE = 256  # texts
 
@@ -73,9 +73,7 @@ class TextEstimator(SequenceEstimator):
         )  # fmt: skip
 
     def _learn_symbols(self, texts: list[str]) -> None:
-        self.tokenizer_ = find_tokenizer(self.tokenizer)
-        if not hasattr(self.tokenizer_, "symbols_"):
-            self.tokenizer_.fit(texts)
+        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""

@@ -164,6 +164,14 @@ class WordTokenizer(Tokenizer):
         return " ".join(symbols)
 
 
+def fitted_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str]) -> Tokenizer:
+    """Return what :func:`find_tokenizer` finds, fitted on the texts unless it was fitted before."""
+    found = find_tokenizer(tokenizer)
+    if not hasattr(found, "symbols_"):
+        found.fit(texts)
+    return found
+
+
 def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     """Return a fresh tokenizer of that name, or a copy of the one given: fitted if it was.
 

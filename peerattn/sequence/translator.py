@@ -15,7 +15,7 @@ from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, check_texts, pad
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.text_encoder import batches_of_texts
-from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, find_tokenizer
+from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, fitted_tokenizer
 from peerattn.sequence.translator_module import Source, TranslatorModule
 
 _TRANSLATED_AT_ONCE = 64  # texts
@@ -147,9 +147,7 @@ class Translator(SequenceEstimator):
         sources, targets = _check_pairs(X, y)
         if self.position_shift < 0:
             raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
-        self.tokenizer_ = find_tokenizer(self.tokenizer)
-        if not hasattr(self.tokenizer_, "symbols_"):
-            self.tokenizer_.fit([*sources, *targets])
+        self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
         pairs = [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
         generator = self._generator()
         module = self._build(generator).to(self.device)

@@ -28,7 +28,7 @@ from peerattn.models.priors import PairTerms, read_priors
 from peerattn.models.reference import Reference
 from peerattn.models.row_weights import row_weights, weighted
 from peerattn.models.search_profile import SearchProfile
-from peerattn.models.strongest_peers import strongest_of_one_head
+from peerattn.models.strongest_peers import strongest_peers
 from peerattn.models.universes import (
     among_reference,
     answering_outcomes,
@@ -211,7 +211,7 @@ class AttentionModel(PeerModel):
         weights = partial(self._weights, members=members)
         if top_k is None:
             return self._network(sections, weights)
-        fast = partial(strongest_of_one_head, members=members, terms=self.pair_terms_, top_k=top_k)
+        fast = partial(strongest_peers, members=members, terms=self.pair_terms_, top_k=top_k)
         return self._network(sections, weights, top_k, fast)
 
     def edge_spread(

@@ -1,4 +1,4 @@
-"""The strongest peers of very many firms: one head, by its blocked kernel."""
+"""The strongest peers of very many firms, by a blocked kernel."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ from peerattn.models.pools import Section
 from peerattn.models.priors import PairTerms
 
 
-def strongest_of_one_head(
+def strongest_peers(
     section: Section, members: Sequence[Member], terms: PairTerms, top_k: int
 ) -> sparse.csr_array | None:
     """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
 
-    None where the network is not one head's inner products: several heads, priors, or peers that may not answer.
+    None where scores are not inner products alone: priors, peer weights, or peers that may not answer.
     """
     used = [member for member in members if len(member.kept)]
-    heads = np.flatnonzero(used[0].share) if len(used) == 1 else np.empty(0)
-    if len(heads) != 1 or terms.priors or section.answering is not None or section.own_copies:
-        return None
-    module = used[0].module()
-    if not isinstance(module, PeerModule) or module.spec.similarity == "additive":
-        return None
-    if section.peers.weight is not None:
+    modules = [member.module() for member in used]
+    simple = all(isinstance(m, PeerModule) and m.spec.similarity != "additive" for m in modules)
+    plain = section.answering is None and not section.own_copies and section.peers.weight is None
+    if not (used and simple and plain) or terms.priors:
         return None
     focal = row_tensors([replace(section.focal, y=None)], torch.float64)
     peers = peer_tensors([section], torch.float64)
-    scores = module._scores(*module.features(focal, peers), PairTensors())
-    query, key = (scores[side][0, int(heads[0])].float() for side in ("query", "key"))
+    scores = [module._scores(*module.features(focal, peers), PairTensors()) for module in modules]
+    share = torch.as_tensor(np.concatenate([member.share for member in used]) / len(used))
+    counts = share.nonzero()[:, 0]
+    query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))
     own = tuple(torch.as_tensor(rows.identity) for rows in (section.focal, section.peers))
     weights, found = nn.top_k_weights(
-        query, key, top_k, exclude=(own[0], own[1]), scale=float(scores["scale"])
+        query, key, top_k, exclude=(own[0], own[1]), head_share=share[counts], scale=float(scores[0]["scale"])
     )
     row = np.repeat(np.arange(len(weights)), weights.shape[1])
     column, value = found.numpy().ravel(), weights.double().numpy().ravel()

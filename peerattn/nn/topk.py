@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,23 +22,27 @@ def top_k_weights(
     k: int,
     *,
     exclude: tuple[Tensor, Tensor] | None = None,
+    head_share: Tensor | None = None,
     scale: float | None = None,
     block_size: int = 2**21,
 ) -> tuple[Tensor, Tensor]:
-    r"""Return every query's k largest attention weights and the keys they belong to, for one head.
+    r"""Return every query's k largest attention weights, averaged over heads, and the keys they belong to.
 
-    .. math:: \alpha_{ij} = \frac{\exp(s\, q_i' k_j)}{\sum_{l \in \text{pool}(i)} \exp(s\, q_i' k_l)}
+    .. math:: \alpha_{ij} = \sum_h \pi_h
+              \frac{\exp(s\, q^{h\prime}_i k^h_j)}{\sum_{l \in \text{pool}(i)} \exp(s\, q^{h\prime}_i k^h_l)}
 
     Parameters
     ----------
-    query : Tensor, shape (n_queries, d)
+    query : Tensor, shape (n_queries, d) or (n_heads, n_queries, d)
         What each row looks for.
-    key : Tensor, shape (n_keys, d)
+    key : Tensor, shape (n_keys, d) or (n_heads, n_keys, d)
         How each row presents itself.
     k : int
         How many keys to return per query.
     exclude : (Tensor, Tensor) of int, shapes (n_queries,) and (n_keys,), default None
         Own ids of queries and keys: a query never looks at a key with its own id. None: the pool is all keys.
+    head_share : Tensor, shape (n_heads,), default None
+        :math:`\pi`, what each head counts; None: all alike.
     scale : float, default None
         :math:`s`; None means :math:`1/\sqrt{d}`.
     block_size : int, default 2**21
@@ -56,7 +62,7 @@ def top_k_weights(
 
     Notes
     -----
-    Takes O(n_queries n_keys d) time and O(block_size + n_queries k) memory. No gradient flows. The k largest of a
+    Takes O(n_heads n_queries n_keys d) time and O(block_size + n_queries k) memory. No gradient flows. The k largest of a
     row are found among the k chunks of 32 keys with the largest maxima, which must contain them.
 
     Examples
@@ -67,29 +73,65 @@ def top_k_weights(
     >>> keys.flatten(), weights.flatten()
     (tensor([1, 2, 1]), tensor([0.5000, 0.8808, 0.8808]))
     """
-    _check(query, key, k, exclude)
-    scale = 1 / math.sqrt(query.shape[1]) if scale is None else scale
+    _check(query, key, k, exclude, head_share)
+    if query.ndim == 2:
+        query, key = query[None], key[None]
+    scale = 1 / math.sqrt(query.shape[2]) if scale is None else scale
     dtype = torch.promote_types(query.dtype, torch.float32)
-    n_queries, n_keys = len(query), len(key)
+    n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
     k = min(k, n_keys)
+    share = query.new_full((n_heads,), 1 / n_heads) if head_share is None else head_share
     query = query.to(dtype) * scale
-    columns = F.pad(key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)).T.contiguous()  # (d, Nk rounded up to chunks)
+    columns = F.pad(
+        key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)
+    ).mT.contiguous()  # (H, d, Nk rounded up to chunks)
     pairs = None if exclude is None else _OwnPairs(*exclude)
     weights = query.new_zeros(n_queries, k)
     keys = torch.full((n_queries, k), -1, device=query.device)
     step = max(1, block_size // max(n_keys, 1))
     for start in range(0, n_queries, step):
         block = slice(start, start + step)
-        scores = query[block] @ columns  # (b, Nk rounded up)
-        scores[:, n_keys:] = -math.inf
-        if pairs is not None:
-            scores[pairs.of(block)] = -math.inf
-        best, found = _top_k(scores, k)
-        largest = best[:, :1].clamp_min(torch.finfo(dtype).min)  # finite where the pool is empty
-        total = scores.sub_(largest).exp_().sum(1, keepdim=True)
-        weights[block] = (best - largest).exp() / total.clamp_min(torch.finfo(dtype).tiny)
-        keys[block] = found.where(best > -math.inf, -1)
-    return weights, keys
+        own = None if pairs is None else pairs.of(block)
+
+        def scores(head: int, block: slice = block, own: Any = own) -> Tensor:  # (b, Nk rounded up)
+            found = query[head, block] @ columns[head]
+            found[:, n_keys:] = -math.inf
+            if own is not None:
+                found[own] = -math.inf
+            return found
+
+        weights[block], keys[block] = (
+            _strongest_of_one(scores(0), k) if n_heads == 1 else _strongest(scores, share, k)
+        )
+    return weights * share if n_heads == 1 else weights, keys
+
+
+def _strongest_of_one(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest weights of one head, found among its scores; changes these."""
+    best, found = _top_k(scores, k)
+    _, total, largest = _exponentials(scores, best[:, :1])
+    return (best - largest).exp() / total, found.where(best > -math.inf, -1)
+
+
+def _strongest(scores: Callable[[int], Tensor], share: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest of the heads' mean weights."""
+    mean: Tensor | None = None
+    for head, part in enumerate(share.tolist()):
+        here = scores(head)
+        exps, total, _ = _exponentials(here, here.amax(1, keepdim=True))
+        factor = part / total
+        mean = exps.mul_(factor) if mean is None else mean.addcmul_(exps, factor)
+    assert mean is not None
+    best, found = _top_k(mean, k)
+    return best, found.where(best > 0, -1)
+
+
+def _exponentials(scores: Tensor, largest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return exp(scores - largest) in place, their sum in each row, and the largest, finite where the pool is empty."""
+    limits = torch.finfo(scores.dtype)
+    largest = largest.clamp_min(limits.min)
+    exps = scores.sub_(largest).exp_()
+    return exps, exps.sum(1, keepdim=True).clamp_min(limits.tiny), largest
 
 
 def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -120,16 +162,25 @@ class _OwnPairs:
         return rows, self.order[first[rows] + within]
 
 
-def _check(query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None) -> None:
-    if query.ndim != 2 or key.ndim != 2 or query.shape[1] != key.shape[1]:
+def _check(
+    query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None
+) -> None:
+    heads = query.shape[:-2]
+    if query.ndim not in (2, 3) or key.shape[:-2] != heads or query.shape[-1] != key.shape[-1]:
         raise InputError(
-            f"query and key: expected two matrices of one width, got {tuple(query.shape)} and {tuple(key.shape)}. "
-            "Pass one head at a time."
+            "query and key: expected two matrices of one width, or as many for each head, got "
+            f"{tuple(query.shape)} and {tuple(key.shape)}."
         )
     if k < 1:
         raise InputError(f"k: expected an integer of at least 1, got {k}.")
-    if exclude is not None and (exclude[0].shape != query.shape[:1] or exclude[1].shape != key.shape[:1]):
+    n_queries, n_keys = query.shape[-2], key.shape[-2]
+    if exclude is not None and (exclude[0].shape != (n_queries,) or exclude[1].shape != (n_keys,)):
         raise InputError(
-            f"exclude: expected one id per query ({len(query)}) and per key ({len(key)}), "
+            f"exclude: expected one id per query ({n_queries}) and per key ({n_keys}), "
             f"got shapes {tuple(exclude[0].shape)} and {tuple(exclude[1].shape)}."
+        )
+    n_heads = math.prod(heads)
+    if share is not None and share.shape != (n_heads,):
+        raise InputError(
+            f"head_share: expected one number per head ({n_heads}), got shape {tuple(share.shape)}."
         )

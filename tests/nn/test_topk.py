@@ -43,6 +43,28 @@ def test_equals_the_dense_softmax(n_keys, block_size, excluding):
         assert mask.gather(1, keys.clamp_min(0))[positive].all()
 
 
+@pytest.mark.parametrize("n_keys", [9, 1000])
+def test_heads_are_averaged_by_their_share(n_keys):
+    query, key, ids = draw(2, 40, 5), draw(2, n_keys, 5, seed=1), torch.arange(40)
+    mask, share = ids[:, None] != torch.arange(n_keys), torch.tensor([0.7, 0.3], dtype=torch.float64)
+    dense = (attention_weights(query, key, mask=mask) * share[:, None, None]).sum(0)
+    weights, keys = top_k_weights(
+        query, key, 5, exclude=(ids, torch.arange(n_keys)), head_share=share, block_size=3000
+    )
+    torch.testing.assert_close(weights, dense.topk(5).values, rtol=0, atol=1e-14)
+    torch.testing.assert_close(dense.gather(1, keys), weights, rtol=0, atol=1e-14)
+    alike, _ = top_k_weights(query[:1].expand(2, -1, -1), key[:1].expand(2, -1, -1), 5)
+    torch.testing.assert_close(alike, top_k_weights(query[0], key[0], 5)[0])
+    half, _ = top_k_weights(query[0], key[0], 5, head_share=torch.tensor([0.5]))
+    torch.testing.assert_close(half * 2, top_k_weights(query[0], key[0], 5)[0])
+
+
+def test_an_empty_pool_gives_no_keys_with_several_heads():
+    ids = torch.zeros(3, dtype=torch.int64)
+    weights, keys = top_k_weights(draw(2, 3, 2), draw(2, 3, 2), 2, exclude=(ids, ids))
+    assert (weights == 0).all() and (keys == -1).all()
+
+
 def test_the_largest_keys_may_share_one_chunk():
     key = torch.zeros(2000, 1, dtype=torch.float64)
     key[640:650, 0] = torch.arange(1.0, 11.0, dtype=torch.float64)
@@ -82,6 +104,8 @@ def test_large_scores_and_single_precision_stay_finite():
             {"exclude": (torch.arange(4), torch.arange(4))},
             r"exclude: expected one id per query \(4\) and per key \(5\)",
         ),
+        ({"head_share": torch.ones(2)}, r"head_share: expected one number per head \(1\)"),
+        ({"query": draw(2, 4, 3), "key": draw(3, 5, 3)}, r"got \(2, 4, 3\) and \(3, 5, 3\)"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

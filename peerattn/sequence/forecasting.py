@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -29,7 +28,8 @@ class AttentionForecaster(WindowedEstimator):
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
 
     β is a ridge in closed form, one map for all columns; a is attention over patches in time, trained on what
-    the line leaves and kept only if it forecasts the last part of the series better than the line alone.
+    the line leaves and kept only if it forecasts the last part of the series better than the line alone, by more than
+    one standard error.
 
     Parameters
     ----------
@@ -64,8 +64,10 @@ class AttentionForecaster(WindowedEstimator):
     penalty_ : float
         The line's, see `window_ridge`; nan without a line.
     gain_ : float
-        By how much attention lowers the line's loss on the validation rows, as a share; at most 0 means that the
-        forecasts are the line's alone.
+        By how much attention lowers the line's loss on the validation rows, as a share.
+    gain_error_ : float
+        Its standard error, over blocks of windows as long as the horizon. Where ``gain_`` does not exceed it, forecasts
+        are the line's alone.
     mean_, scale_ : ndarray, shape (n_columns,)
         Of the training rows; inside, columns are standardised.
 
@@ -88,7 +90,15 @@ class AttentionForecaster(WindowedEstimator):
     True
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "penalty_", "gain_", "state_")
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "mean_",
+        "scale_",
+        "penalty_",
+        "gain_",
+        "gain_error_",
+        "state_",
+    )
 
     def __init__(
         self,
@@ -165,34 +175,38 @@ class AttentionForecaster(WindowedEstimator):
         windows = torch.tensor(train, dtype=torch.float32).unfold(0, size, 1)  # (n, columns, L + H), a view
         if self.quantiles is not None:
             self._set_offsets(module, windows)
-        held = torch.tensor(_thinned(windows_of(validation, size)), dtype=torch.float32)
-        self._learn(module, windows, held, generator)
+        held = windows_of(validation, size)
+        n_blocks = len(held) // self.horizon
+        self._learn(module, windows, torch.tensor(_thinned(held), dtype=torch.float32), n_blocks, generator)
         return self
 
     def _learn(
-        self, module: PatchForecast, windows: Tensor, held: Tensor, generator: torch.Generator
+        self, module: PatchForecast, windows: Tensor, held: Tensor, n_blocks: int, generator: torch.Generator
     ) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
 
-        def validate() -> float:
+        def held_losses() -> np.ndarray:
             module.eval()
             with torch.no_grad():
-                losses = [self._loss(module, part).item() * len(part) for part in held.split(64)]
+                losses = torch.cat([self._losses(module, part) for part in held.split(64)])
             module.train()
-            return sum(losses) / len(held)
+            return losses.double().cpu().numpy()
 
         module, held = module.to(self.device), held.to(self.device)
         self._keep(module)
-        start, without = self.state_, validate()
+        start, without = self.state_, held_losses()
         self._train(
-            module, lambda batch: self._loss(module, batch), self._drawn(windows, generator),
+            module, lambda batch: self._losses(module, batch).mean(), self._drawn(windows, generator),
             max_steps=self.max_steps, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
-            validate=validate, validate_every=max(1, self.max_steps // 12),
+            validate=lambda: float(held_losses().mean()), validate_every=max(1, self.max_steps // 12),
         )  # fmt: skip
-        best = dict(self.record_.validation)[self.record_.best_step]
-        self.gain_ = 1 - best / without if without > EXACT else 0.0
-        if self.line and self.gain_ <= 0:
+        self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), n_blocks)
+        if self._line_alone:
             self.state_ = start
+
+    @property
+    def _line_alone(self) -> bool:
+        return self.line and self.gain_ <= self.gain_error_
 
     def _set_line(self, module: PatchForecast, train: np.ndarray, validation: np.ndarray) -> float:
         moments = (WindowMoments.of(part, self.lookback, self.horizon) for part in (train, validation))
@@ -210,12 +224,15 @@ class AttentionForecaster(WindowedEstimator):
         with torch.no_grad():
             module.head.bias.copy_(offsets.T.flatten())
 
-    def _loss(self, module: PatchForecast, windows: Tensor) -> Tensor:
+    def _losses(self, module: PatchForecast, windows: Tensor) -> Tensor:
+        """Return the mean loss of each window, (n,)."""
         past, future = windows.split([self.lookback, self.horizon], -1)
         found = module(past)
         if self.quantiles is None:
-            return F.mse_loss(found[..., 0], future)
-        return pinball(future[..., None] - found, found.new_tensor(self._levels))
+            losses = (found[..., 0] - future).square()
+        else:
+            losses = pinball(future[..., None] - found, found.new_tensor(self._levels))
+        return losses.flatten(1).mean(1)
 
     @property
     def _levels(self) -> list[float]:
@@ -293,7 +310,7 @@ class AttentionForecaster(WindowedEstimator):
         Raises
         ------
         InputError
-            When the forecasts are the line's alone (``gain_`` at most 0): there is no attention to show.
+            When the forecasts are the line's alone (``gain_`` within ``gain_error_``): there is no attention to show.
         """
         layers, at = self._weights(X), column_number(self, column)
         weights = np.stack([layer[0, at].numpy() for layer in layers[: self.n_layers]])
@@ -312,9 +329,10 @@ class AttentionForecaster(WindowedEstimator):
 
     def _weights(self, X: Any) -> list[Tensor]:
         check_is_fitted(self)
-        if self.line and self.gain_ <= 0:
+        if self._line_alone:
             raise InputError(
-                f"line: forecasts are the line's alone (gain_={self.gain_:.3g}), and no attention is in them. "
+                f"line: forecasts are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
+                f"{self.gain_error_:.2g}), and no attention is in them. "
                 "Make the model with line=False, or train it longer."
             )
         window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
@@ -357,6 +375,15 @@ class AttentionForecaster(WindowedEstimator):
             raise InputError(
                 f"quantiles: expected numbers between 0 and 1, 0.5 among them, got {self.quantiles}."
             )
+
+
+def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
+    """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
+    if without.mean() <= EXACT:
+        return 0.0, 0.0
+    falls = [part.mean() for part in np.array_split((without - losses) / without.mean(), max(1, n_blocks))]
+    error = float(np.std(falls, ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else 0.0
+    return 1 - float(losses.mean() / without.mean()), error
 
 
 def _thinned(windows: Any) -> Any:

@@ -125,7 +125,7 @@ class PatchForecast(nn.Module):
 
 
 def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
-    r"""Return the mean pinball loss, :math:`\max(q e, (q - 1) e)`, of errors (..., n_quantiles), truth minus forecast.
+    r"""Return the pinball loss, :math:`\max(q e, (q - 1) e)`, of errors (..., n_quantiles), truth minus forecast.
 
     References
     ----------
@@ -133,10 +133,10 @@ def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> pinball(torch.tensor([[1.0], [-1.0]]), torch.tensor([0.9])).item()
+    >>> pinball(torch.tensor([[1.0], [-1.0]]), torch.tensor([0.9])).mean().item()
     0.5
     """
-    return (F.relu(error) * quantiles + F.relu(-error) * (1 - quantiles)).mean()
+    return F.relu(error) * quantiles + F.relu(-error) * (1 - quantiles)
 
 
 def spread_of(windows: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import AttentionForecaster
+from peerattn.sequence.forecasting import gain_in_blocks
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import windows_of
 from peerattn.sequence.window_ridge import PENALTIES, WindowMoments, window_ridge
@@ -102,10 +103,21 @@ def test_attention_forecasts_what_a_line_cannot():
     assert model.fit(np.array(signs)[:, None]).gain_ > 0.3
 
 
+def test_the_error_of_a_gain_is_that_of_means_of_blocks():
+    rng = np.random.default_rng(0)
+    without, losses = 1 + rng.random(12), 0.8 + rng.random(12)
+    gain, error = gain_in_blocks(without, losses, 4)
+    assert gain == pytest.approx(1 - losses.sum() / without.sum())
+    blocks = ((without - losses) / without.mean()).reshape(4, 3).mean(1)
+    assert error == pytest.approx(blocks.std(ddof=1) / 2)
+    assert gain_in_blocks(without, losses, 1)[1] == 0.0
+    assert gain_in_blocks(np.zeros(3), np.ones(3), 3) == (0.0, 0.0)
+
+
 def test_without_a_gain_the_line_alone_is_kept():
     series = walk(400, 1)
     model = AttentionForecaster(4, 16, **(QUICK | {"learning_rate": 0.5, "max_steps": 3})).fit(series)
-    assert model.gain_ <= 0
+    assert model.gain_ <= model.gain_error_
     scaled = (series - model.mean_) / model.scale_
     last = scaled[-1]
     line = last + (scaled[-16:, 0] - last) @ model.state_["line"]

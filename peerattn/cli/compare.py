@@ -56,6 +56,19 @@ def compare(
         list[str] | None,
         typer.Option(metavar="TEXT", help="A known limit of the panel, for the report; as often as needed."),
     ] = None,
+    is_return: Annotated[
+        bool | None,
+        typer.Option(
+            "--is-return/--no-return",
+            help="The outcome is a simple return in decimals: portfolios are formed. [default: its name tells]",
+        ),
+    ] = None,
+    market_value: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of market values: portfolios are shown weighted by it as well."
+        ),
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Try to find a leak in each peer model: four more fits each.")
     ] = False,
@@ -101,6 +114,8 @@ def compare(
         task=asked.get("task", "forecast"),
         groups=asked.get("group_by", ()),
         limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
+        is_return=asked.get("is_return"),
+        market_value=asked.get("market_value"),
         audit=asked.get("audit", False),
         n_jobs=jobs,
         store=None if fresh else folder / "pieces",
@@ -118,7 +133,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given and that a configuration holds, names taken apart at their commas."""
     from peerattn.cli.config import KEYS
 
-    given = {key: values[key] for key in KEYS if values[key] is not None and values[key] is not False}
+    given = {key: values[key] for key in KEYS if values[key] is not None and (key != "audit" or values[key])}
     apart = {
         key: o.names(value) for key, value in given.items() if isinstance(value, list) and key != "limit"
     }

@@ -21,12 +21,13 @@ DATA = "data (SHA-256 of what models see)"
 #: Keys of [compare], which are the names of the command's options.
 KEYS = (
     "panel", "dataset", "preset", "firm", "period", "outcome", "characteristics", "codes", "industry", "models", "baseline",
-    "task", "test_periods", "refit_every", "window", "train_periods", "horizon", "seed", "group_by", "limit", "audit",
+    "task", "test_periods", "refit_every", "window", "train_periods", "horizon", "seed", "group_by", "limit", "is_return",
+    "market_value", "audit",
 )  # fmt: skip
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("characteristics", "codes", "models", "group_by", "limit"), list),
     **dict.fromkeys(("test_periods", "refit_every", "train_periods", "horizon", "seed"), int),
-    "audit": bool,
+    **dict.fromkeys(("is_return", "audit"), bool),
 }
 _WORDS = {list: "a list of texts", int: "a whole number", bool: "true or false", str: "a text"}
 
@@ -87,7 +88,7 @@ def write_config(
     options: dict[str, Any], settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
 ) -> str:
     """Return the configuration as TOML; the panel's path is told from the folder of the report."""
-    options = {key: options[key] for key in KEYS if options.get(key) not in (None, [], False)}
+    options = {key: options[key] for key in KEYS if options.get(key) not in (None, [])}
     if "panel" in options:
         try:
             options["panel"] = Path(os.path.relpath(options["panel"], folder)).as_posix()

@@ -24,7 +24,7 @@ from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
 from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.rungs import rung_of
 from peerattn.evaluation.running import Folds, run
-from peerattn.evaluation.sample import found_limits, groups_of, sample_loss
+from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.sorting import named_like_return
 from peerattn.evaluation.splits import WalkForward
 from peerattn.evaluation.store import PieceStore, panel_digest
@@ -72,6 +72,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     groups: Sequence[str] = (),
     limits: Sequence[str] = (),
     is_return: bool | None = None,
+    market_value: str | None = None,
     audit: bool | Sequence[str] = False,
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -126,6 +127,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default its name tells
         (``ret_next``, ``ret_exc_lead1m``), and the report says so.
+    market_value : str, optional
+        Column of X with market values, in any unit: the report then shows portfolios weighted by them, too.
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
@@ -185,7 +188,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
         options |= {"characteristics": characteristics, "codes": codes, "industry": industry}
         options |= {"firm": firm, "period": period, "groups": groups, "limits": limits, "audit": audit}
-        options |= {"is_return": is_return, "n_jobs": n_jobs, "store": store}
+        options |= {"is_return": is_return, "market_value": market_value, "n_jobs": n_jobs, "store": store}
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
     panel = comparison_panel(
@@ -213,6 +216,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     folds, short = checked_folds(cv, panel, task)
     tested = np.concatenate([test for _, test in folds])
     by_group = groups_of(panel, tested, groups)
+    values = None if market_value is None else market_values(panel, tested, market_value)
     digest = panel_digest(panel)
     kept = None if store is None else PieceStore(store, digest)
     done = run(chosen, panel, folds, n_jobs=n_jobs, kept=kept, verbose=verbose)
@@ -249,6 +253,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         limits=(*map(str, limits), *found_limits(panel)),
         audit=found,
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
+        market_value=values,
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.intervals import ConformalIntervals
     from peerattn.evaluation.ladder import Ladder
     from peerattn.evaluation.multiple_tests import ConfidenceSet, SuperiorAbility
-    from peerattn.evaluation.portfolios import QuantilePortfolios
+    from peerattn.evaluation.portfolios import QuantilePortfolios, Weighting
     from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope
     from peerattn.evaluation.steps import Nesting, Step
     from peerattn.models.search_profile import SearchProfile
@@ -81,6 +81,8 @@ class Comparison(ComparisonFiles):
         Of the models that were audited.
     is_return : bool
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
+    market_value : Series or None
+        Of the rows of ``predictions``, indexed by (firm, period).
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 
@@ -109,6 +111,7 @@ class Comparison(ComparisonFiles):
     limits: tuple[str, ...] = ()
     audit: dict[str, Audit] = field(default_factory=dict)
     is_return: bool = False
+    market_value: pd.Series | None = None
     configuration: str = ""
 
     @cached_property
@@ -256,23 +259,34 @@ class Comparison(ComparisonFiles):
 
         return ladder_of(self)
 
-    def portfolios(self, model: str, *, n_quantiles: int | None = None) -> QuantilePortfolios:
+    def portfolios(
+        self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
+    ) -> QuantilePortfolios:
         """Return portfolios of firms sorted by a model's prediction; see :func:`quantile_portfolios`.
 
         By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is no return (:attr:`is_return`)
-        they are groups, and only their mean outcomes mean something.
+        they are groups, and only their mean outcomes mean something. ``weighting="value"`` weighs firms by
+        :attr:`market_value`; firms without one are left out.
         """
         from peerattn.evaluation.portfolios import quantile_portfolios
         from peerattn.evaluation.sorting import periods_per_year, usual_quantiles
 
         self._check_model(model)
-        frame = self.predictions
+        frame, weight = self.predictions, None
+        if weighting not in ("equal", "value"):
+            raise InputError(f"weighting: expected 'equal' or 'value', got {weighting!r}.")
+        if weighting == "value":
+            if self.market_value is None:
+                raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
+            weight = self.market_value.loc[pd.MultiIndex.from_frame(frame[["firm", "period"]])].to_numpy()
+            frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
         return quantile_portfolios(
             frame["outcome"],
             frame[model],
             frame["firm"],
             frame["period"],
             n_quantiles=n_quantiles or usual_quantiles(self),
+            weight=weight,
             periods_per_year=periods_per_year(self.periods) or 1.0,
             horizon=self.horizon,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ from peerattn.evaluation.forecast_tests import MIN_PERIODS, hac_mean, newey_west
 from peerattn.evaluation.periods import sorted_periods
 from peerattn.evaluation.regressions import quantile_groups
 from peerattn.exceptions import InputError
+
+Weighting = Literal["equal", "value"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +43,7 @@ class QuantilePortfolios:
     returns: pd.DataFrame
     spread: pd.Series
     turnover: pd.Series
-    weighting: str
+    weighting: Weighting
     periods_per_year: float
     lags: int
     alpha: float | None = None

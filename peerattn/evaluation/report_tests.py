@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from peerattn.render.page import Block
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
-    from peerattn.evaluation.portfolios import QuantilePortfolios
+    from peerattn.evaluation.portfolios import QuantilePortfolios, Weighting
 
 
 def tests_section(comparison: Comparison) -> Section:
@@ -109,18 +110,43 @@ def _many(comparison: Comparison) -> list[Block]:
 def portfolio_section(comparison: Comparison) -> Section:
     """Return what firms sorted by prediction turned out to do."""
     title = "Sorted by prediction"
-    sorted_by: dict[str, QuantilePortfolios] = {}
-    for name in comparison.names:
-        try:
-            found = comparison.portfolios(name)
-        except InputError:  # predictions that do not differ make no portfolios
-            continue
-        sorted_by[name] = found
+    sorted_by = _portfolios(comparison, "equal")
     if not sorted_by:
         return Section(
             title, ["No model's predictions differ between the firms of a period: nothing can be sorted."]
         )
-    per_year = periods_per_year(comparison.periods)
+    words = (
+        f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
+        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t by Newey and West."
+    )
+    blocks: list[Block] = [
+        portfolios_picture(comparison, sorted_by),
+        _portfolio_table(comparison, "Mean outcome by group", sorted_by),
+    ]
+    if comparison.is_return:
+        per_year = periods_per_year(comparison.periods)
+        years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
+        words += (
+            f" {comparison.outcome} is taken for a simple return, so the groups are equal-weighted portfolios: turnover is "
+            "what the spread trades in a period, both legs; the break-even cost per unit traded is what would eat it up. No "
+            f"cost is taken off. Sharpe ratios are {years}."
+        )
+        if comparison.market_value is not None:
+            title_of_values = f"Portfolios weighted by {comparison.market_value.name}"
+            blocks.append(_portfolio_table(comparison, title_of_values, _portfolios(comparison, "value")))
+    return Section(title, [words, *blocks])
+
+
+def _portfolios(comparison: Comparison, weighting: Weighting) -> dict[str, QuantilePortfolios]:
+    """Return the portfolios of each model whose predictions differ."""
+    found = {}
+    for name in comparison.names:
+        with suppress(InputError):  # predictions that do not differ make no portfolios
+            found[name] = comparison.portfolios(name, weighting=weighting)
+    return found
+
+
+def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
     n = usual_quantiles(comparison)
     heads = ["Model", "Lowest", "Highest", "Spread", "t"]
     formats = ["", ".4g", ".4g", ".4g", ".2f"]
@@ -134,25 +160,7 @@ def portfolio_section(comparison: Comparison) -> Section:
         if comparison.is_return:
             row += [p.sharpe, float(p.turnover.mean()) if len(p.turnover) else np.nan, p.break_even_cost]
         rows.append(row)
-    words = (
-        f"Firms are sorted anew each period into {n} groups of equal size by each model's prediction. Shown are mean "
-        "outcomes; the "
-        "spread is highest less lowest, its t by Newey and West."
-    )
-    if comparison.is_return:
-        words += (
-            f" {comparison.outcome} is taken for a simple return, so the groups are equal-weighted portfolios: "
-            "turnover is what the "
-            "spread trades in a period, both legs; the break-even cost per unit traded is what would eat it up. No "
-            "cost is taken off. "
-            + (
-                f"Sharpe ratios are annual ({per_year:g} periods a year)."
-                if per_year
-                else "Sharpe ratios are per period."
-            )
-        )
-    table = Table("Mean outcome by group", heads, rows, "l" + "r" * (len(heads) - 1), formats)
-    return Section(title, [words, portfolios_picture(comparison, sorted_by), table])
+    return Table(title, heads, rows, "l" + "r" * (len(heads) - 1), formats)
 
 
 def calibration_section(comparison: Comparison) -> Section:

@@ -80,6 +80,23 @@ def groups_of(panel: ComparisonPanel, tested: np.ndarray, names: Sequence[str]) 
     return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
 
 
+def market_values(panel: ComparisonPanel, tested: np.ndarray, name: str) -> pd.Series:
+    """Return the market value of each tested row, indexed by (firm, period); NaN where unknown."""
+    numbers = list(map(str, panel.X.select_dtypes("number").columns))
+    if name not in numbers:
+        raise InputError(
+            f"market_value: there is no column of numbers {name!r} among those used.{did_you_mean(name, numbers)}"
+        )
+    found = panel.X[name].iloc[tested].astype(float)
+    if (found <= 0).any():
+        where = found[found <= 0]
+        raise InputError(
+            f"market_value: {name!r} is {where.iloc[0]:g} for {where.index[0]}, but weights of portfolios must be positive: "
+            "pass the market value itself, no logarithm and no rank."
+        )
+    return found
+
+
 _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import PeerModel
+from peerattn.models.attention_networks import AttentionNetworks
 from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.estimation import estimate
 from peerattn.models.heads import Settings
@@ -27,15 +26,12 @@ from peerattn.models.pools import Rows, Section
 from peerattn.models.priors import PairTerms, read_priors
 from peerattn.models.reference import Reference
 from peerattn.models.row_weights import row_weights, weighted
-from peerattn.models.search_profile import SearchProfile
-from peerattn.models.strongest_peers import strongest_peers
 from peerattn.models.universes import (
     among_reference,
     answering_outcomes,
     refuse_other_periods,
     with_reference,
 )
-from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import CodeBook
 from peerattn.panel.gate import Panel
 from peerattn.panel.scaling import Scaling
@@ -46,7 +42,7 @@ MIN_STEPS = 50
 D_CODE = 4
 
 
-class AttentionModel(PeerModel):
+class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
     attention: str
@@ -162,90 +158,6 @@ class AttentionModel(PeerModel):
             refuse_other_periods(panel, self.reference_[0])
         self._learn(training, panel)
         return self
-
-    def peer_network(
-        self,
-        X: Any,
-        *,
-        outcomes: Any = None,
-        reference: Any = None,
-        peer_weight: Any = None,
-        head: int | None = None,
-        member: int | None = None,
-        top_k: int | None = None,
-    ) -> PeerNetwork:
-        """Return whom each firm looks to when ``predict`` is called with the same arguments.
-
-        Parameters
-        ----------
-        X, outcomes, reference, peer_weight
-            As in ``predict``.
-        head : int, optional
-            One of the kept heads (a row of ``heads_``); by default heads are averaged by their share of contribution.
-        member : int, optional
-            One member of the ensemble; by default members are averaged.
-        top_k : int, optional
-            Keep only so many peers of each firm, the largest weights, as they are. The network is then sparse and made in
-            blocks of firms: no array of all pairs is ever held.
-
-        Returns
-        -------
-        PeerNetwork
-            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are
-            isolates when no head was kept.
-        """
-        _, sections = self._gate_call(X, outcomes, reference, peer_weight)
-        members = self.members_
-        if member is not None:
-            if member not in range(len(members)):
-                raise InputError(
-                    f"member: {member} was asked for, but members are numbered 0 to {len(members) - 1}."
-                )
-            members = [members[member]]
-        if head is not None:
-            members = [m.with_one_head(head) for m in members if head in m.kept]
-            if not members:
-                raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
-        if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
-            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        weights = partial(self._weights, members=members)
-        if top_k is None:
-            return self._network(sections, weights)
-        fast = partial(strongest_peers, members=members, terms=self.pair_terms_, top_k=top_k)
-        return self._network(sections, weights, top_k, fast)
-
-    def edge_spread(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
-    ) -> pd.DataFrame:
-        """Return each edge's mean weight and standard deviation across the members of the ensemble.
-
-        The spread says how much the estimate depends on the random start; it is no sampling error.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``period, firm, peer, weight, spread``.
-        """
-        frames = [
-            self.peer_network(
-                X, outcomes=outcomes, reference=reference, peer_weight=peer_weight, member=k
-            ).edges()
-            for k in range(len(self.members_))
-        ]
-        edges = pd.concat([f.set_index(["period", "firm", "peer"])["weight"] for f in frames], axis=1).fillna(
-            0.0
-        )
-        columns = {"weight": edges.mean(axis=1), "spread": edges.std(axis=1, ddof=0)}
-        return pd.DataFrame(columns).reset_index()
-
-    def search_profile(self) -> SearchProfile:
-        """Return which characteristic of i looks for which characteristic of j, for every kept head of every member."""
-        check_is_fitted(self, "members_")
-        if self.n_layers > 1 or self.similarity in ("additive", "linear"):
-            told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
-            raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
-        scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
-        return SearchProfile.of(self.members_, self.feature_names_, scale=float(scale), unit=self.y_scale_)
 
     # ------------------------------------------------------------------ rows
 
@@ -467,11 +379,11 @@ class AttentionModel(PeerModel):
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return every member's outputs (members, n_focal, K), and which focal rows had no admissible peer."""
         modules = [member.module() for member in self.members_]
-        peers = peer_tensors([section], torch.float64)
+        peers = peer_tensors(section, torch.float64)
         outputs = np.empty((len(modules), len(section.focal), self._n_outputs()))
         isolated = np.zeros(len(section.focal), dtype=bool)
         for rows in section.chunks():
-            focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
+            focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
             pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
             for k, module in enumerate(modules):
                 outputs[k, rows] = module(focal, peers, pairs)[0][0].numpy()
@@ -481,18 +393,6 @@ class AttentionModel(PeerModel):
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
         return outputs.mean(axis=0)[:, 0] * self.y_scale_ + self.y_center_, isolated
-
-    def _weights(self, section: Section, rows: slice, members: Sequence[Member] | None = None) -> np.ndarray:
-        members = self.members_ if members is None else members
-        focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
-        peers = peer_tensors([section], torch.float64)
-        pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
-        W = np.zeros((rows.stop - rows.start, len(section.peers)))
-        used = [member for member in members if len(member.kept)]
-        for member in used:
-            heads = member.module().weights(focal, peers, pairs)[0].numpy()  # (H, n_rows, n_peers)
-            W += np.tensordot(member.share, heads, axes=1) / len(used)
-        return W
 
 
 def _counted(rows: Rows) -> Rows:

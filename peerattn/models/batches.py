@@ -32,30 +32,64 @@ class Batch:
 
 
 def row_tensors(
-    rows: Sequence[Rows],
-    dtype: torch.dtype,
-    device: str | torch.device = "cpu",
-    answering: Sequence[np.ndarray | None] | None = None,
+    rows: Rows, dtype: torch.dtype, device: str | torch.device = "cpu", answering: np.ndarray | None = None
 ) -> RowTensors:
-    """Return rows of several cross-sections as padded tensors; ``answering`` says which of them may be looked to."""
+    """Return the rows of one cross-section as tensors, (1, n, ...); ``answering`` says which of them may be looked to."""
+    present = np.ones(len(rows), dtype=bool)
 
-    def pad(values: list[np.ndarray], kind: torch.dtype, fill: float = 0) -> Tensor:
-        tensors = [torch.as_tensor(v, dtype=kind) for v in values]
-        stacked = tensors[0][None] if len(tensors) == 1 else pad_sequence(tensors, True, fill)
-        return stacked.to(device)
+    def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
+        return torch.as_tensor(values, dtype=kind).to(device)[None]
 
-    known = [np.nan_to_num(r.y) for r in rows if r.y is not None]
-    y = pad(known, dtype) if known else None
-    present = [np.ones(len(r), dtype=bool) for r in rows]
-    answers = [None] * len(rows) if answering is None else answering
     return RowTensors(
-        pad([r.x for r in rows], dtype),
-        pad([r.codes for r in rows], torch.int64),
-        y,
-        pad([r.identity for r in rows], torch.int64, -1),
-        pad(present, torch.bool),
-        pad([known if a is None else a for known, a in zip(present, answers, strict=True)], torch.bool),
+        one(rows.x, dtype),
+        one(rows.codes, torch.int64),
+        None if rows.y is None else one(np.nan_to_num(rows.y), dtype),
+        one(rows.identity, torch.int32),
+        one(present, torch.bool),
+        one(present if answering is None else answering, torch.bool),
     )
+
+
+def peer_tensors(section: Section, dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
+    """Return the pool of a cross-section as tensors."""
+    return row_tensors(section.peers, dtype, device, section.answering)
+
+
+class SectionTensors:
+    """Cross-sections as tensors, made once, to draw batches from."""
+
+    def __init__(
+        self,
+        sections: Sequence[Section],
+        terms: PairTerms,
+        dtype: torch.dtype,
+        device: str | torch.device = "cpu",
+    ):
+        self.sections, self.terms, self.dtype, self.device = sections, terms, dtype, device
+        self.focal = [row_tensors(section.focal, dtype, device) for section in sections]
+        self.peers = [peer_tensors(section, dtype, device) for section in sections]
+        self.weight = [_loss_weight(section.focal, dtype).to(device) for section in sections]
+
+    def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
+        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each."""
+        focal = [self.focal[k] for k in group]
+        weight = [self.weight[k] for k in group]
+        at: Sequence[Any] = [slice(None)] * len(group) if chosen is None else chosen
+        if chosen is not None:
+            places = [torch.as_tensor(rows, device=self.device) for rows in chosen]
+            focal = [rows.take(place) for rows, place in zip(focal, places, strict=True)]
+            weight = [values[place] for values, place in zip(weight, places, strict=True)]
+        sections = [self.sections[k] for k in group]
+        pairs = pair_tensors(sections, at, self.terms, self.dtype, self.device)
+        targets = RowTensors.joined(focal)
+        assert targets.y is not None
+        peers = RowTensors.joined([self.peers[k] for k in group])
+        return Batch(targets, peers, targets.y, pad_sequence(weight, True), pairs)
+
+
+def _loss_weight(rows: Rows, dtype: torch.dtype) -> Tensor:
+    weight = np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
+    return torch.as_tensor(weight, dtype=dtype)
 
 
 def make_batch(
@@ -63,24 +97,9 @@ def make_batch(
     terms: PairTerms,
     dtype: torch.dtype,
     device: str | torch.device = "cpu",
-    chosen: Sequence[np.ndarray] | None = None,
 ) -> Batch:
-    """Return sections as one batch; ``chosen`` picks focal rows of each."""
-    at: Sequence[Any] = [slice(None)] * len(sections) if chosen is None else chosen
-    focal = [section.focal.take(rows) for section, rows in zip(sections, at, strict=True)]
-    targets = row_tensors(focal, dtype, device)
-    weights = [np.ones(len(f)) if f.loss_weight is None else f.loss_weight for f in focal]
-    weight = pad_sequence([torch.as_tensor(w, dtype=dtype) for w in weights], True).to(device)
-    pairs = pair_tensors(sections, at, terms, dtype, device)
-    assert targets.y is not None
-    return Batch(targets, peer_tensors(sections, dtype, device), targets.y, weight, pairs)
-
-
-def peer_tensors(
-    sections: Sequence[Section], dtype: torch.dtype, device: str | torch.device = "cpu"
-) -> RowTensors:
-    """Return the pools of several cross-sections as padded tensors."""
-    return row_tensors([s.peers for s in sections], dtype, device, [s.answering for s in sections])
+    """Return whole cross-sections as one batch."""
+    return SectionTensors(sections, terms, dtype, device).batch(range(len(sections)))
 
 
 def pair_tensors(
@@ -139,13 +158,14 @@ def batches(
     Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
     """
     per_step = sections_per_step(sections, queries)
+    tensors = SectionTensors(sections, terms, dtype, device)
     small = all(len(s.focal) <= queries for s in sections)
     if small and per_step == len(sections):  # the whole sample fits into one step
-        whole = make_batch(sections, terms, dtype, device)
+        whole = tensors.batch(range(len(sections)))
         while True:
             yield whole
     for group, chosen in drawn(sections, generator, per_step, queries):
-        yield make_batch([sections[k] for k in group], terms, dtype, device, chosen)
+        yield tensors.batch(group, chosen)
 
 
 def drawn(

@@ -78,8 +78,8 @@ def _contributed(model: AttentionModel, member: Member, section: Section, rows: 
     module = member.module()
     if not member.kept or not isinstance(module, PeerModule):
         return np.zeros(shape)
-    focal = row_tensors([replace(section.focal.take(rows), y=None)], torch.float64)
-    peers = peer_tensors([section], torch.float64)
+    focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
+    peers = peer_tensors(section, torch.float64)
     pairs = pair_tensors([section], [rows], model.pair_terms_, torch.float64)
     weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
     sizes = _sizes(module, focal, peers)  # (H, n_peers)

@@ -33,7 +33,12 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-MOST_STARTS, PATIENCE = 6, 2  # the second: how many in a row may find nothing
+MOST_STARTS = 16
+PATIENCE, LONG_PATIENCE = (
+    2,
+    5,
+)  # how many starts in a row may find nothing; the second where heads explain little ...
+LITTLE = 0.2  # ... of the loss without heads: there a start misses a network more often
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ def estimate(
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
     without a validation block, the one of least BIC. With one, fresh heads join the kept ones and all is repeated until
-    ``PATIENCE`` starts in a row find nothing better: a start may miss a network. Every other start searches net of own
-    curves (:class:`OwnCurves`), which leads past other wrong turns. At last the module is fine-tuned on all sections.
+    some starts in a row find nothing better: a start may miss a network. Every other start searches net of own curves
+    (:class:`OwnCurves`), which leads past other wrong turns. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = make_module(spec, generator, settings.dtype).to(settings.device)
@@ -83,7 +88,7 @@ def estimate(
     importance, path = np.zeros(0), []
     chosen: Candidate | None = None
     again = settings.prune and validation and spec.similarity != "linear"
-    in_vain = 0
+    in_vain, without = 0, 0.0
     for start in range(MOST_STARTS if again else 1):
         search = replace(settings, curves=start % 2 == 1)
         steps = search.steps(JOINT_SHARE if search.prune else 1.0)
@@ -91,14 +96,14 @@ def estimate(
         measured = head_importance(module, training, settings)
         importance = np.append(importance, measured[len(measured) - n_fresh :])
         known = [] if chosen is None else [chosen]
-        fewest = 0 if chosen is None else max(1, chosen.n_heads)
-        candidates = _prune(module, numbers, fewest, training, validation, search, generator)
+        candidates = _prune(module, numbers, chosen, training, validation, search, generator)
         path += [(start, c.n_heads, c.loss) for c in candidates]
-        known += candidates
+        known += [c for c in candidates if c.n_heads <= spec.n_heads]
         before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
         in_vain = in_vain + 1 if chosen is before else 0
-        n_fresh = spec.n_heads - chosen.n_heads
-        if in_vain == PATIENCE or not n_fresh:
+        without = without if start else candidates[-1].loss
+        n_fresh = _heads_beside(chosen, spec.n_heads)
+        if in_vain == _patience(chosen, without) or not n_fresh:
             break
         module = with_fresh_heads(chosen.module, n_fresh, generator)
         numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
@@ -111,19 +116,37 @@ def estimate(
     return Estimate(chosen.module, importance, chosen.kept, final, tuple(path))
 
 
+def _heads_beside(chosen: Candidate, n_heads: int) -> int:
+    """Return how many fresh heads start: many kept heads are a wrong turn as a rule, and beside them starts a whole set."""
+    return n_heads - chosen.n_heads if chosen.n_heads <= FEW_HEADS else n_heads
+
+
+def _patience(chosen: Candidate, without: float) -> int:
+    """Return how many starts in a row may find nothing, given the loss without heads."""
+    explained = 1 - chosen.loss / without if without > 0 else 1.0
+    return PATIENCE if explained > LITTLE else LONG_PATIENCE
+
+
 def _prune(
     module: AnyModule,
     numbers: tuple[int, ...],
-    fewest: int,
+    chosen: Candidate | None,
     training: Sequence[Section],
     validation: Sequence[Section],
     settings: Settings,
     generator: torch.Generator,
 ) -> list[Candidate]:
-    """Return candidates of H, H/2, ... heads down to the fewest, each fine-tuned after the cut."""
+    """Return candidates of H, H/2, ... heads, each fine-tuned after the cut.
+
+    The first start cuts down to none; a later one to one head, but no further than to one more than are chosen by now
+    unless it beats these.
+    """
     candidates = [_candidate(module, numbers, training, validation, settings)]
+    fewest = 0 if chosen is None else 1
     while settings.prune and candidates[-1].n_heads > fewest:
         last = candidates[-1]
+        if chosen is not None and last.n_heads <= chosen.n_heads + 1 and last.loss >= chosen.loss:
+            break
         worth = torch.as_tensor(head_worth(last.module, validation or training, settings))
         keep = nn.most_important(worth, max(fewest, last.n_heads // 2))
         kept = tuple(last.kept[k] for k in keep)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
+from peerattn.models.pools import NOBODY
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 D_ENCODER, ENCODER_HEADS = 16, 2  # width and heads of what stacked layers add to the characteristics
@@ -59,6 +62,31 @@ class RowTensors:
     present: Tensor
     answers: Tensor
 
+    def take(self, rows: Tensor) -> RowTensors:
+        """Return these rows of every cross-section."""
+        return RowTensors(*(None if part is None else part[:, rows] for part in self._parts()))  # type: ignore[arg-type]
+
+    @classmethod
+    def joined(cls, sections: Sequence[RowTensors]) -> RowTensors:
+        """Return cross-sections as one batch, padded to equal length."""
+        if len(sections) == 1:
+            return sections[0]
+        padding = (0, 0, 0, NOBODY, False, False)
+        columns = zip(padding, *(section._parts() for section in sections), strict=True)
+        return cls(*(_padded(values, fill) for fill, *values in columns))  # type: ignore[arg-type]
+
+    def _parts(self) -> tuple[Tensor | None, ...]:
+        return self.x, self.codes, self.y, self.identity, self.present, self.answers
+
+
+def _padded(values: Sequence[Tensor | None], fill: float) -> Tensor | None:
+    known = [value[0] for value in values if value is not None]
+    if not known:
+        return None
+    if len({len(value) for value in known}) == 1:
+        return torch.stack(known)
+    return pad_sequence(known, batch_first=True, padding_value=fill)
+
 
 @dataclass(frozen=True)
 class PairTensors:
@@ -105,6 +133,9 @@ class PeerModule(torch.nn.Module):
         self.query, self.query_bias = uniform(H, p, d, size=SHARP), zeros(H, d)
         if not spec.symmetric:
             self.key = uniform(H, p, d, size=SHARP)
+            of_codes = slice(spec.n_characteristics, spec.n_inputs)
+            with torch.no_grad():  # firms first look to those of their own codes
+                self.key[:, of_codes] = self.query[:, of_codes]
         if spec.similarity == "additive":
             self.combine = uniform(H, d)
         if spec.values == "characteristics":
@@ -112,7 +143,8 @@ class PeerModule(torch.nn.Module):
         else:
             self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / max(H, 1), dtype=dtype))
         if spec.n_priors:
-            self.prior_strength = zeros(H, spec.n_priors)
+            # a relation that was named is first leaned on
+            self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
         if spec.own == "linear":
             self.own_slope, self.intercept = zeros(spec.n_inputs, K), zeros(K)
         if spec.n_layers > 1:
@@ -148,11 +180,16 @@ class PeerModule(torch.nn.Module):
         own, pool = self.inputs(focal), self.inputs(peers)
         if self.spec.n_layers == 1:
             return own, pool
-        h_focal, h_pool = own @ self.embed, pool @ self.embed
-        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, peers))
-        for block in self.blocks:
-            h_focal, h_pool = block(h_focal, h_pool, mask=to_pool), block(h_pool, mask=within_pool)
+        h_focal, h_pool = self._encoded(focal, peers, len(self.blocks))
         return torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
+
+    def _encoded(self, focal: RowTensors, peers: RowTensors, n_layers: int) -> tuple[Tensor, Tensor]:
+        """Return focal rows and peers after the first layers, (B, n, D_ENCODER)."""
+        h_focal, h_pool = self.inputs(focal) @ self.embed, self.inputs(peers) @ self.embed
+        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, peers))
+        for block in self.blocks[:n_layers]:
+            h_focal, h_pool = block(h_focal, h_pool, mask=to_pool), block(h_pool, mask=within_pool)
+        return h_focal, h_pool
 
     # ------------------------------------------------------------------ prediction and weights
 
@@ -210,6 +247,13 @@ class PeerModule(torch.nn.Module):
         scores = self._scores(*self.features(focal, peers), pairs)
         return nn.attention_weights(mask=admissible(focal, peers)[:, None], **scores)
 
+    def encoder_weights(self, focal: RowTensors, peers: RowTensors, layer: int) -> Tensor:
+        """Return the weights in a layer before the last, (B, ENCODER_HEADS, n_focal, n_peers)."""
+        h_focal, h_pool = self._encoded(focal, peers, layer)
+        to_pool = others(focal, peers)[:, None]
+        weights: Tensor = self.blocks[layer](h_focal, h_pool, mask=to_pool, return_weights=True)[1]
+        return weights
+
     def _scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification."""
         key_map = self.query if self.spec.symmetric else self.key
@@ -241,13 +285,20 @@ class PeerModule(torch.nn.Module):
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who is another firm, (B, n_focal, n_peers): of another identity, and not padding."""
-    mine, theirs = focal.identity[:, :, None], peers.identity[:, None, :]
-    return ((mine < 0) | (mine != theirs)) & peers.present[:, None, :]
+    mine = focal.identity.masked_fill(
+        focal.identity == NOBODY, NOBODY - 1
+    )  # equals no other, not even NOBODY
+    return _where(mine[:, :, None] != peers.identity[:, None, :], peers.present)
 
 
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
-    return others(focal, peers) & peers.answers[:, None, :]
+    return _where(others(focal, peers), peers.answers)
+
+
+def _where(pairs: Tensor, peers: Tensor) -> Tensor:
+    """Return the pairs (B, n_focal, n_peers) whose peer is one of these (B, n_peers)."""
+    return pairs if peers.all() else pairs & peers[:, None, :]
 
 
 def attend(value: Tensor, scores: dict[str, Any], may: Tensor, pairs: PairTensors) -> Tensor:

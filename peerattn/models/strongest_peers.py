@@ -25,13 +25,16 @@ def strongest_peers(
     None where scores are not inner products alone: priors, peer weights, or peers that may not answer.
     """
     used = [member for member in members if len(member.kept)]
-    modules = [member.module() for member in used]
-    simple = all(isinstance(m, PeerModule) and m.spec.similarity != "additive" for m in modules)
+    modules = [
+        module
+        for module in (member.module() for member in used)
+        if isinstance(module, PeerModule) and module.spec.similarity != "additive"
+    ]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
-    if not (used and simple and plain) or terms.priors:
+    if not (modules and plain) or terms.priors:
         return None
-    focal = row_tensors([replace(section.focal, y=None)], torch.float64)
-    peers = peer_tensors([section], torch.float64)
+    focal = row_tensors(replace(section.focal, y=None), torch.float64)
+    peers = peer_tensors(section, torch.float64)
     scores = [module._scores(*module.features(focal, peers), PairTensors()) for module in modules]
     share = torch.as_tensor(np.concatenate([member.share for member in used]) / len(used))
     counts = share.nonzero()[:, 0]

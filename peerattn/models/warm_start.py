@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention_base import AttentionModel
-from peerattn.models.batches import Batch, drawn, make_batch, sections_per_step
+from peerattn.models.batches import Batch, SectionTensors, drawn, sections_per_step
 from peerattn.models.estimation import Estimate
 from peerattn.models.heads import spread_within
 from peerattn.models.members import Member
@@ -63,6 +63,7 @@ class WarmStart:
         self.model = model
         self.sections = model._training_sections(model._in_units(rows), panel)
         self.settings = model._settings(True, self.sections)
+        self.tensors = SectionTensors(self.sections, self.settings.terms, self.settings.dtype)
 
     @property
     def n_periods(self) -> int:
@@ -159,12 +160,8 @@ class WarmStart:
         queries = self.settings.queries_per_step
         size = sections_per_step(self.sections, queries)
         if len(self.sections) <= 2 * size and all(len(s.focal) <= queries for s in self.sections):
-            whole = self._batch(range(len(self.sections)), None)
+            whole = self.tensors.batch(range(len(self.sections)))
             while True:
                 yield Weighted(whole, counts)
         for group, chosen in drawn(self.sections, generator, size, queries):
-            yield Weighted(self._batch(group, chosen), counts[:, group])
-
-    def _batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None) -> Batch:
-        sections = [self.sections[k] for k in group]
-        return make_batch(sections, self.settings.terms, self.settings.dtype, "cpu", chosen)
+            yield Weighted(self.tensors.batch(group, chosen), counts[:, group])

@@ -304,8 +304,9 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
         "leverage",
     ]
     settings += ["--refit-every", "4", "--models", "industry,attention", "--limit", 'generated, "not real"']
+    settings += ["--no-return"]
     code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
-    assert code == 0
+    assert code == 0 and "is_return = false" in (sample / "first" / "report.toml").read_text()
     elsewhere = tmp_path_factory.mktemp(
         "clone"
     )  # a fresh clone: the panel and the report's folder, no pieces

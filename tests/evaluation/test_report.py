@@ -104,6 +104,43 @@ def test_portfolios_and_their_words(result, tmp_path):
         result.portfolios("ridge")
 
 
+def test_portfolios_weighted_by_market_value(panel, tmp_path):
+    X, y = panel
+    value = pd.Series(np.exp(np.random.default_rng(3).normal(size=len(X))), X.index)
+    value.iloc[::50] = np.nan
+    result = compare({"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", cv=CV, verbose=False)
+    frame = result.predictions
+    weight = value.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]])).to_numpy()
+    known = frame[~np.isnan(weight)]
+    columns = (known[name] for name in ("outcome", "Ridge", "firm", "period"))
+    same = quantile_portfolios(*columns, n_quantiles=5, weight=weight[~np.isnan(weight)])
+    found = result.portfolios("Ridge", weighting="value")
+    pd.testing.assert_frame_equal(found.returns, same.returns)
+    assert found.weighting == "value" and not found.returns.equals(result.portfolios("Ridge").returns)
+    words = "Portfolios weighted by me"
+    assert words in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    other = compare(
+        {"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", is_return=False, cv=CV, verbose=False
+    )
+    assert words not in other.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_market_values_must_be_there_and_positive(panel, result):
+    X, y = panel
+    with pytest.raises(
+        InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"
+    ):
+        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, verbose=False)
+    with pytest.raises(InputError, match="market_value: there is no column of numbers 'sise'.* 'size'"):
+        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, verbose=False)
+    with pytest.raises(
+        InputError, match=r"weighting='value' needs market values: compare\(..., market_value"
+    ):
+        result.portfolios("Ridge", weighting="value")
+    with pytest.raises(InputError, match="weighting: expected 'equal' or 'value', got 'vw'"):
+        result.portfolios("Ridge", weighting="vw")
+
+
 def test_the_ladder_is_that_of_ladder(panel, result):
     X, y = panel
     rungs = {"Peers": MODELS["Peers"], "Linear": MODELS["Linear"]}

@@ -115,7 +115,7 @@ def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
     pool = Rows(
         rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms
     )
-    rows = row_tensors([pool], torch.float64)
+    rows = row_tensors(pool, torch.float64)
     y = rows.y.requires_grad_()
     predicted = module(rows, rows)[0][0, :, 0]
     jacobian = torch.stack([torch.autograd.grad(value, y, retain_graph=True)[0][0] for value in predicted])

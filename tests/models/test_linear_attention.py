@@ -24,7 +24,7 @@ def test_prediction_is_the_ridge_without_the_own_row(fitted):
     panel, sections = model._gate_call(X, y)
     section = list(sections)[4]
     module = model.members_[0].module()
-    z = module.features(row_tensors([section.peers], torch.float64))[0].numpy()
+    z = module.features(row_tensors(section.peers, torch.float64))[0].numpy()
     penalty, known = float(module.log_penalty.exp()), section.peers.y
     expected = []
     for i in range(len(z)):

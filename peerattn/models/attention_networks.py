@@ -1,0 +1,177 @@
+"""What learned attention tells of whom firms look to: networks, their spread over an ensemble, search profiles."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn.exceptions import InputError
+from peerattn.models.base import PeerModel
+from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.members import Member
+from peerattn.models.peer_module import PeerModule
+from peerattn.models.pools import Section
+from peerattn.models.priors import PairTerms
+from peerattn.models.search_profile import SearchProfile
+from peerattn.models.strongest_peers import strongest_peers
+from peerattn.network import PeerNetwork
+from peerattn.panel.gate import Panel
+
+
+class AttentionNetworks(PeerModel):
+    """Base of :class:`AttentionModel`: what a fitted one shows."""
+
+    similarity: str
+    n_layers: int
+    d_head: int
+    y_scale_: float
+    members_: list[Member]
+    pair_terms_: PairTerms
+    feature_names_: list[str]
+
+    @abstractmethod
+    def _gate_call(
+        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
+    ) -> tuple[Panel, Iterator[Section]]:
+        """Return the checked call and its pools."""
+
+    def peer_network(
+        self,
+        X: Any,
+        *,
+        outcomes: Any = None,
+        reference: Any = None,
+        peer_weight: Any = None,
+        layer: int | None = None,
+        head: int | None = None,
+        member: int | None = None,
+        top_k: int | None = None,
+    ) -> PeerNetwork:
+        """Return whom each firm looks to when ``predict`` is called with the same arguments.
+
+        Parameters
+        ----------
+        X, outcomes, reference, peer_weight
+            As in ``predict``.
+        layer : int, optional
+            One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
+            prediction. Those before encode characteristics, and their heads are averaged; `rollout` multiplies layers.
+        head : int, optional
+            One of the last layer's kept heads (a row of ``heads_``); by default heads are averaged by their share of
+            contribution.
+        member : int, optional
+            One member of the ensemble; by default members are averaged.
+        top_k : int, optional
+            Keep only so many peers of each firm, the largest weights, as they are. The network is then sparse and made in
+            blocks of firms: no array of all pairs is ever held.
+
+        Returns
+        -------
+        PeerNetwork
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are
+            isolates when no head was kept.
+        """
+        _, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        members = self.members_
+        if member is not None:
+            if member not in range(len(members)):
+                raise InputError(
+                    f"member: {member} was asked for, but members are numbered 0 to {len(members) - 1}."
+                )
+            members = [members[member]]
+        if head is not None:
+            members = [m.with_one_head(head) for m in members if head in m.kept]
+            if not members:
+                raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
+        encodes = self._encoding_layer(layer, head)
+        if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
+            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
+        weights = partial(self._weights, members=members, layer=encodes)
+        if top_k is None or encodes is not None:
+            return self._network(sections, weights, top_k)
+        fast = partial(strongest_peers, members=members, terms=self.pair_terms_, top_k=top_k)
+        return self._network(sections, weights, top_k, fast)
+
+    def edge_spread(
+        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+    ) -> pd.DataFrame:
+        """Return each edge's mean weight and standard deviation across the members of the ensemble.
+
+        The spread says how much the estimate depends on the random start; it is no sampling error.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``period, firm, peer, weight, spread``.
+        """
+        frames = [
+            self.peer_network(
+                X, outcomes=outcomes, reference=reference, peer_weight=peer_weight, member=k
+            ).edges()
+            for k in range(len(self.members_))
+        ]
+        edges = pd.concat([f.set_index(["period", "firm", "peer"])["weight"] for f in frames], axis=1).fillna(
+            0.0
+        )
+        columns = {"weight": edges.mean(axis=1), "spread": edges.std(axis=1, ddof=0)}
+        return pd.DataFrame(columns).reset_index()
+
+    def search_profile(self) -> SearchProfile:
+        """Return which characteristic of i looks for which characteristic of j, for every kept head of every member."""
+        check_is_fitted(self, "members_")
+        if self.n_layers > 1 or self.similarity in ("additive", "linear"):
+            told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
+            raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
+        scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
+        return SearchProfile.of(self.members_, self.feature_names_, scale=float(scale), unit=self.y_scale_)
+
+    # ------------------------------------------------------------------ weights
+
+    def _encoding_layer(self, layer: int | None, head: int | None) -> int | None:
+        """Return the layer if it is one before the last."""
+        if layer is None:
+            return None
+        if isinstance(layer, bool) or layer not in range(self.n_layers):
+            raise InputError(
+                f"layer: {layer!r} was asked for, but with n_layers={self.n_layers} layers are numbered 0 to "
+                f"{self.n_layers - 1}."
+            )
+        if layer == self.n_layers - 1:
+            return None
+        if head is not None:
+            raise InputError(
+                f"head: {head} and layer={layer} were given, but kept heads are those of the last layer, "
+                f"{self.n_layers - 1}; the heads of layers before it are averaged. Leave one of the two out."
+            )
+        return layer
+
+    def _weights(
+        self,
+        section: Section,
+        rows: slice,
+        members: Sequence[Member] | None = None,
+        layer: int | None = None,
+    ) -> np.ndarray:
+        """Return the network's rows; of an encoding layer, if one is named."""
+        members = self.members_ if members is None else members
+        focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
+        peers = peer_tensors(section, torch.float64)
+        pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
+        W = np.zeros((rows.stop - rows.start, len(section.peers)))
+        used = [member for member in members if len(member.kept)]
+        for member in used:
+            module = member.module()
+            if layer is None:
+                W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
+            else:
+                assert isinstance(module, PeerModule)
+                W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()
+        return W / max(1, len(used))

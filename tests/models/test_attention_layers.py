@@ -1,0 +1,80 @@
+"""Networks of single layers of stacked attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.network import rollout
+
+
+@pytest.fixture(scope="module")
+def stacked():
+    panel = simulate_panel(12, 10, 3, random_state=0)
+    options = {
+        "n_layers": 3,
+        "n_heads": 2,
+        "n_ensemble": 2,
+        "max_steps": 5,
+        "prune": False,
+        "random_state": 0,
+    }
+    return PeerAttentionRegressor(**options).fit(panel.X, panel.y), panel
+
+
+def test_layers_are_networks_and_the_last_is_the_default(stacked):
+    model, panel = stacked
+    layers = [model.peer_network(panel.X, layer=k) for k in range(3)]
+    assert layers[2].equals(model.peer_network(panel.X))
+    for layer in layers:
+        W = layer.matrix(panel.network.periods[0]).to_numpy()
+        np.testing.assert_allclose(W.sum(1), 1)
+        assert (np.diag(W) == 0).all()
+    assert not np.allclose(layers[0].matrix("2000-01"), layers[1].matrix("2000-01"))
+
+
+def test_a_layer_averages_its_heads_and_the_members(stacked):
+    model, panel = stacked
+    rows = panel.X.xs(panel.network.periods[0], level="period").to_numpy()
+    x = (rows - model.scaling_.center) / model.scaling_.spread
+    found = []
+    for member in model.members_:
+        state = member.state
+        h = x @ state["embed"]
+        z = (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + 1e-5)
+        block = {k.removeprefix("blocks.0."): v for k, v in state.items() if k.startswith("blocks.0.")}
+        z = z * block["norm_attention.weight"] + block["norm_attention.bias"]
+        q, k = (
+            z @ block[f"attention.{side}.weight"].T + block[f"attention.{side}.bias"]
+            for side in ("query", "key")
+        )
+        for part in range(2):
+            at = slice(8 * part, 8 * part + 8)
+            scores = np.where(np.eye(12, dtype=bool), -np.inf, q[:, at] @ k[:, at].T / np.sqrt(8))
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+            found.append(weights / weights.sum(1, keepdims=True))
+    mine = model.peer_network(panel.X, layer=0).matrix(panel.network.periods[0])
+    np.testing.assert_allclose(mine, np.mean(found, 0), atol=1e-6)
+
+
+def test_layers_multiply_to_a_rollout_and_keep_the_strongest(stacked):
+    model, panel = stacked
+    total = rollout([model.peer_network(panel.X, layer=k) for k in range(3)])
+    np.testing.assert_allclose(total.matrix("2000-03").sum(axis=1), 1)
+    few = model.peer_network(panel.X, layer=0, top_k=2)
+    whole = model.peer_network(panel.X, layer=0)
+    assert few.edges(top_k=2)["peer"].equals(whole.edges(top_k=2)["peer"])
+
+
+def test_bad_layers_are_named(stacked):
+    model, panel = stacked
+    with pytest.raises(
+        InputError, match="layer: 3 was asked for, but with n_layers=3 layers are numbered 0 to 2"
+    ):
+        model.peer_network(panel.X, layer=3)
+    with pytest.raises(
+        InputError, match="head: 1 and layer=0 were given, but kept heads are those of the last layer, 2"
+    ):
+        model.peer_network(panel.X, layer=0, head=1)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
 WITH_CODE = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{page}.md" for page in ("guide", "new-domain", "transformer")),
+    *(ROOT / "docs" / f"{page}.md" for page in ("guide", "networks", "new-domain", "transformer")),
 ]
 WRITES_REPORT = WITH_CODE[:2]
 

@@ -41,7 +41,10 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or 0)
     except (_UsageError, InputError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
-        print(f"peerattn: {' '.join(message.split())}", file=sys.stderr)
+        message = " ".join(message.split()).replace(
+            "Value error, ", ""
+        )  # a word of the parser's, not of ours
+        print(f"peerattn: {message}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print("peerattn: stopped.", file=sys.stderr)

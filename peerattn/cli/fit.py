@@ -82,6 +82,9 @@ def fit(
         "rows": int(rows.sum()),
         "file": str(target.resolve()),
     }
+    if hasattr(fitted, "heads_"):
+        result["heads kept"] = int(fitted.heads_["kept"].sum())
+        said += f"\nheads kept: {result['heads kept']} of {len(fitted.heads_)} that were tried"
     say(said, result, as_json)
 
 

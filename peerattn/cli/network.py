@@ -89,11 +89,17 @@ def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[s
 
     facts: dict[str, Any] = {"model": name, "period": network.periods[0], "firms": len(network.firms)}
     facts["isolates"] = list(network.isolates["firm"])
+    if len(facts["isolates"]) == facts["firms"]:
+        empty = "Nobody looks to anybody: no peers were found that help, and the model predicts from own characteristics."
+        return f"{network!r}\n\n{empty}", facts
     if firm is not None:
         label = next((known for known in network.labels if str(known) == firm), firm)
         peers = network.peers(label, k=k)
         table = Table.from_frame(peers, title=f"Whom {firm} looks to ({name})", formats={"weight": ".4f"})
-        return str(table), facts | {"firm": firm, "peers": peers}
+        text = (
+            str(table) if len(peers) else f"{firm} looks to nobody: it has no admissible peer in this period."
+        )
+        return text, facts | {"firm": firm, "peers": peers}
     given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
     rows = list(zip(map(show_label, given.index), given.tolist()))
     table = Table(f"The firms most looked to ({name})", ("firm", "sum of weights given to it"), rows, "lr")

@@ -12,6 +12,7 @@ import pandas as pd
 from peerattn.evaluation.audit_subject import Subject, skill, within
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
+from peerattn.render import show_label
 
 ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
@@ -109,8 +110,9 @@ def future(subject: Subject) -> AuditLine:
         return AuditLine(claim, False, "the rows learned from change with values that are not known yet")
     y = subject.y.where(subject.period == subject.tested[0], changed.y)
     gap = _gap(changed.fitted.predict(changed.X, y).iloc[first], subject.base.iloc[first])
+    origin = show_label(subject.X.index[first[0]][1])
     evidence = (
-        f"all characteristics after {subject.X.index[first[0]][1]} and all outcomes not known at it changed, model refitted: "
+        f"all characteristics after {origin} and all outcomes not known at it changed, model refitted: "
         f"its predictions change by at most {gap:.2g}"
     )
     return AuditLine(claim, gap <= _tolerance(subject), evidence)

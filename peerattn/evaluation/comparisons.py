@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -39,6 +41,19 @@ class Comparisons(Mapping[str, Comparison]):
     def to_frame(self) -> pd.DataFrame:
         """Return the scores of all outcomes, one row for each (outcome, model)."""
         return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the reports of all outcomes as one self-contained page that opens offline.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        from peerattn.evaluation.report import outcomes_page
+        from peerattn.render import write_atomic
+
+        return write_atomic(path, outcomes_page(self.blocks))
 
     def __repr__(self) -> str:
         return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from peerattn.evaluation.comparison import PACKAGES
@@ -35,9 +36,53 @@ _MOST_YEARS = 40
 
 def report_page(comparison: Comparison) -> str:
     """Return the report as one self-contained HTML page."""
-    summary = [_together(sentence) for sentence in comparison.summary()]
-    sections = [
-        Section("In plain words", [*summary[1:], _TASKS[comparison.task]]),
+    facts = {
+        "Outcome": comparison.outcome,
+        "Task": comparison.task,
+        "Firms": f"{comparison.n_firms:,}",
+        "Tested periods": f"{len(comparison.periods)} ({_span(comparison)})",
+        "Outcomes scored": f"{comparison.n_outcomes:,}",
+        "Baseline": comparison.baseline,
+    }
+    return page(
+        f"Who {_VERBS[comparison.task]} {comparison.outcome}?",
+        _sections(comparison, _summary(comparison)[1:]),
+        lead=_summary(comparison)[0],
+        facts=facts,
+        footer=_made_with(comparison),
+    )
+
+
+def outcomes_page(comparisons: Mapping[str, Comparison]) -> str:
+    """Return the reports of several outcomes as one page, a table of all before them."""
+    blocks = list(comparisons.values())
+    names = list(dict.fromkeys(name for block in blocks for name in block.names))
+    rows: list[tuple[object, ...]] = []
+    for outcome, block in comparisons.items():
+        scores = block.scores["r2_mean"].reindex(names)
+        rows.append((outcome, block.n_outcomes, *scores))
+    table = Table(
+        "R² out of sample against the prevailing mean",
+        ("Outcome", "Scored", *names),
+        rows,
+        "l" + "r" * (1 + len(names)),
+        ("", ",", *[".4f"] * len(names)),
+    )
+    sections = [Section("All outcomes", [table])]
+    for outcome, block in comparisons.items():
+        parts = _sections(block, _summary(block))
+        sections += [Section(f"{outcome}: {part.title}", part.blocks) for part in parts]
+    return page(
+        f"Who {_VERBS[blocks[0].task]} {', '.join(comparisons)}?",
+        sections,
+        lead=f"The same models on {len(blocks)} outcomes, each compared on its own.",
+        footer=_made_with(blocks[0]),
+    )
+
+
+def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
+    return [
+        Section("In plain words", [*summary, _TASKS[comparison.task]]),
         Section("The comparison", [comparison.as_table(REPORTED), *_failures(comparison)]),
         tests_section(comparison),
         _over_time(comparison),
@@ -51,22 +96,14 @@ def report_page(comparison: Comparison) -> str:
         Section("What went in", _inputs(comparison)),
         Section("How it was made", _settings(comparison)),
     ]
-    periods = comparison.periods
-    facts = {
-        "Outcome": comparison.outcome,
-        "Task": comparison.task,
-        "Firms": f"{comparison.n_firms:,}",
-        "Tested periods": f"{len(periods)} ({_span(comparison)})",
-        "Outcomes scored": f"{comparison.n_outcomes:,}",
-        "Baseline": comparison.baseline,
-    }
-    return page(
-        f"Who {_VERBS[comparison.task]} {comparison.outcome}?",
-        sections,
-        lead=summary[0],
-        facts=facts,
-        footer=f"Made with peerattn {comparison.settings.get('peerattn', '')}".strip() + ".",
-    )
+
+
+def _summary(comparison: Comparison) -> list[str]:
+    return [_together(sentence) for sentence in comparison.summary()]
+
+
+def _made_with(comparison: Comparison) -> str:
+    return f"Made with peerattn {comparison.settings.get('peerattn', '')}".strip() + "."
 
 
 def _together(sentence: str) -> str:

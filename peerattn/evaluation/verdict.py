@@ -12,6 +12,8 @@ from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, dieb
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
 
+SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
+
 
 def verdict(comparison: Comparison) -> list[str]:
     """Return the finding, a sentence or two each: who wins, by how much, and whether it may be chance.
@@ -94,6 +96,11 @@ def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
         return []  # said already
     if control == best and peer == comparison.baseline:
         return []
+    both = comparison.predictions[[peer, control]].to_numpy()
+    if np.ptp(both, axis=1).max() <= SAME * np.abs(both).max():
+        return [
+            f"Do peers help? {peer}, the best peer model, predicts what {control} does: it found no peers that help."
+        ]
     test = test_between(comparison, peer, control)
     who = peer if peer == best else f"the best peer model, {peer},"
     return [

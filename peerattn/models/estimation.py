@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import Batch, batches, make_batch
+from peerattn.models.batches import Batch, SectionTensors, batches, make_batch
 from peerattn.models.heads import (
     AnyModule,
     Curves,
@@ -33,6 +33,7 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
+ROWS_OF_SEARCH = 2**16  # that least squares on heads takes, about, before the last fit
 MOST_STARTS = 16
 PATIENCE, LONG_PATIENCE = (
     2,
@@ -111,7 +112,7 @@ def estimate(
     everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.steps(FINE_TUNE_SHARE), generator)
-    refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64))
+    refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64), whole=True)
     final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
     return Estimate(chosen.module, importance, chosen.kept, final, tuple(path))
 
@@ -250,11 +251,9 @@ class OwnCurves:
         """Return the mean loss with the curves beside the heads; squared errors about the period's mean."""
         predicted, _ = module(batch.focal, batch.peers, batch.pairs)
         predicted = predicted + self.curves(batch.focal.x) @ self.slope
-        if loss is squared_error:
-            total = batch.weight.sum(1, keepdim=True)
-            rest = (batch.y - predicted[..., 0]) * batch.weight
-            predicted = predicted + (rest.sum(1, keepdim=True) / total)[..., None]
-        return _weighted_mean(loss, predicted, batch)
+        return _weighted_mean(
+            loss, _about_mean(predicted, batch) if loss is squared_error else predicted, batch
+        )
 
 
 def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
@@ -263,22 +262,33 @@ def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
     return _weighted_mean(loss, predicted, batch)
 
 
+def _about_mean(predicted: Tensor, batch: Batch) -> Tensor:
+    """Return predictions moved so that each period's errors have mean zero."""
+    rest = (batch.y - predicted[..., 0]) * batch.weight
+    return predicted + (rest.sum(1, keepdim=True) / batch.weight.sum(1, keepdim=True))[..., None]
+
+
 def _weighted_mean(loss: Loss, predicted: Tensor, batch: Batch) -> Tensor:
     return (loss(predicted, batch.y) * batch.weight).sum() / batch.weight.sum()
 
 
 @torch.no_grad()
-def refit_linear(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
+def refit_linear(
+    module: AnyModule, sections: Sequence[Section], settings: Settings, whole: bool = False
+) -> None:
     """Solve what is linear, own term and value vectors, by least squares given the weights: without heads it is OLS exactly.
 
     A head that was cut thereby leaves its part to those that look alike. Only for squared error, and only where there are
-    rows enough: least squares on as many columns as rows would learn the sample by heart.
+    rows enough: least squares on as many columns as rows would learn the sample by heart. Of a very large sample, and with
+    heads, every so many-th row is taken, unless the ``whole`` is asked for.
     """
     if settings.loss is not squared_error:
         return
+    every = 1 if whole or not module.spec.n_heads else int(-(-settings.n_rows // ROWS_OF_SEARCH))
     gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for section in sections:
-        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+        rows = np.arange(0, len(section.focal), every)
+        batch = SectionTensors([section], settings.terms, settings.dtype, settings.device).batch([0], [rows])
         design = module.design(batch.focal, batch.peers, batch.pairs)[0].double().cpu()  # (n, columns)
         weighted = design * batch.weight[0].double().cpu()[:, None]
         gram = gram + weighted.T @ design
@@ -301,9 +311,20 @@ def _candidate(
     losses, weights = [], []
     for section in validation or training:
         batch = make_batch([section], settings.terms, settings.dtype, settings.device)
-        losses.append(float(mean_loss(module, batch, settings.loss)))
+        losses.append(float(_deciding_loss(module, batch, settings.loss, bool(validation))))
         weights.append(float(batch.weight.sum()))
     return Candidate(module, kept, np.array(losses), np.array(weights))
+
+
+def _deciding_loss(module: AnyModule, batch: Batch, loss: Loss, held_out: bool) -> Tensor:
+    """Return the mean loss; in forecasts of held-out periods, of squared errors about their period's mean.
+
+    Periods are few: a head that only follows their common level is chance as a rule. (Peers' outcomes carry the level.)
+    """
+    predicted, _ = module(batch.focal, batch.peers, batch.pairs)
+    if held_out and loss is squared_error and module.spec.values == "characteristics":
+        predicted = _about_mean(predicted, batch)
+    return _weighted_mean(loss, predicted, batch)
 
 
 def by_validation(candidates: Sequence[Candidate]) -> Candidate:

@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, PossibleLeakWarning, did_you_mean
 from peerattn.panel.codes import looks_like_code
 
-_OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)", re.IGNORECASE)
+_OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
 LEAK_CORRELATION = 0.98
 
 
@@ -39,7 +39,7 @@ class ColumnChoice:
 
 
 def looks_like_outcome(name: object) -> bool:
-    """Tell whether a column is named like an outcome of a later period (``*_next``, ``*_lead*``, ``*_fwd*``).
+    """Tell whether a column is named like an outcome (``*_next``, ``*_lead*``, ``*_fwd*``; ``outcome``, ``target``, ``y``).
 
     >>> looks_like_outcome("ret_next"), looks_like_outcome("lev")
     (True, False)

@@ -204,7 +204,7 @@ def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
     assert any(note.startswith("Not a forecast") for note in result.notes) and "Not a forecast" in str(result)
 
 
-def test_several_outcomes_give_one_block_each(panel):
+def test_several_outcomes_give_one_block_each(panel, tmp_path):
     X, y = panel
     flat = X.assign(roa=y, growth=y**2).reset_index()
     both = compare(
@@ -221,6 +221,17 @@ def test_several_outcomes_give_one_block_each(panel):
     assert np.allclose(both["roa"].predictions["Ridge"], alone.predictions["Ridge"])
     assert str(both).count("out of sample") >= 2 and both._repr_html_().count("<table") == 2
     assert both.to_frame().loc[("growth", "Ridge"), "rmse"] > 0
+    page = both.to_html(tmp_path / "both.html").read_text(encoding="utf-8")
+    for words in (
+        "All outcomes",
+        "roa: The comparison",
+        "growth: The comparison",
+        "Who predicts roa, growth?",
+    ):
+        assert words in page
+    assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(
+        "-0", "−0"
+    )
     with pytest.raises(InputError, match="no outcome 'rao'.*'roa'"):
         both["rao"]
     for outcome, message in ((["roa", "roa"], "different column names"), (["roa", "x"], "no column 'x'")):

@@ -1,14 +1,28 @@
 """How many heads remain is decided by data; same seed, same bits; an ensemble is the mean of its members."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import PeerAttentionRegressor
-from peerattn.models.estimation import Candidate, by_bic, by_validation
-from peerattn.models.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball
+from peerattn.models import PeerAttentionRegressor, estimation
+from peerattn.models.batches import make_batch
+from peerattn.models.estimation import (
+    LONG_PATIENCE,
+    PATIENCE,
+    Candidate,
+    _deciding_loss,
+    _heads_beside,
+    _patience,
+    by_bic,
+    by_validation,
+    mean_loss,
+    refit_linear,
+)
+from peerattn.models.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball, squared_error
 from peerattn.models.peer_module import PeerModule, PeerSpec
 
 
@@ -26,6 +40,11 @@ def candidate(n_heads, losses):
     )
 
 
+def sections_of(model, panel):
+    checked, rows = model._gate_rows(panel.X, panel.y)
+    return model._training_sections(model._in_units(rows), checked)
+
+
 def test_one_standard_error_rule_takes_the_fewest_heads_that_are_as_good():
     best, close, bad = [1.0, 1.2, 0.8, 1.0], [1.05, 1.15, 0.9, 0.97], [1.5, 1.6, 1.4, 1.5]
     chosen = by_validation([candidate(4, best), candidate(2, close), candidate(1, bad)])
@@ -36,6 +55,57 @@ def test_one_standard_error_rule_takes_the_fewest_heads_that_are_as_good():
 def test_bic_counts_parameters():
     assert by_bic([candidate(2, [1.0]), candidate(0, [1.0])], n=60).n_heads == 0
     assert by_bic([candidate(2, [1e-9]), candidate(0, [1.0])], n=60).n_heads == 2
+
+
+def test_search_goes_on_where_heads_explain_little_and_wrong_turns_get_a_whole_start():
+    assert _patience(candidate(1, [0.5]), without=1.0) == PATIENCE
+    assert _patience(candidate(1, [0.95]), without=1.0) == LONG_PATIENCE
+    assert _patience(candidate(0, [0.0]), without=0.0) == PATIENCE  # nothing is left to explain
+    assert [_heads_beside(candidate(k, [1.0]), 8) for k in (0, 2, 3)] == [8, 6, 8]
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+def test_a_level_of_the_period_decides_only_where_outcomes_carry_it(panel, values):
+    model = PeerAttentionRegressor(values=values, n_heads=1, prune=False, max_steps=2).fit(panel.X, panel.y)
+    sections = sections_of(model, panel)
+    batch = make_batch(sections[:2], model.pair_terms_, torch.float64)
+    module = model.members_[0].module()
+    before = _deciding_loss(module, batch, squared_error, True)
+    mean = mean_loss(module, batch, squared_error)
+    with torch.no_grad():
+        module.intercept += 3.0
+        after = _deciding_loss(module, batch, squared_error, True)
+        predicted, _ = module(batch.focal, batch.peers, batch.pairs)
+    if values == "characteristics":
+        rest = batch.y - predicted[..., 0]
+        assert after.item() == pytest.approx(before.item(), rel=1e-10)
+        assert after.item() == pytest.approx((rest - rest.mean(1, keepdim=True)).square().mean().item())
+    else:
+        assert before.item() == pytest.approx(mean.item()) and after > before + 5
+    assert _deciding_loss(module, batch, squared_error, False).item() == pytest.approx(
+        mean_loss(module, batch, squared_error).item()
+    )
+
+
+def test_least_squares_takes_a_share_of_a_very_large_sample_and_the_whole_at_last(panel, monkeypatch):
+    model = PeerAttentionRegressor(n_heads=1, prune=False, max_steps=2).fit(panel.X, panel.y)
+    sections = sections_of(model, panel)
+    settings = replace(model._settings(True, sections), dtype=torch.float64)
+    found = {}
+    monkeypatch.setattr(estimation, "ROWS_OF_SEARCH", 600)  # of 2,400
+    for whole in (False, True):
+        found[whole] = model.members_[0].module()
+        refit_linear(found[whole], sections, settings, whole=whole)
+    monkeypatch.undo()
+    plain = model.members_[0].module()
+    refit_linear(plain, sections, settings)
+    assert torch.equal(found[True].value, plain.value) and not torch.allclose(found[False].value, plain.value)
+
+
+def test_codes_start_with_firms_looking_to_their_own():
+    module = PeerModule(PeerSpec(3, code_levels=(5,), n_heads=2), torch.Generator().manual_seed(0))
+    assert torch.equal(module.key[:, 3:], module.query[:, 3:])
+    assert not torch.equal(module.key[:, :3], module.query[:, :3])
 
 
 def test_no_heads_and_no_own_term_is_the_training_mean(panel):

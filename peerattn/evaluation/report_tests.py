@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 def tests_section(comparison: Comparison) -> Section:
     """Return the tests against the baseline, the confidence set, and whether any model is superior."""
+    n = len(comparison.periods)
+    if n < MIN_PERIODS:
+        few = (
+            f"{n} period{' is' if n == 1 else 's are'} tested, and {MIN_PERIODS} are needed for a test over time: what differs "
+            "in these periods may not in others. Mean gain: the baseline's mean squared error less the model's, positive = "
+            "the model is better."
+        )
+        return Section("Is it chance?", [few, *_paired(comparison)])
     rows = []
     for test in comparison.tests.values():
         tested = test.statistic is not None
@@ -46,13 +54,6 @@ def tests_section(comparison: Comparison) -> Section:
         "a period counts once; the variance is Newey and West's, with the small-sample factor of Harvey, Leybourne and Newbold "
         "(1997). Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
     )
-    if len(comparison.periods) < MIN_PERIODS:
-        few = (
-            f"With {len(comparison.periods)} tested period{'s' if len(comparison.periods) > 1 else ''} no test over "
-            "time is made: "
-            f"at least {MIN_PERIODS} are needed. The differences hold for these periods and say little about others."
-        )
-        return Section("Is it chance?", [words, few, table, *_paired(comparison)])
     return Section("Is it chance?", [words, table, *_many(comparison)])
 
 

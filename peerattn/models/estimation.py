@@ -33,13 +33,13 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-ROWS_OF_SEARCH = 2**16  # that least squares on heads takes, about, before the last fit
 MOST_STARTS = 16
-PATIENCE, LONG_PATIENCE = (
-    2,
-    5,
-)  # how many starts in a row may find nothing; the second where heads explain little ...
-LITTLE = 0.2  # ... of the loss without heads: there a start misses a network more often
+PATIENCE = 2  # how many starts in a row may find nothing ...
+LONG_PATIENCE = 5  # ... where heads explain a share of the loss that is under LITTLE: there a start misses a network more often ...
+LITTLE = 0.2
+MANY_ROWS = (
+    2**16
+)  # ... in samples of under so many rows; of larger ones least squares takes a share before the last fit
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def estimate(
         in_vain = in_vain + 1 if chosen is before else 0
         without = without if start else candidates[-1].loss
         n_fresh = _heads_beside(chosen, spec.n_heads)
-        if in_vain == _patience(chosen, without) or not n_fresh:
+        if in_vain == _patience(chosen, without, settings.n_rows) or not n_fresh:
             break
         module = with_fresh_heads(chosen.module, n_fresh, generator)
         numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
@@ -122,10 +122,10 @@ def _heads_beside(chosen: Candidate, n_heads: int) -> int:
     return n_heads - chosen.n_heads if chosen.n_heads <= FEW_HEADS else n_heads
 
 
-def _patience(chosen: Candidate, without: float) -> int:
+def _patience(chosen: Candidate, without: float, n_rows: float) -> int:
     """Return how many starts in a row may find nothing, given the loss without heads."""
     explained = 1 - chosen.loss / without if without > 0 else 1.0
-    return PATIENCE if explained > LITTLE else LONG_PATIENCE
+    return PATIENCE if explained > LITTLE or n_rows > MANY_ROWS else LONG_PATIENCE
 
 
 def _prune(
@@ -284,7 +284,7 @@ def refit_linear(
     """
     if settings.loss is not squared_error:
         return
-    every = 1 if whole or not module.spec.n_heads else int(-(-settings.n_rows // ROWS_OF_SEARCH))
+    every = 1 if whole or not module.spec.n_heads else int(-(-settings.n_rows // MANY_ROWS))
     gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for section in sections:
         rows = np.arange(0, len(section.focal), every)

@@ -58,9 +58,10 @@ def test_bic_counts_parameters():
 
 
 def test_search_goes_on_where_heads_explain_little_and_wrong_turns_get_a_whole_start():
-    assert _patience(candidate(1, [0.5]), without=1.0) == PATIENCE
-    assert _patience(candidate(1, [0.95]), without=1.0) == LONG_PATIENCE
-    assert _patience(candidate(0, [0.0]), without=0.0) == PATIENCE  # nothing is left to explain
+    assert _patience(candidate(1, [0.5]), without=1.0, n_rows=9000) == PATIENCE
+    assert _patience(candidate(1, [0.95]), without=1.0, n_rows=9000) == LONG_PATIENCE
+    assert _patience(candidate(1, [0.95]), without=1.0, n_rows=200_000) == PATIENCE
+    assert _patience(candidate(0, [0.0]), without=0.0, n_rows=9000) == PATIENCE  # nothing is left to explain
     assert [_heads_beside(candidate(k, [1.0]), 8) for k in (0, 2, 3)] == [8, 6, 8]
 
 
@@ -92,7 +93,7 @@ def test_least_squares_takes_a_share_of_a_very_large_sample_and_the_whole_at_las
     sections = sections_of(model, panel)
     settings = replace(model._settings(True, sections), dtype=torch.float64)
     found = {}
-    monkeypatch.setattr(estimation, "ROWS_OF_SEARCH", 600)  # of 2,400
+    monkeypatch.setattr(estimation, "MANY_ROWS", 600)  # of 2,400
     for whole in (False, True):
         found[whole] = model.members_[0].module()
         refit_linear(found[whole], sections, settings, whole=whole)

@@ -34,12 +34,10 @@ MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 MOST_STARTS = 16
-PATIENCE = 2  # how many starts in a row may find nothing ...
-LONG_PATIENCE = 5  # ... where heads explain a share of the loss that is under LITTLE: there a start misses a network more often ...
+PATIENCE = 2  # how many starts in a row may find nothing
+LONG_PATIENCE = 5  # the same where a start misses a network more often: heads explain under LITTLE of the loss, rows are few
 LITTLE = 0.2
-MANY_ROWS = (
-    2**16
-)  # ... in samples of under so many rows; of larger ones least squares takes a share before the last fit
+MANY_ROWS = 2**16  # of samples larger than this least squares takes a share, before the last fit
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,7 @@ def copying() -> Rows:
     tests = {"length 10": texts(500, range(10, 11)), "lengths 11 to 20": texts(500, range(11, 21))}
     for seed in range(3):
         model = Translator(
-            WordTokenizer(split="spaces"), n_layers=1, n_heads=4, d_model=64, position_shift=20, dropout=0.0,
+            WordTokenizer(split="spaces"), n_layers=1, n_heads=4, d_model=128, position_shift=20, dropout=0.0,
             label_smoothing=0.0, max_steps=2500, average=100, learning_rate=2e-3, n_beams=1,
             random_state=seed, verbose=True,
         )  # fmt: skip

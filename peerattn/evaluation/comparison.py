@@ -124,6 +124,11 @@ class Comparison(ComparisonFiles):
         return [model.name for model in self.models]
 
     @property
+    def ordering(self) -> list[str]:
+        """Names of the models whose order of a period's firms says anything: all but the mean of all other firms."""
+        return [model.name for model in self.models if model.orders_firms]
+
+    @property
     def scores(self) -> pd.DataFrame:
         """All metrics as numbers: one row for each model; NaN where a number does not exist."""
         return self._scored.frame.copy()

@@ -35,3 +35,8 @@ class ModelNote:
     def looks_to_peers(self) -> bool:
         """Whether it is a peer model of this package."""
         return self.kind == "peer model"
+
+    @property
+    def orders_firms(self) -> bool:
+        """Whether its order of a period's firms says anything: a mean of all others differs by the own outcome alone."""
+        return self.kind != "level control"

@@ -46,7 +46,8 @@ def cumulative_gain(comparison: Comparison) -> Picture | None:
 
 def rank_ic_over_time(comparison: Comparison) -> Picture | None:
     """Draw the rank correlation of each model by period; long series as a rolling mean of 12 periods."""
-    series = {name: ic.by_period for name, ic in comparison.rank_ics.items() if ic.n_periods}
+    ics = {name: comparison.rank_ics[name] for name in comparison.ordering}
+    series = {name: ic.by_period for name, ic in ics.items() if ic.n_periods}
     if not series or len(comparison.periods) < 2:
         return None
     lines = pd.DataFrame(series).reindex(comparison.periods)
@@ -54,10 +55,19 @@ def rank_ic_over_time(comparison: Comparison) -> Picture | None:
     if len(lines) > 2 * _ROLLING:
         lines = lines.rolling(_ROLLING, min_periods=_ROLLING).mean()
         caption = caption[:-1] + f", mean of the last {_ROLLING} periods."
+    caption += left_out(comparison)
     description = "Rank correlation over time: " + "; ".join(
-        f"{name} mean {ic.mean:.3f}" for name, ic in comparison.rank_ics.items() if ic.n_periods
+        f"{name} mean {ic.mean:.3f}" for name, ic in ics.items() if ic.n_periods
     )
     return _time_picture(lines, comparison, "rank IC", caption, description)
+
+
+def left_out(comparison: Comparison) -> str:
+    """Say which models are not shown where firms are put in order."""
+    names = [model.name for model in comparison.models if not model.orders_firms]
+    if not names:
+        return ""
+    return f" Left out: {', '.join(names)}, which differs between a period's firms only by the own outcome that it lacks."
 
 
 def weights_picture(network: PeerNetwork, name: str) -> Picture:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerattn.evaluation.forecast_tests import MIN_PERIODS, format_p, p_words
-from peerattn.evaluation.report_figures import portfolios_picture
+from peerattn.evaluation.report_figures import left_out, portfolios_picture
 from peerattn.evaluation.sorting import periods_per_year, usual_quantiles
 from peerattn.exceptions import InputError
 from peerattn.render import Section, Table
@@ -119,6 +119,7 @@ def portfolio_section(comparison: Comparison) -> Section:
     words = (
         f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
         "prediction. Shown are mean outcomes; the spread is highest less lowest, its t by Newey and West."
+        f"{left_out(comparison)}"
     )
     blocks: list[Block] = [
         portfolios_picture(comparison, sorted_by),
@@ -141,7 +142,7 @@ def portfolio_section(comparison: Comparison) -> Section:
 def _portfolios(comparison: Comparison, weighting: Weighting) -> dict[str, QuantilePortfolios]:
     """Return the portfolios of each model whose predictions differ."""
     found = {}
-    for name in comparison.names:
+    for name in comparison.ordering:
         with suppress(InputError):  # predictions that do not differ make no portfolios
             found[name] = comparison.portfolios(name, weighting=weighting)
     return found
@@ -167,7 +168,8 @@ def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, Qu
 def calibration_section(comparison: Comparison) -> Section:
     """Return whether a unit more predicted is a unit more."""
     rows = []
-    for name, (slope, found) in comparison.regressions.items():
+    for name in comparison.ordering:
+        slope, found = comparison.regressions[name]
         fm_t: object = slope.t
         if slope.t is None:
             fm_t = f"n/a (T={len(slope.by_period)})" if len(slope.by_period) else ""

@@ -101,6 +101,7 @@ def _ordered(firms: pd.Index, order: Any, strength: pd.Series) -> tuple[Array, l
 
 def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     from matplotlib.colors import PowerNorm, SymLogNorm
+    from matplotlib.ticker import MaxNLocator
 
     shown = _block_means(weights)
     sizes = np.abs(shown[shown != 0])
@@ -118,6 +119,8 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     )
     bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, extend=_extend(sizes, top, signed))
     bar.outline.set_visible(False)
+    if not signed:
+        bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
     blocks = -(-weights.shape[0] // shown.shape[0]), -(-weights.shape[1] // shown.shape[1])
     bar.set_label(
         "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"

@@ -51,7 +51,7 @@ def one_panel(seed: int, truth: str) -> dict[str, float | str]:
 
 
 def gain(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """Rise of the within-period R² when peers' average characteristics are added; learned on half the periods, held on the rest."""
+    """Rise of the within-period R² by the peers' average characteristics: learned on half the periods, held on the rest."""
     half, p = len(x) // 2, x.shape[2]
     both = np.concatenate([x, weights @ x], axis=2)
     design, target = both - both.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)

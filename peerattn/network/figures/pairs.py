@@ -72,6 +72,11 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
         axes.set_yscale("log")
         low, high = float(y.min()), float(x.max())
         axes.plot([low, high], [low, high], color=INK, linewidth=0.7, alpha=0.5)
+        powers = np.arange(
+            0, np.floor(np.log10(low)) - 1, -1
+        )  # the room to the right is for names: no weight is beyond 1
+        axes.set_xticks(10.0 ** powers[:: -(-len(powers) // 7)], minor=False)
+        axes.set_xticks([], minor=True)
         axes.set_xlim(low / 1.3, high * (high / low) ** 0.6)
         axes.set_xlabel("larger weight of the pair")
         axes.set_ylabel("smaller weight of the pair")

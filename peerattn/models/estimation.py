@@ -35,9 +35,9 @@ WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for anot
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 MOST_STARTS = 16
 PATIENCE = 2  # how many starts in a row may find nothing
-LONG_PATIENCE = 5  # the same where a start misses a network more often: heads explain under LITTLE of the loss, rows are few
-LITTLE = 0.2
-MANY_ROWS = 2**16  # of samples larger than this least squares takes a share, before the last fit
+LONG_PATIENCE = 5  # the same where weak networks are missed more often: heads explain under LITTLE of the loss, and rows are
+LITTLE = 0.2  # neither so few that a weak network cannot be found nor so many that it shows at once
+FEW_ROWS, MANY_ROWS = 5_000, 2**16  # of larger samples least squares takes a share, before the last fit
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _heads_beside(chosen: Candidate, n_heads: int) -> int:
 def _patience(chosen: Candidate, without: float, n_rows: float) -> int:
     """Return how many starts in a row may find nothing, given the loss without heads."""
     explained = 1 - chosen.loss / without if without > 0 else 1.0
-    return PATIENCE if explained > LITTLE or n_rows > MANY_ROWS else LONG_PATIENCE
+    return LONG_PATIENCE if explained < LITTLE and FEW_ROWS < n_rows < MANY_ROWS else PATIENCE
 
 
 def _prune(

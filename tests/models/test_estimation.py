@@ -61,6 +61,7 @@ def test_search_goes_on_where_heads_explain_little_and_wrong_turns_get_a_whole_s
     assert _patience(candidate(1, [0.5]), without=1.0, n_rows=9000) == PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=9000) == LONG_PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=200_000) == PATIENCE
+    assert _patience(candidate(1, [0.95]), without=1.0, n_rows=2000) == PATIENCE
     assert _patience(candidate(0, [0.0]), without=0.0, n_rows=9000) == PATIENCE  # nothing is left to explain
     assert [_heads_beside(candidate(k, [1.0]), 8) for k in (0, 2, 3)] == [8, 6, 8]
 

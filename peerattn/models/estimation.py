@@ -33,7 +33,7 @@ FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
 WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
-MOST_STARTS = 16
+MOST_STARTS, MANY_STARTS = 6, 16  # the second in samples between FEW_ROWS and MANY_ROWS
 PATIENCE = 2  # how many starts in a row may find nothing
 LONG_PATIENCE = 5  # the same where weak networks are missed more often: heads explain under LITTLE of the loss, and rows are
 LITTLE = 0.2  # neither so few that a weak network cannot be found nor so many that it shows at once
@@ -88,7 +88,8 @@ def estimate(
     chosen: Candidate | None = None
     again = settings.prune and validation and spec.similarity != "linear"
     in_vain, without = 0, 0.0
-    for start in range(MOST_STARTS if again else 1):
+    most = MANY_STARTS if FEW_ROWS < settings.n_rows < MANY_ROWS else MOST_STARTS
+    for start in range(most if again else 1):
         search = replace(settings, curves=start % 2 == 1)
         steps = search.steps(JOINT_SHARE if search.prune else 1.0)
         optimise(module, training, search, steps, generator, together=True)

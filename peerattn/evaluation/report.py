@@ -36,6 +36,7 @@ _MOST_YEARS = 40
 
 def report_page(comparison: Comparison) -> str:
     """Return the report as one self-contained HTML page."""
+    summary = _summary(comparison)
     facts = {
         "Outcome": comparison.outcome,
         "Task": comparison.task,
@@ -46,8 +47,8 @@ def report_page(comparison: Comparison) -> str:
     }
     return page(
         f"Who {_VERBS[comparison.task]} {comparison.outcome}?",
-        _sections(comparison, _summary(comparison)[1:]),
-        lead=_summary(comparison)[0],
+        _sections(comparison, summary[1:]),
+        lead=summary[0],
         facts=facts,
         footer=_made_with(comparison),
     )

@@ -88,7 +88,7 @@ def estimate(
     chosen: Candidate | None = None
     again = settings.prune and validation and spec.similarity != "linear"
     in_vain, without = 0, 0.0
-    most = MANY_STARTS if FEW_ROWS < settings.n_rows < MANY_ROWS else MOST_STARTS
+    most = MANY_STARTS if _weak_may_hide(settings.n_rows) else MOST_STARTS
     for start in range(most if again else 1):
         search = replace(settings, curves=start % 2 == 1)
         steps = search.steps(JOINT_SHARE if search.prune else 1.0)
@@ -121,10 +121,15 @@ def _heads_beside(chosen: Candidate, n_heads: int) -> int:
     return n_heads - chosen.n_heads if chosen.n_heads <= FEW_HEADS else n_heads
 
 
+def _weak_may_hide(n_rows: float) -> bool:
+    """Return whether a weak network can be found in so many rows, but a start may miss it."""
+    return FEW_ROWS < n_rows < MANY_ROWS
+
+
 def _patience(chosen: Candidate, without: float, n_rows: float) -> int:
     """Return how many starts in a row may find nothing, given the loss without heads."""
     explained = 1 - chosen.loss / without if without > 0 else 1.0
-    return LONG_PATIENCE if explained < LITTLE and FEW_ROWS < n_rows < MANY_ROWS else PATIENCE
+    return LONG_PATIENCE if explained < LITTLE and _weak_may_hide(n_rows) else PATIENCE
 
 
 def _prune(
@@ -286,8 +291,8 @@ def refit_linear(
     every = 1 if whole or not module.spec.n_heads else int(-(-settings.n_rows // MANY_ROWS))
     gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for section in sections:
-        rows = np.arange(0, len(section.focal), every)
-        batch = SectionTensors([section], settings.terms, settings.dtype, settings.device).batch([0], [rows])
+        chosen = None if every == 1 else [np.arange(0, len(section.focal), every)]
+        batch = SectionTensors([section], settings.terms, settings.dtype, settings.device).batch([0], chosen)
         design = module.design(batch.focal, batch.peers, batch.pairs)[0].double().cpu()  # (n, columns)
         weighted = design * batch.weight[0].double().cpu()[:, None]
         gram = gram + weighted.T @ design

@@ -285,9 +285,8 @@ class PeerModule(torch.nn.Module):
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who is another firm, (B, n_focal, n_peers): of another identity, and not padding."""
-    mine = focal.identity.masked_fill(
-        focal.identity == NOBODY, NOBODY - 1
-    )  # equals no other, not even NOBODY
+    nobody = focal.identity == NOBODY
+    mine = focal.identity.masked_fill(nobody, NOBODY - 1)  # equals no other, not even NOBODY
     return _where(mine[:, :, None] != peers.identity[:, None, :], peers.present)
 
 

@@ -9,7 +9,8 @@ from torch import nn
 from peerattn.exceptions import InputError
 from peerattn.nn import MultiheadAttention, linear
 
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+# Single precision rounds differently from one processor to the next; double precision shows equality.
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:

@@ -23,7 +23,8 @@ from peerattn.nn import (
 )
 from peerattn.nn.blocks import NORMS
 
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+# Single precision rounds differently from one processor to the next; double precision shows equality.
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
@@ -151,15 +152,15 @@ def test_dropout_acts_in_training_only_and_repeats_itself():
 
 @pytest.mark.parametrize("options", [{}, {"score": "additive"}, {"score": "leaky_relu"}, {"rotary": True}])
 def test_a_gate_of_zero_is_the_pruned_stack(options):
-    stack = Encoder(2, 16, 4, **options)
+    stack = Encoder(2, 16, 4, **options).double()
     shake(stack)
-    x, keep = draw(3, 6, 16, dtype=torch.float32), torch.tensor([0, 2])
-    gate = torch.tensor([1.0, 0.0, 1.0, 0.0])
+    x, keep = draw(3, 6, 16), torch.tensor([0, 2])
+    gate = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
     with head_gates({block.attention: gate for block in stack.blocks}):
         want = stack(x)
     for block in stack.blocks:
         block.attention = prune_heads(block.attention, keep)
-    torch.testing.assert_close(stack(x), want, rtol=0, atol=1e-6)
+    torch.testing.assert_close(stack(x), want, rtol=0, atol=1e-12)
 
 
 def count(*modules: nn.Module) -> int:

@@ -227,7 +227,7 @@ def test_padding_and_batching_change_no_class_probability():
     model = TextClassifier(**SMALL, n_epochs=2).fit(texts, [1, 0, 1] * 5)
     together = model.predict_proba(texts[:3])
     apart = np.concatenate([model.predict_proba([text]) for text in texts[:3]])
-    np.testing.assert_allclose(together, apart, atol=1e-6)
+    np.testing.assert_allclose(together, apart, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

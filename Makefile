@@ -22,7 +22,7 @@ report: $(STAMP)
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4
 
 reference: $(STAMP)
 	.venv/bin/python docs/make_api.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import Batch, SectionTensors, batches, make_batch
+from peerattn.models.batches import Batch, batches, make_batch
 from peerattn.models.heads import (
     AnyModule,
     Curves,
@@ -19,6 +20,7 @@ from peerattn.models.heads import (
     head_importance,
     head_worth,
     make_module,
+    thinned,
     with_fresh_heads,
     with_heads,
 )
@@ -31,7 +33,11 @@ JOINT_SHARE = 0.5  # steps of all heads together, and after each cut, as a share
 FINE_TUNE_SHARE = 0.25  # steps of a round of fine-tuning few heads, and of the refit
 FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
-WORTH_A_ROUND = 0.01  # relative fall of the validation loss that calls for another round
+WITHOUT_WEAKEST = (
+    2,
+    3,
+)  # after so many starts in vain, modulo 4, the next starts beside all kept heads but the weakest
+WORTH_A_ROUND = 0.003  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 MOST_STARTS, MANY_STARTS = 6, 16  # the second in samples between FEW_ROWS and MANY_ROWS
 PATIENCE = 2  # how many starts in a row may find nothing
@@ -78,8 +84,9 @@ def estimate(
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
     without a validation block, the one of least BIC. With one, fresh heads join the kept ones and all is repeated until
-    some starts in a row find nothing better: a start may miss a network. Every other start searches net of own curves
-    (:class:`OwnCurves`), which leads past other wrong turns. At last the module is fine-tuned on all sections.
+    some starts in a row find nothing better: a start may miss a network. Two things lead past other wrong turns: every
+    other start searches net of own curves (:class:`OwnCurves`), and after two starts in vain two leave out the weakest kept
+    head. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = make_module(spec, generator, settings.dtype).to(settings.device)
@@ -102,11 +109,14 @@ def estimate(
         before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
         in_vain = in_vain + 1 if chosen is before else 0
         without = without if start else candidates[-1].loss
-        n_fresh = _heads_beside(chosen, spec.n_heads)
-        if in_vain == _patience(chosen, without, settings.n_rows) or not n_fresh:
+        if in_vain == _patience(chosen, without, settings.n_rows) or chosen.n_heads == spec.n_heads:
             break
-        module = with_fresh_heads(chosen.module, n_fresh, generator)
-        numbers = (*chosen.kept, *range(len(importance), len(importance) + n_fresh))
+        beside, kept = _to_start_beside(chosen, in_vain, [*training, *validation], settings)
+        n_fresh = spec.n_heads - (
+            len(kept) if len(kept) <= FEW_HEADS else 0
+        )  # many are a wrong turn as a rule
+        module = with_fresh_heads(beside, n_fresh, generator)
+        numbers = (*kept, *range(len(importance), len(importance) + n_fresh))
     assert chosen is not None
     everything = [*training, *validation]
     if validation and settings.refit:
@@ -114,11 +124,6 @@ def estimate(
     refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64), whole=True)
     final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
     return Estimate(chosen.module, importance, chosen.kept, final, tuple(path))
-
-
-def _heads_beside(chosen: Candidate, n_heads: int) -> int:
-    """Return how many fresh heads start: many kept heads are a wrong turn as a rule, and beside them starts a whole set."""
-    return n_heads - chosen.n_heads if chosen.n_heads <= FEW_HEADS else n_heads
 
 
 def _weak_may_hide(n_rows: float) -> bool:
@@ -130,6 +135,15 @@ def _patience(chosen: Candidate, without: float, n_rows: float) -> int:
     """Return how many starts in a row may find nothing, given the loss without heads."""
     explained = 1 - chosen.loss / without if without > 0 else 1.0
     return LONG_PATIENCE if explained < LITTLE and _weak_may_hide(n_rows) else PATIENCE
+
+
+def _to_start_beside(
+    chosen: Candidate, in_vain: int, sections: Sequence[Section], settings: Settings
+) -> tuple[AnyModule, tuple[int, ...]]:
+    """Return the heads beside which fresh ones start: the kept ones, or after two starts in vain all but the weakest."""
+    if not chosen.kept or in_vain % 4 not in WITHOUT_WEAKEST:
+        return chosen.module, chosen.kept
+    return _strongest(chosen.module, chosen.kept, chosen.n_heads - 1, sections, settings)
 
 
 def _prune(
@@ -152,12 +166,18 @@ def _prune(
         last = candidates[-1]
         if chosen is not None and last.n_heads <= chosen.n_heads + 1 and last.loss >= chosen.loss:
             break
-        worth = torch.as_tensor(head_worth(last.module, validation or training, settings))
-        keep = nn.most_important(worth, max(fewest, last.n_heads // 2))
-        kept = tuple(last.kept[k] for k in keep)
-        module = with_heads(last.module, keep)
+        n_heads = max(fewest, last.n_heads // 2)
+        module, kept = _strongest(last.module, last.kept, n_heads, [*training, *validation], settings)
         candidates.append(_fine_tuned(module, kept, training, validation, settings, generator))
     return candidates
+
+
+def _strongest(
+    module: AnyModule, numbers: tuple[int, ...], n_heads: int, sections: Sequence[Section], settings: Settings
+) -> tuple[AnyModule, tuple[int, ...]]:
+    """Return a copy of the module with its heads of most worth, and their numbers."""
+    keep = nn.most_important(torch.as_tensor(head_worth(module, sections, settings)), n_heads)
+    return with_heads(module, keep), tuple(numbers[k] for k in keep)
 
 
 def _fine_tuned(
@@ -288,11 +308,8 @@ def refit_linear(
     """
     if settings.loss is not squared_error:
         return
-    every = 1 if whole or not module.spec.n_heads else int(-(-settings.n_rows // MANY_ROWS))
     gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    for section in sections:
-        chosen = None if every == 1 else [np.arange(0, len(section.focal), every)]
-        batch = SectionTensors([section], settings.terms, settings.dtype, settings.device).batch([0], chosen)
+    for batch in thinned(sections, settings, math.inf if whole or not module.spec.n_heads else MANY_ROWS):
         design = module.design(batch.focal, batch.peers, batch.pairs)[0].double().cpu()  # (n, columns)
         weighted = design * batch.weight[0].double().cpu()[:, None]
         gram = gram + weighted.T @ design

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import Batch, make_batch
+from peerattn.models.batches import Batch, SectionTensors, make_batch
 from peerattn.models.linear_attention import LinearAttention
 from peerattn.models.losses import Loss
 from peerattn.models.peer_module import PeerModule, PeerSpec
@@ -20,6 +20,7 @@ from peerattn.models.pools import Section
 from peerattn.models.priors import PairTerms
 
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
+WORTH_ROWS = 2**15  # that worth is measured on at most
 CURVES = 128  # functions of own inputs that a head's contribution is freed of
 
 AnyModule = PeerModule | LinearAttention
@@ -103,36 +104,67 @@ def spread_within(
 
 
 def head_worth(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
-    """Return what each head explains of the rest that is left without it, (H,).
+    """Return what each head adds to those of more worth, (H,): the fall of the mean squared error.
 
-    The contribution net of own inputs, c, is set against the residual without it, r: ``cov(c, r) |cov(c, r)| / var(c)``, the
-    fall of the squared error at the best slope, negative where the slope is. Net of own inputs, since a head may stand in
-    for the own term; at the best slope, since many heads together are learned too large. The residual is minus half the
-    gradient of the loss.
+    Forward selection: of the heads that are left, the one whose peers' features (or outcomes) take most off the squared
+    error by least squares. Net of period means, own inputs and curves of them, since a head may stand in for the own term;
+    by least squares, since the attention of a head may be right long before its value vector is. Of losses other than the
+    squared one, minus half the gradient stands for the residual.
     """
-    columns: list[list[Tensor]] = [[], [], [], []]
-    for section in sections:
-        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+    n_heads, n_outputs = module.spec.n_heads, module.spec.n_outputs
+    gram, n_own = _mean_products(module, sections, settings)
+    tiny = 1e-9 * (gram.diagonal() + gram.diagonal().mean())
+    target = slice(len(gram) - n_outputs, len(gram))
+    places = torch.arange(n_own, len(gram) - n_outputs).view(n_heads, -1)
+    gram = _partialled(gram, torch.arange(n_own), tiny)
+    worth, left = np.full(n_heads, np.inf), set(range(n_heads))
+    while left:
+        without = {h: _partialled(gram, places[h], tiny) for h in left}
+        error = {h: float(rest[target, target].trace()) for h, rest in without.items()}
+        best = min(error, key=error.__getitem__)
+        gain = float(gram[target, target].trace()) - error[best]
+        worth[best] = min(gain, np.nextafter(worth.min(), 0))  # less than any chosen before
+        gram = without[best]
+        left.remove(best)
+    return worth
+
+
+def _mean_products(module: AnyModule, sections: Sequence[Section], settings: Settings) -> tuple[Tensor, int]:
+    """Return the mean products of own inputs and curves, every head's columns and the target, and how many are own.
+
+    All are net of their period's mean. The target is the residual with what the heads contribute: what is left to explain.
+    """
+    curves = Curves(torch.as_tensor(np.concatenate([section.focal.x for section in sections])))
+    gram, total, n_own = torch.zeros((), dtype=torch.float64), 0.0, 0
+    for batch in thinned(sections, settings, WORTH_ROWS):
         with torch.no_grad():
             predicted, heads = module(batch.focal, batch.peers, batch.pairs)
-            own = module.design(batch.focal, batch.peers, batch.pairs, heads=False)
+            own = module.design(batch.focal, batch.peers, batch.pairs, heads=False)[0]
+            design = module.design(batch.focal, batch.peers, batch.pairs)[0, :, own.shape[1] :]
         predicted.requires_grad_(True)
         (slope,) = torch.autograd.grad(settings.loss(predicted, batch.y).sum(), predicted)
-        weight = batch.weight[0].double().cpu()
-        for column, part in zip(columns, (-slope[0] / 2, heads[0].transpose(0, 1), own[0]), strict=False):
-            part = part.double().cpu()
-            column.append(part - torch.tensordot(weight / weight.sum(), part, dims=1))
-        columns[3].append(weight)
-    rest, heads, own, weight = (torch.cat(column) for column in columns)  # (N, K), (N, H, K), (N, q), (N,)
-    root = weight.sqrt()[:, None]
-    own = torch.cat([own, Curves(own)(own)], dim=1)
-    by_own = torch.linalg.lstsq(own * root, heads.flatten(1) * root, driver="gelsd").solution
-    net = heads - (own @ by_own).view_as(heads)
-    cov, var, gross = (
-        (weight[:, None, None] * a * b).sum((0, 2)) / weight.sum()
-        for a, b in ((net, rest[:, None] + net), (net, net), (heads, heads))
-    )
-    return np.asarray(cov * cov.abs() / var.clamp(min=1e-30).maximum(1e-9 * gross))
+        target = heads[0].sum(0) - slope[0] / 2
+        x, own, design, target = (part.double().cpu() for part in (batch.focal.x[0], own, design, target))
+        own = torch.cat([curves(x), own], dim=1) if module.spec.own == "linear" else own
+        rows, weight = torch.cat([own, design, target], dim=1), batch.weight[0].double().cpu()
+        rows = rows - torch.tensordot(weight / weight.sum(), rows, dims=1)
+        gram = gram + (rows * weight[:, None]).T @ rows
+        total, n_own = total + float(weight.sum()), own.shape[1]
+    return gram / total, n_own
+
+
+def thinned(sections: Sequence[Section], settings: Settings, most: float) -> Iterator[Batch]:
+    """Yield one cross-section after another with all its peers, and every so-many-th focal row if all are more than ``most``."""
+    every = max(1, math.ceil(settings.n_rows / most))
+    for section in sections:
+        tensors = SectionTensors([section], settings.terms, settings.dtype, settings.device)
+        yield tensors.batch([0], None if every == 1 else [np.arange(0, len(section.focal), every)])
+
+
+def _partialled(gram: Tensor, at: Tensor, tiny: Tensor) -> Tensor:
+    """Return mean products net of the columns at these places (a Schur complement)."""
+    inner = gram[at][:, at] + torch.diag(tiny[at])
+    return gram - gram[:, at] @ torch.linalg.solve(inner, gram[at])
 
 
 class Curves:

@@ -15,13 +15,14 @@ from peerattn.models.estimation import (
     PATIENCE,
     Candidate,
     _deciding_loss,
-    _heads_beside,
     _patience,
+    _to_start_beside,
     by_bic,
     by_validation,
     mean_loss,
     refit_linear,
 )
+from peerattn.models.heads import head_worth
 from peerattn.models.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball, squared_error
 from peerattn.models.peer_module import PeerModule, PeerSpec
 
@@ -57,13 +58,25 @@ def test_bic_counts_parameters():
     assert by_bic([candidate(2, [1e-9]), candidate(0, [1.0])], n=60).n_heads == 2
 
 
-def test_search_goes_on_where_heads_explain_little_and_wrong_turns_get_a_whole_start():
+def test_search_goes_on_where_heads_explain_little():
     assert _patience(candidate(1, [0.5]), without=1.0, n_rows=9000) == PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=9000) == LONG_PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=200_000) == PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=2000) == PATIENCE
     assert _patience(candidate(0, [0.0]), without=0.0, n_rows=9000) == PATIENCE  # nothing is left to explain
-    assert [_heads_beside(candidate(k, [1.0]), 8) for k in (0, 2, 3)] == [8, 6, 8]
+
+
+def test_starts_in_vain_leave_out_the_weakest_head(panel):
+    model = PeerAttentionRegressor(n_heads=3, prune=False, max_steps=40, random_state=0).fit(panel.X, panel.y)
+    sections, module = sections_of(model, panel), model.members_[0].module()
+    settings = replace(model._settings(True, sections), dtype=torch.float64)
+    chosen = Candidate(module, (4, 7, 9), np.ones(1), np.ones(1))
+    weakest = head_worth(module, sections, settings).argmin()
+    others = tuple(np.delete([4, 7, 9], weakest))
+    kept = [_to_start_beside(chosen, in_vain, sections, settings)[1] for in_vain in range(5)]
+    assert kept == [chosen.kept, chosen.kept, others, others, chosen.kept]
+    beside, _ = _to_start_beside(chosen, 2, sections, settings)
+    assert torch.equal(beside.query, module.query[[h for h in range(3) if h != weakest]])
 
 
 @pytest.mark.parametrize("values", ["characteristics", "outcomes"])

@@ -9,7 +9,8 @@ import torch
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.batches import make_batch
 from peerattn.models.estimation import OwnCurves, optimise
-from peerattn.models.heads import head_worth, with_fresh_heads, with_heads
+from peerattn.models.heads import Curves, head_worth, with_fresh_heads, with_heads
+from peerattn.models.losses import regression_loss
 
 
 @pytest.fixture(scope="module")
@@ -28,46 +29,77 @@ def contributions(module, section, settings):
     return module(batch.focal, batch.peers, batch.pairs)
 
 
-def test_a_head_that_follows_own_inputs_is_worth_nothing(fitted):
-    module, sections, settings = fitted
-    module = with_heads(module, torch.tensor([0, 1]))
-    before = head_worth(module, sections, settings)
-
-    class Posing(type(module)):
-        """Its second head is a curve of own characteristics, and a mean of the period."""
-
-        def forward(self, focal, peers, pairs):
-            predicted, heads = super().forward(focal, peers, pairs)
-            heads = heads.clone()
-            heads[:, 1] = 3 * focal.x[..., :1] + peers.x.mean()
-            return predicted - super().forward(focal, peers, pairs)[1][:, 1] + heads[:, 1], heads
-
-    module.__class__ = Posing
-    after = head_worth(module, sections, settings)
-    assert before[0] != 0
-    assert abs(after[1]) < 1e-6 * abs(after[0])
-
-
-def test_worth_is_the_fall_of_squared_error_at_the_best_slope(fitted):
+def test_worth_is_forward_selection_by_least_squares(fitted):
     module, sections, settings = fitted
     worth = head_worth(module, sections, settings)
-    rest, heads, own = [], [], []
+    curves = Curves(torch.as_tensor(np.concatenate([section.focal.x for section in sections])))
+    columns = []
     for section in sections:
-        predicted, parts = contributions(module, section, settings)
-        x = torch.as_tensor(section.focal.x)
-        demean = [
-            np.asarray(v - v.mean(0))
-            for v in (torch.as_tensor(section.focal.y) - predicted[0, :, 0], parts[0, :, :, 0].T, x)
-        ]
-        for column, part in zip((rest, heads, own), demean, strict=True):
-            column.append(part)
-    rest, heads, own = (np.concatenate(column) for column in (rest, heads, own))
-    for h in range(3):
-        # linear part only: the curves can only take more away
-        net = heads[:, h] - own @ np.linalg.lstsq(own, heads[:, h], rcond=None)[0]
-        r = rest + net
-        best = np.mean(net * r) ** 2 / np.mean(net**2)
-        assert worth[h] == pytest.approx(best * np.sign(np.mean(net * r)), rel=0.5, abs=2e-3)
+        batch = make_batch([section], settings.terms, torch.float64)
+        x, y = batch.focal.x[0], batch.y[0, :, None]
+        shown = module.weights(batch.focal, batch.peers, batch.pairs)[0] @ batch.peers.x[0]  # (H, n, p)
+        own_term = x @ module.own_slope + module.intercept
+        rows = torch.cat([y - own_term, x, curves(x), *shown], dim=1).detach().numpy()
+        columns.append(rows - rows.mean(0))
+    y, own, *heads = np.split(np.concatenate(columns), [1, 1 + 3 + 24, 31, 34], axis=1)
+
+    def error(blocks):
+        X = np.hstack(blocks)
+        return float(np.mean((y - X @ np.linalg.lstsq(X, y, rcond=None)[0]) ** 2))
+
+    blocks, left, last = [own], [0, 1, 2], np.inf
+    while left:
+        gains = {h: error(blocks) - error([*blocks, heads[h]]) for h in left}
+        best = max(gains, key=gains.__getitem__)
+        last = min(last, gains[best])
+        assert worth[best] == pytest.approx(last, rel=1e-5)
+        blocks.append(heads[best])
+        left.remove(best)
+
+
+def test_worth_does_not_ask_for_a_value_vector(fitted):
+    module, sections, settings = fitted
+    silent = with_heads(module, torch.arange(3))
+    with torch.no_grad():
+        silent.value.zero_()
+    np.testing.assert_allclose(
+        head_worth(silent, sections, settings), head_worth(module, sections, settings), rtol=1e-6
+    )
+
+
+def test_a_copy_of_a_head_is_worth_nothing(fitted):
+    module, sections, settings = fitted
+    alone, twice = (
+        head_worth(with_heads(module, torch.tensor(heads)), sections, settings) for heads in ([0], [0, 0])
+    )
+    assert twice.max() == pytest.approx(alone[0], rel=1e-6) and alone[0] > 0
+    assert abs(twice.min()) < 1e-6 * alone[0]
+
+
+def test_a_head_that_follows_own_inputs_is_worth_nothing(fitted):
+    module, sections, settings = fitted
+
+    class Posing(type(module)):
+        """What its second head shows is a curve of own characteristics, and a mean of the period."""
+
+        def design(self, focal, peers, pairs, heads=True):
+            design = super().design(focal, peers, pairs, heads)
+            if heads:
+                design = design.clone()
+                design[..., -3:] = 3 * focal.x + peers.x.mean()
+            return design
+
+    module = with_heads(module, torch.tensor([0, 1]))
+    module.__class__ = Posing
+    worth = head_worth(module, sections, settings)
+    assert worth[0] > 0 and abs(worth[1]) < 1e-6 * worth[0]
+
+
+@pytest.mark.parametrize("loss", ["huber", "pinball"])
+def test_other_losses_weigh_minus_their_gradient(fitted, loss):
+    module, sections, settings = fitted
+    worth = head_worth(module, sections, replace(settings, loss=regression_loss(loss, 0.5)))
+    assert np.isfinite(worth).all() and worth.max() > 0
 
 
 def test_fresh_heads_leave_the_kept_ones_alone(fitted):

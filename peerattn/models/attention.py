@@ -42,8 +42,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
     similarity : {"scaled_dot_product", "dot_product", "additive", "gaussian", "linear"}
         Score of search criterion q and profile k: ``q'k / √d`` (default), ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory),
-        ``−½ ‖q − k‖²``. "linear" (outcomes as values): signed weights ``z_i (Z'Z + λI)⁻¹ z_j'``, a ridge on learned features z
-        of characteristics and codes, trained through its exact leave-one-out prediction; O(n p²).
+        ``−½ ‖q − k‖²``. "linear" (outcomes as values): signed weights ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned features
+        z of characteristics and codes with learned precisions p_j of the peers, trained through its exact leave-one-out
+        prediction; O(n p²).
     symmetric_scores : bool, default False
         Tie ``W_Q = W_K``: the restricted model, in which i scores j as j scores i.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional

@@ -12,15 +12,18 @@ from peerattn.models.peer_module import PairTensors, PeerSpec, RowTensors, admis
 START_PENALTY = 30.0  # λ at the start, in numbers of firms
 INTERCEPT_SCALE = 100.0  # a constant so large that the ridge leaves it free
 FEATURES, INTERACTIONS, HIDDEN = 8, 8, 32
+BOUND = 3.0  # of log precision: an outlier in characteristics must not decide alone
 
 
 class LinearAttention(torch.nn.Module):
-    r"""Signed weights :math:`\alpha_{ij} = z_i (Z'Z + \lambda I)^{-1} z_j'`, own outcome left out exactly.
+    r"""Signed weights :math:`\alpha_{ij} = z_i (Z'PZ + \lambda I)^{-1} z_j' p_j`, own outcome left out exactly.
 
     .. math:: \hat y_i = \frac{\sum_{j \ne i} \alpha_{ij} y_j}{1 - \alpha_{ii}}
 
     The features z are a constant, the characteristics and one-hot codes with learned scales, ``FEATURES`` learned functions
-    of the characteristics, and ``INTERACTIONS`` learned products of codes and characteristics. Costs O(n p²), never n².
+    of the characteristics, and ``INTERACTIONS`` learned products of codes and characteristics. The precision
+    :math:`p_j \propto \exp(x_j'\gamma)`, with mean one in the pool and learned γ, lets noisy firms count less (weighted least
+    squares). Costs O(n p²), never n².
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class LinearAttention(torch.nn.Module):
         self.functions = normal(HIDDEN, FEATURES, sd=0.3 / math.sqrt(HIDDEN))
         self.tables = torch.nn.ParameterList([normal(n + 1, INTERACTIONS, sd=0.1) for n in spec.code_levels])
         self.directions = normal(p, INTERACTIONS, sd=1 / math.sqrt(p))
+        self.log_precision = constant(p)
         self.slope = constant(spec.n_heads, value=1.0)
         if spec.own == "linear":
             self.own_slope, self.intercept = constant(p, 1), constant(1)
@@ -75,11 +79,15 @@ class LinearAttention(torch.nn.Module):
             parts.append(embedded * (x @ self.directions))
         return torch.cat(parts, dim=-1) * rows.answers[..., None]
 
-    def _solved(self, z: Tensor) -> Tensor:
-        """Return ``(Z'Z + λI)⁻¹ Z'``, (B, P, n)."""
+    def _solved(self, peers: RowTensors) -> Tensor:
+        """Return ``(Z'PZ + λI)⁻¹ Z'P`` for a pool, (B, P, n)."""
+        z = self.features(peers)
+        precision = (BOUND * torch.tanh(peers.x @ self.log_precision / BOUND)).exp() * peers.answers
+        mean = precision.sum(-1, keepdim=True) / peers.answers.sum(-1, keepdim=True).clamp(min=1)
+        weighted = (z * (precision / mean.clamp(min=1e-12))[..., None]).mT
         identity = torch.eye(z.shape[-1], dtype=torch.float64)
-        gram = (z.mT @ z).double() + self.log_penalty.double().exp() * identity
-        return torch.cholesky_solve(z.mT.double(), torch.linalg.cholesky(gram)).to(z.dtype)
+        gram = (weighted @ z).double() + self.log_penalty.double().exp() * identity
+        return torch.cholesky_solve(weighted.double(), torch.linalg.cholesky(gram)).to(z.dtype)
 
     def forward(
         self,
@@ -93,8 +101,7 @@ class LinearAttention(torch.nn.Module):
         heads = focal.x.new_zeros(focal.x.shape[0], n_heads, focal.x.shape[1], 1)
         if n_heads:
             assert peers.y is not None
-            z_focal, z_peers = self.features(focal), self.features(peers)
-            solved = self._solved(z_peers)  # (B, P, n_peers)
+            z_focal, solved = self.features(focal), self._solved(peers)  # (B, n_focal, P), (B, P, n_peers)
             y = (peers.y * peers.answers)[..., None]
             fitted = z_focal @ (solved @ y)  # (B, n_focal, 1), own outcome still in
             own_y, own_h = self._own(focal, peers, z_focal, solved, y)
@@ -134,8 +141,7 @@ class LinearAttention(torch.nn.Module):
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the signed weights, (B, H, n_focal, n_peers); rows need not sum to one."""
-        z_focal, z_peers = self.features(focal), self.features(peers)
-        hat = z_focal @ self._solved(z_peers)
+        hat = self.features(focal) @ self._solved(peers)
         may = admissible(focal, peers)
         own = (hat * ~may).sum(-1, keepdim=True)
         signed = hat * may / (1 - own)

@@ -154,6 +154,9 @@ class PeerModule(torch.nn.Module):
                 for _ in range(spec.n_layers - 1)
             ]
             self.blocks = torch.nn.ModuleList(blocks).to(dtype)
+            with torch.no_grad():  # heads start without what stacked layers add, as those of one layer
+                for name in {"query", "key", "value"} & self.per_head().keys():
+                    getattr(self, name)[:, spec.n_inputs :] = 0
 
     def per_head(self) -> dict[str, torch.nn.Parameter]:
         """Return the parameters whose first dimension is the head."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.models.peer_module import PeerModule, PeerSpec, RowTensors
 from peerattn.network import rollout
 
 
@@ -78,3 +80,21 @@ def test_bad_layers_are_named(stacked):
         InputError, match="head: 1 and layer=0 were given, but kept heads are those of the last layer, 2"
     ):
         model.peer_network(panel.X, layer=0, head=1)
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, symmetric):
+    spec = PeerSpec(3, n_heads=2, n_layers=2, values=values, symmetric=symmetric)
+    module = PeerModule(spec, torch.Generator().manual_seed(0))
+    x = torch.tensor(np.random.default_rng(0).normal(size=(1, 9, 3)))
+    everyone = torch.ones(1, 9, dtype=torch.bool)
+    no_codes = torch.zeros(1, 9, 0, dtype=torch.long)
+    focal = RowTensors(x, no_codes, x[..., 0] ** 2, torch.arange(9)[None], everyone, everyone)
+    before, _ = module(focal, focal)
+    with torch.no_grad():
+        module.embed.mul_(3.0)
+    after, _ = module(focal, focal)
+    assert torch.equal(before, after)
+    after.square().sum().backward()
+    assert module.query.grad[:, spec.n_inputs :].abs().sum() > 0

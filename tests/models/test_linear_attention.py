@@ -1,6 +1,7 @@
 """Linear attention is a ridge on learned features: exact leave-one-out, signed weights that reproduce the prediction."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -8,6 +9,7 @@ from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.batches import row_tensors
+from peerattn.models.linear_attention import BOUND
 
 OPTIONS = {"values": "outcomes", "similarity": "linear", "max_steps": 15, "random_state": 0}
 
@@ -26,11 +28,15 @@ def test_prediction_is_the_ridge_without_the_own_row(fitted):
     module = model.members_[0].module()
     z = module.features(row_tensors(section.peers, torch.float64))[0].numpy()
     penalty, known = float(module.log_penalty.exp()), section.peers.y
+    precision = np.exp(BOUND * np.tanh(section.peers.x @ module.log_precision.numpy() / BOUND))
+    precision /= precision.mean()
+    assert precision.std() > 0.01
     expected = []
     for i in range(len(z)):
         others = np.arange(len(z)) != i
-        gram = z[others].T @ z[others] + penalty * np.eye(z.shape[1])
-        expected.append(z[i] @ np.linalg.solve(gram, z[others].T @ known[others]))
+        weighted = z[others].T * precision[others]
+        gram = weighted @ z[others] + penalty * np.eye(z.shape[1])
+        expected.append(z[i] @ np.linalg.solve(gram, weighted @ known[others]))
     expected = np.array(expected) * float(module.slope[0]) * model.y_scale_ + model.y_center_
     predicted = model.predict(X, outcomes=y).to_numpy()[panel.order][section.at]
     np.testing.assert_allclose(predicted, expected, atol=1e-10)
@@ -46,6 +52,22 @@ def test_signed_network_reproduces_the_prediction(fitted):
     predicted = model.predict(X, outcomes=y).xs(network.periods[4], level="period").loc[W.index]
     np.testing.assert_allclose(predicted, expected, atol=1e-10)
     assert np.abs(np.diag(W)).max() == 0
+
+
+def test_noisy_firms_count_less():
+    """Outcomes of firms with a high first characteristic are noise: the precision falls in it, and predictions gain."""
+    panel = simulate_panel(80, 24, 2, n_industries=4, random_state=2)
+    rng = np.random.default_rng(0)
+    month = panel.X.index.get_level_values("period")
+    common = pd.Series(rng.normal(size=len(month.unique())), index=month.unique())
+    x = panel.X.select_dtypes("number").to_numpy()
+    y = common.reindex(month).to_numpy() * x[:, 1] + np.exp(1.5 * x[:, 0]) * rng.normal(size=len(x))
+    model = PeerAttentionRegressor(
+        own="none", prune=False, **{**OPTIONS, "max_steps": 300}, learning_rate=0.02
+    )
+    model.fit(panel.X, pd.Series(y, index=panel.X.index), loss_weight=np.exp(-3 * x[:, 0]))
+    gamma = model.members_[0].module().log_precision.numpy()
+    assert gamma[0] < -0.5 and abs(gamma[1]) < abs(gamma[0]) / 2
 
 
 def test_own_outcome_does_not_count(fitted):

@@ -23,9 +23,9 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.estimation import optimise
-from peerattn.models.heads import Settings
-from peerattn.models.peer_module import PeerModule
+from peerattn.models.attention.estimation import optimise
+from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.peer_module import PeerModule
 from report import RESULTS, publish
 
 TEST_PERIODS = 15

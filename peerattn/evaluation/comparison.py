@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.portfolios import QuantilePortfolios, Weighting
     from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope
     from peerattn.evaluation.steps import Nesting, Step
-    from peerattn.models.search_profile import SearchProfile
+    from peerattn.models.attention.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
 #: Packages whose versions a comparison records.

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 from peerattn.evaluation.inputs import LABELS, ComparisonPanel
 from peerattn.evaluation.scoring import explain_score
 from peerattn.exceptions import InputError
+from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.reference import Reference
 from peerattn.panel import PanelEncoder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from peerattn.evaluation.contestants import Contestant, FoldRows, last_step, tri
 from peerattn.exceptions import InputError, PeerAttnWarning
 
 if TYPE_CHECKING:
-    from peerattn.models.search_profile import SearchProfile
+    from peerattn.models.attention.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
 

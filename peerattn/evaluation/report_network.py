@@ -14,7 +14,7 @@ from peerattn.render.page import Block
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
-    from peerattn.models.search_profile import SearchProfile
+    from peerattn.models.attention.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
 #: What weights are and are not; it stands wherever a reader sees a network.

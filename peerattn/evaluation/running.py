@@ -18,7 +18,7 @@ from peerattn.evaluation.store import PieceStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning
 
 if TYPE_CHECKING:
-    from peerattn.models.search_profile import SearchProfile
+    from peerattn.models.attention.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
 
 Folds = list[tuple[np.ndarray, np.ndarray]]

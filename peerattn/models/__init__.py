@@ -1,8 +1,14 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
-from peerattn.models.attention import PeerAttentionClassifier, PeerAttentionRegressor
+from peerattn.models.attention import (
+    PeerAttentionClassifier,
+    PeerAttentionRegressor,
+    Prior,
+    Reference,
+    SearchProfile,
+    contributions,
+)
 from peerattn.models.base import PeerModel, PeerRegressor
-from peerattn.models.contributions import contributions
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
@@ -14,10 +20,7 @@ from peerattn.models.panel_forecasters import (
     LastValueRegressor,
 )
 from peerattn.models.precomputed import PrecomputedPeerRegressor
-from peerattn.models.priors import Prior
-from peerattn.models.reference import Reference
 from peerattn.models.ridge import CrossSectionalRidge
-from peerattn.models.search_profile import SearchProfile
 
 __all__ = [
     "contributions",

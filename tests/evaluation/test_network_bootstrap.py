@@ -11,9 +11,9 @@ from peerattn import NadarayaWatsonRegressor, PeerAttentionRegressor, simulate_p
 from peerattn.evaluation import bootstrap_network
 from peerattn.evaluation.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
-from peerattn.models.batches import make_batch
-from peerattn.models.estimation import mean_loss
-from peerattn.models.warm_start import WarmStart
+from peerattn.models.attention.batches import make_batch
+from peerattn.models.attention.estimation import mean_loss
+from peerattn.models.attention.warm_start import WarmStart
 from peerattn.training import train
 
 OPTIONS = {"n_heads": 2, "d_head": 2, "max_steps": 100, "dtype": "float64", "random_state": 0}

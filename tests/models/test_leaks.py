@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import InputError
-from peerattn.models.batches import row_tensors
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.batches import row_tensors
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
 FIRMS, YEARS = [f"F{k:02d}" for k in range(14)], range(2001, 2007)

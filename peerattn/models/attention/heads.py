@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import Batch, SectionTensors, make_batch
-from peerattn.models.linear_attention import LinearAttention
-from peerattn.models.losses import Loss
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.batches import Batch, SectionTensors, make_batch
+from peerattn.models.attention.linear_attention import LinearAttention
+from peerattn.models.attention.losses import Loss
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section
-from peerattn.models.priors import PairTerms
 
 IMPORTANCE_SECTIONS = 24  # cross-sections over which importance is measured
 WORTH_ROWS = 2**15  # that worth is measured on at most

@@ -13,11 +13,11 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention_base import AttentionModel
-from peerattn.models.batches import Batch, SectionTensors, drawn, sections_per_step
-from peerattn.models.estimation import Estimate
-from peerattn.models.heads import spread_within
-from peerattn.models.members import Member
+from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.batches import Batch, SectionTensors, drawn, sections_per_step
+from peerattn.models.attention.estimation import Estimate
+from peerattn.models.attention.heads import spread_within
+from peerattn.models.attention.members import Member
 from peerattn.training import train
 
 CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention_base import AttentionModel
-from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.members import Member
-from peerattn.models.peer_module import PeerModule, RowTensors
+from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.attention.members import Member
+from peerattn.models.attention.peer_module import PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 

@@ -6,7 +6,7 @@ import torch
 from statsmodels.nonparametric.kernel_regression import KernelReg
 
 from peerattn import nn
-from peerattn.models.local_regression import KERNELS, Bandwidths, CodeKernel, LocalRegression, Points
+from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, CodeKernel, LocalRegression, Points
 
 KERNEL_REG = {"c": None, "o": CodeKernel(4, (0.0, 1.0, 2.0, 3.0)), "u": CodeKernel(3), "w": CodeKernel(40)}
 

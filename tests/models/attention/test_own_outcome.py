@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from peerattn.models.estimation import make_module
-from peerattn.models.peer_module import PeerSpec, RowTensors
+from peerattn.models.attention.estimation import make_module
+from peerattn.models.attention.peer_module import PeerSpec, RowTensors
 
 N, P = 9, 3
 SIMILARITIES = ("scaled_dot_product", "dot_product", "additive", "gaussian")

@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention_base import AttentionModel
+from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.base import PeerRegressor
-from peerattn.models.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.pools import Rows
 from peerattn.panel.frames import as_pandas
 

@@ -6,7 +6,8 @@ import pytest
 from peerattn import nn
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
-from peerattn.models import PeerAttentionRegressor, Prior, batches
+from peerattn.models import PeerAttentionRegressor, Prior
+from peerattn.models.attention import batches
 
 FAST = {"n_heads": 2, "max_steps": 25, "prune": False, "random_state": 0}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.models.local_regression import CodeKernel
+from peerattn.models.kernel.local_regression import CodeKernel
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.encoding import weighted_median
 from peerattn.panel.frames import as_pandas

@@ -8,7 +8,7 @@ import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models.peer_module import PeerModule, PeerSpec, RowTensors
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
 from peerattn.network import rollout
 
 

@@ -14,24 +14,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention_networks import AttentionNetworks
-from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.estimation import estimate
-from peerattn.models.heads import Settings
-from peerattn.models.losses import Loss
-from peerattn.models.members import Member, heads_table, prior_strengths, pruning_path
-from peerattn.models.options import check_options
-from peerattn.models.peer_module import PeerSpec
-from peerattn.models.pools import Rows, Section
-from peerattn.models.priors import PairTerms, read_priors
-from peerattn.models.reference import Reference
-from peerattn.models.row_weights import row_weights, weighted
-from peerattn.models.universes import (
+from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.attention.estimation import estimate
+from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.losses import Loss
+from peerattn.models.attention.members import Member, heads_table, prior_strengths, pruning_path
+from peerattn.models.attention.networks import AttentionNetworks
+from peerattn.models.attention.options import check_options
+from peerattn.models.attention.peer_module import PeerSpec
+from peerattn.models.attention.priors import PairTerms, read_priors
+from peerattn.models.attention.reference import Reference
+from peerattn.models.attention.row_weights import row_weights, weighted
+from peerattn.models.attention.universes import (
     among_reference,
     answering_outcomes,
     refuse_other_periods,
     with_reference,
 )
+from peerattn.models.pools import Rows, Section
 from peerattn.panel.encoding import CodeBook
 from peerattn.panel.gate import Panel
 from peerattn.panel.scaling import Scaling

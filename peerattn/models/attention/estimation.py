@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.batches import Batch, batches, make_batch
-from peerattn.models.heads import (
+from peerattn.models.attention.batches import Batch, batches, make_batch
+from peerattn.models.attention.heads import (
     AnyModule,
     Curves,
     Settings,
@@ -24,8 +24,8 @@ from peerattn.models.heads import (
     with_fresh_heads,
     with_heads,
 )
-from peerattn.models.losses import Loss, squared_error
-from peerattn.models.peer_module import PeerSpec
+from peerattn.models.attention.losses import Loss, squared_error
+from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.pools import Section
 from peerattn.training import train
 

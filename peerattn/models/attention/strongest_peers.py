@@ -10,11 +10,11 @@ import torch
 from scipy import sparse
 
 from peerattn import nn
-from peerattn.models.batches import peer_tensors, row_tensors
-from peerattn.models.members import Member
-from peerattn.models.peer_module import PairTensors, PeerModule
+from peerattn.models.attention.batches import peer_tensors, row_tensors
+from peerattn.models.attention.members import Member
+from peerattn.models.attention.peer_module import PairTensors, PeerModule
+from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section
-from peerattn.models.priors import PairTerms
 
 
 def strongest_peers(

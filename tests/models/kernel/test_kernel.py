@@ -9,7 +9,7 @@ from statsmodels.nonparametric.kernel_regression import KernelReg
 
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import NadarayaWatsonRegressor
-from peerattn.models.bandwidth import criterion_value, normal_reference_bandwidth
+from peerattn.models.kernel.bandwidth import criterion_value, normal_reference_bandwidth
 
 
 def simulated_panel(n_firms=15, n_periods=4, seed=0):
@@ -137,8 +137,8 @@ def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
 @pytest.mark.parametrize("degree", [0, 1])
 @pytest.mark.parametrize("kernel", ["gaussian", "biweight"])
 def test_gradient_of_the_criterion(kernel, degree):
-    from peerattn.models import bandwidth as module
-    from peerattn.models.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
+    from peerattn.models.kernel import bandwidth as module
+    from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 
     x, y = smooth_sample(40)
     codes = torch.tensor(np.random.default_rng(5).integers(0, 3, (40, 1)))

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from peerattn.models.local_regression import Bandwidths, LocalRegression, Points
+from peerattn.models.kernel.local_regression import Bandwidths, LocalRegression, Points
 from peerattn.render import Table
 
 CELLS = 2_000_000

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.batches import make_batch
-from peerattn.models.estimation import OwnCurves, optimise
-from peerattn.models.heads import Curves, head_worth, with_fresh_heads, with_heads
-from peerattn.models.losses import regression_loss
+from peerattn.models.attention.batches import make_batch
+from peerattn.models.attention.estimation import OwnCurves, optimise
+from peerattn.models.attention.heads import Curves, head_worth, with_fresh_heads, with_heads
+from peerattn.models.attention.losses import regression_loss
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
+from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.attention.members import Member
+from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.attention.priors import PairTerms
+from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.models.attention.strongest_peers import strongest_peers
 from peerattn.models.base import PeerModel
-from peerattn.models.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.members import Member
-from peerattn.models.peer_module import PeerModule
 from peerattn.models.pools import Section
-from peerattn.models.priors import PairTerms
-from peerattn.models.search_profile import SearchProfile
-from peerattn.models.strongest_peers import strongest_peers
 from peerattn.network import PeerNetwork
 from peerattn.panel.gate import Panel
 

@@ -8,9 +8,10 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import PeerAttentionRegressor, estimation
-from peerattn.models.batches import make_batch
-from peerattn.models.estimation import (
+from peerattn.models import PeerAttentionRegressor
+from peerattn.models.attention import estimation
+from peerattn.models.attention.batches import make_batch
+from peerattn.models.attention.estimation import (
     LONG_PATIENCE,
     PATIENCE,
     Candidate,
@@ -22,9 +23,9 @@ from peerattn.models.estimation import (
     mean_loss,
     refit_linear,
 )
-from peerattn.models.heads import head_worth
-from peerattn.models.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball, squared_error
-from peerattn.models.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.heads import head_worth
+from peerattn.models.attention.losses import HUBER_THRESHOLD, cross_entropy, huber, pinball, squared_error
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.estimation import Estimate
-from peerattn.models.heads import AnyModule, make_module
-from peerattn.models.peer_module import PeerSpec
-from peerattn.models.priors import Prior
+from peerattn.models.attention.estimation import Estimate
+from peerattn.models.attention.heads import AnyModule, make_module
+from peerattn.models.attention.peer_module import PeerSpec
+from peerattn.models.attention.priors import Prior
 
 
 @dataclass(frozen=True)

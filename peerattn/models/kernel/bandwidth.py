@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from torch import Tensor
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
+from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")

@@ -13,7 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.bandwidth import (
+from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.kernel.bandwidth import (
     CRITERIA,
     Choice,
     Problem,
@@ -21,11 +22,10 @@ from peerattn.models.bandwidth import (
     given_bandwidths,
     reference_bandwidths,
 )
-from peerattn.models.base import PeerRegressor, known_training_rows
-from peerattn.models.kernel_codes import KernelCodes, category_orders
-from peerattn.models.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.kernel.codes import KernelCodes, category_orders
+from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.kernel.significance import Sample, Significance, significance
 from peerattn.models.pools import NOBODY, Rows, Section
-from peerattn.models.significance import Sample, Significance, significance
 from peerattn.panel.encoding import Imputation
 from peerattn.panel.gate import Panel
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.members import Member
-from peerattn.models.peer_module import PeerModule
+from peerattn.models.attention.members import Member
+from peerattn.models.attention.peer_module import PeerModule
 from peerattn.network import search_map
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from peerattn.models.peer_module import PairTensors, PeerSpec, RowTensors, admissible
+from peerattn.models.attention.peer_module import PairTensors, PeerSpec, RowTensors, admissible
 
 START_PENALTY = 30.0  # λ at the start, in numbers of firms
 INTERCEPT_SCALE = 100.0  # a constant so large that the ridge leaves it free

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.peer_module import PairTensors, RowTensors
+from peerattn.models.attention.peer_module import PairTensors, RowTensors
+from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Rows, Section
-from peerattn.models.priors import PairTerms
 
 ROWS_PER_STEP = 1024  # small cross-sections are batched up to this many focal rows ...
 CELLS_PER_STEP = 2**19  # ... and this many pairs of focal row and peer

@@ -8,8 +8,8 @@ import torch
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.batches import row_tensors
-from peerattn.models.linear_attention import BOUND
+from peerattn.models.attention.batches import row_tensors
+from peerattn.models.attention.linear_attention import BOUND
 
 OPTIONS = {"values": "outcomes", "similarity": "linear", "max_steps": 15, "random_state": 0}
 

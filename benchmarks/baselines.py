@@ -20,7 +20,7 @@ from comovement import years
 from profitability import SHARED
 from profitability import load as load_annual
 
-from peerattn.evaluation.metrics import r2_within_period
+from peerattn.evaluation.measures.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
     CrossSectionalRidge,

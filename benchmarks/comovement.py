@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.evaluation.metrics import r2_within_period
+from peerattn.evaluation.measures.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
     CrossSectionalRidge,

@@ -216,7 +216,7 @@ def _write(result: Comparison, folder: Path) -> list[str]:
     """Write the report in all its forms; return the files' names."""
     from importlib.util import find_spec
 
-    from peerattn.evaluation.report import REPORTED
+    from peerattn.evaluation.report.page import REPORTED
     from peerattn.render import write_atomic
 
     try:

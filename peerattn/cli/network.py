@@ -43,7 +43,7 @@ def network(
     from peerattn.cli.model_file import load_model
     from peerattn.cli.output import say, working, writable_file, writing
     from peerattn.cli.panels import period_named
-    from peerattn.evaluation.report_network import RELEVANCE
+    from peerattn.evaluation.report.network import RELEVANCE
 
     saved = load_model(model)
     if not hasattr(saved.model, "peer_network"):

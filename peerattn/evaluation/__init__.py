@@ -1,40 +1,39 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
-from peerattn.evaluation.audit import Audit, audit
-from peerattn.evaluation.audit_checks import AuditLine
+from peerattn.evaluation.audit import Audit, AuditLine, audit
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons
-from peerattn.evaluation.contestants import supports
-from peerattn.evaluation.forecast_tests import DieboldMariano, diebold_mariano
-from peerattn.evaluation.groups import scores_by
-from peerattn.evaluation.influence import Influence, influence
-from peerattn.evaluation.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.intervals import ConformalIntervals, conformal_intervals
-from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
-from peerattn.evaluation.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
-from peerattn.evaluation.model_note import ModelNote
-from peerattn.evaluation.multiple_tests import (
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.inference.influence import Influence, influence
+from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
+from peerattn.evaluation.inference.multiple_tests import (
     ConfidenceSet,
     SuperiorAbility,
     model_confidence_set,
     superior_ability,
 )
-from peerattn.evaluation.nested_tests import (
+from peerattn.evaluation.inference.nested_tests import (
     ForecastTest,
     clark_west,
     encompassing,
     giacomini_white,
     paired_by_firm,
 )
-from peerattn.evaluation.network_bootstrap import NetworkBootstrap, bootstrap_network
-from peerattn.evaluation.other_splits import NewFirms, PurgedKFold
-from peerattn.evaluation.peer_r2 import PeerR2, peer_r2_test
-from peerattn.evaluation.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
-from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
-from peerattn.evaluation.running import Failure
-from peerattn.evaluation.scoring import explain_score
-from peerattn.evaluation.splits import Fold, ShortPanelWarning, WalkForward
+from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
+from peerattn.evaluation.inference.peer_r2 import PeerR2, peer_r2_test
+from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
+from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
+from peerattn.evaluation.measures.groups import scores_by
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.running.contestants import supports
+from peerattn.evaluation.running.fitting import Failure
+from peerattn.evaluation.running.scoring import explain_score
+from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
 from peerattn.evaluation.steps import Step
 
 __all__ = [

@@ -8,10 +8,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from peerattn.evaluation.auditing import run_audits
+from peerattn.evaluation.audit.auditing import run_audits
 from peerattn.evaluation.comparison import PACKAGES, Comparison
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
-from peerattn.evaluation.contestants import (
+from peerattn.evaluation.measures.sorting import named_like_return
+from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.running.contestants import (
     OWN_CHARACTERISTICS,
     PREVAILING_MEAN,
     Contestant,
@@ -19,15 +21,13 @@ from peerattn.evaluation.contestants import (
     check_task,
     contestants,
 )
-from peerattn.evaluation.folds import checked_folds, split_words
-from peerattn.evaluation.inputs import ComparisonPanel, comparison_panel
-from peerattn.evaluation.model_note import ModelNote
-from peerattn.evaluation.rungs import rung_of
-from peerattn.evaluation.running import Folds, run
+from peerattn.evaluation.running.fitting import Folds, run
+from peerattn.evaluation.running.inputs import ComparisonPanel, comparison_panel
+from peerattn.evaluation.running.rungs import rung_of
+from peerattn.evaluation.running.store import PieceStore, panel_digest
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
-from peerattn.evaluation.sorting import named_like_return
-from peerattn.evaluation.splits import WalkForward
-from peerattn.evaluation.store import PieceStore, panel_digest
+from peerattn.evaluation.splits.folds import checked_folds, split_words
+from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
 

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.comparison_files import PRINTED, ComparisonFiles
-from peerattn.evaluation.forecast_tests import DieboldMariano
-from peerattn.evaluation.information import InformationCoefficient
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano
+from peerattn.evaluation.measures.information import InformationCoefficient
+from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.model_note import ModelNote
-from peerattn.evaluation.running import Failure
-from peerattn.evaluation.scores import Scores, score
+from peerattn.evaluation.report.files import PRINTED, ComparisonFiles
+from peerattn.evaluation.running.fitting import Failure
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.columns import ColumnChoice
 from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
-    from peerattn.evaluation.audit import Audit
-    from peerattn.evaluation.intervals import ConformalIntervals
+    from peerattn.evaluation.audit.runner import Audit
+    from peerattn.evaluation.inference.intervals import ConformalIntervals
+    from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, SuperiorAbility
+    from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope
     from peerattn.evaluation.ladder import Ladder
-    from peerattn.evaluation.multiple_tests import ConfidenceSet, SuperiorAbility
-    from peerattn.evaluation.portfolios import QuantilePortfolios, Weighting
-    from peerattn.evaluation.regressions import Calibration, FamaMacBethSlope
+    from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
     from peerattn.evaluation.steps import Nesting, Step
     from peerattn.models.attention.search_profile import SearchProfile
     from peerattn.network import PeerNetwork
@@ -175,7 +175,7 @@ class Comparison(ComparisonFiles):
     @cached_property
     def regressions(self) -> dict[str, tuple[FamaMacBethSlope, Calibration]]:
         """The Fama–MacBeth slope and the calibration of each model's predictions; made when first asked for."""
-        from peerattn.evaluation.regressions import calibration, fama_macbeth
+        from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 
         frame = self.predictions
         y, period = frame["outcome"], frame["period"]
@@ -208,7 +208,7 @@ class Comparison(ComparisonFiles):
 
     def as_table(self, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
         """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
-        from peerattn.evaluation.comparison_table import comparison_table
+        from peerattn.evaluation.report.table import comparison_table
 
         return comparison_table(self, metrics, stars)
 
@@ -228,7 +228,7 @@ class Comparison(ComparisonFiles):
 
     def confidence_set(self, *, size: float = 0.1, reps: int = 1000, random_state: int = 0) -> ConfidenceSet:
         """Return the models that cannot be told from the best; see :func:`model_confidence_set`."""
-        from peerattn.evaluation.multiple_tests import model_confidence_set
+        from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 
         return model_confidence_set(
             self.losses, size=size, horizon=self.horizon, reps=reps, random_state=random_state
@@ -236,7 +236,7 @@ class Comparison(ComparisonFiles):
 
     def superior(self, *, size: float = 0.05, reps: int = 1000, random_state: int = 0) -> SuperiorAbility:
         """Test whether any model beats the baseline, the search accounted for; see :func:`superior_ability`."""
-        from peerattn.evaluation.multiple_tests import superior_ability
+        from peerattn.evaluation.inference.multiple_tests import superior_ability
 
         return superior_ability(
             self.losses, self.baseline, size=size, horizon=self.horizon, reps=reps, random_state=random_state
@@ -244,7 +244,7 @@ class Comparison(ComparisonFiles):
 
     def intervals(self, model: str, *, level: float = 0.95) -> ConformalIntervals:
         """Return conformal prediction intervals of a model; see :func:`conformal_intervals`."""
-        from peerattn.evaluation.intervals import conformal_intervals
+        from peerattn.evaluation.inference.intervals import conformal_intervals
 
         self._check_model(model)
         frame = self.predictions
@@ -273,8 +273,8 @@ class Comparison(ComparisonFiles):
         they are groups, and only their mean outcomes mean something. ``weighting="value"`` weighs firms by
         :attr:`market_value`; firms without one are left out.
         """
-        from peerattn.evaluation.portfolios import quantile_portfolios
-        from peerattn.evaluation.sorting import periods_per_year, usual_quantiles
+        from peerattn.evaluation.measures.portfolios import quantile_portfolios
+        from peerattn.evaluation.measures.sorting import periods_per_year, usual_quantiles
 
         self._check_model(model)
         frame, weight = self.predictions, None
@@ -305,13 +305,13 @@ class Comparison(ComparisonFiles):
 
     def by(self, groups: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
         """Return the scores by year, size group or industry; see :func:`peerattn.evaluation.scores_by`."""
-        from peerattn.evaluation.groups import scores_by
+        from peerattn.evaluation.measures.groups import scores_by
 
         return scores_by(self, groups, n_groups=n_groups)
 
     def summary(self) -> list[str]:
         """Return the finding in plain words, a sentence or two each: who wins, by how much, and is it chance."""
-        from peerattn.evaluation.verdict import verdict
+        from peerattn.evaluation.report.verdict import verdict
 
         return verdict(self)
 

@@ -50,7 +50,7 @@ class Comparisons(Mapping[str, Comparison]):
         InputError
             When the file cannot be written.
         """
-        from peerattn.evaluation.report import outcomes_page
+        from peerattn.evaluation.report.page import outcomes_page
         from peerattn.render import write_atomic
 
         return write_atomic(path, outcomes_page(self.blocks))

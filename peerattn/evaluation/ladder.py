@@ -10,9 +10,9 @@ import pandas as pd
 
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.contestants import OWN_CHARACTERISTICS, Task
-from peerattn.evaluation.forecast_tests import format_p
-from peerattn.evaluation.rungs import (
+from peerattn.evaluation.inference.forecast_tests import format_p
+from peerattn.evaluation.running.contestants import OWN_CHARACTERISTICS, Task
+from peerattn.evaluation.running.rungs import (
     KERNEL_WEIGHTS,
     LINEAR_ATTENTION,
     OWN,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inputs import ComparisonPanel
+from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel import sic_to_fama_french
 

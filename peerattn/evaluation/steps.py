@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from peerattn.evaluation.forecast_tests import MIN_PERIODS, DieboldMariano, diebold_mariano
-from peerattn.evaluation.nested_tests import ForecastTest, clark_west, giacomini_white, paired_by_firm
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, DieboldMariano, diebold_mariano
+from peerattn.evaluation.inference.nested_tests import (
+    ForecastTest,
+    clark_west,
+    giacomini_white,
+    paired_by_firm,
+)
 from peerattn.exceptions import InputError, did_you_mean
 
 if TYPE_CHECKING:

@@ -1,0 +1,60 @@
+"""The audits of a comparison: one for each model that was asked for, in parallel, and stored like its fits."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from peerattn.evaluation.audit.checks import AuditLine
+from peerattn.evaluation.audit.runner import Audit, audit_contestant
+from peerattn.evaluation.running.contestants import Contestant
+from peerattn.evaluation.running.fitting import Folds
+from peerattn.evaluation.running.inputs import ComparisonPanel
+from peerattn.evaluation.running.pieces import one_thread
+from peerattn.evaluation.running.progress import progress
+from peerattn.evaluation.running.store import PieceStore
+
+
+def run_audits(
+    chosen: list[Contestant],
+    panel: ComparisonPanel,
+    cv: Any,
+    folds: Folds,
+    task: str,
+    *,
+    n_jobs: int | None,
+    kept: PieceStore | None,
+    verbose: bool,
+) -> dict[str, Audit]:
+    """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
+    from joblib import Parallel, delayed
+
+    keys = {c.name: _key(kept, c, folds) for c in chosen} if kept else {}
+    found = {name: audit for name, key in keys.items() if kept and (audit := kept.load_as(key, Audit))}
+    left = [contestant for contestant in chosen if contestant.name not in found]
+    with progress(len(chosen), len(found), verbose and bool(chosen)) as advance:
+        advance("audit", 0)
+        calls = (delayed(_one)(contestant, panel, cv, task) for contestant in left)
+        for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
+            found[name] = audit
+            if kept is not None:
+                kept.save(keys[name], audit)
+            advance(f"audit of {name}", 1)
+    return {contestant.name: found[contestant.name] for contestant in chosen}
+
+
+def _key(kept: PieceStore, contestant: Contestant, folds: Folds) -> str:
+    train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
+    made_from = kept.key(contestant, train, test, with_network=False)
+    return hashlib.sha256(f"audit|{made_from}".encode()).hexdigest()[:40]
+
+
+def _one(contestant: Contestant, panel: ComparisonPanel, cv: Any, task: str) -> tuple[str, Audit]:
+    with one_thread():
+        try:
+            return contestant.name, audit_contestant(contestant, panel, cv, task)
+        except Exception as error:  # whatever the model raises is the finding
+            model = " ".join(str(contestant.model).split())
+            return contestant.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))

@@ -1,0 +1,219 @@
+"""The audit: claims about leaks, each proved or refuted on the user's own panel, model and split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.audit import checks
+from peerattn.evaluation.audit.checks import AuditLine
+from peerattn.evaluation.audit.subject import Subject, quiet, seeded
+from peerattn.evaluation.running.contestants import Contestant, Task, check_task, contestants
+from peerattn.evaluation.running.inputs import ComparisonPanel, comparison_panel
+from peerattn.evaluation.splits.folds import by_our_labels
+from peerattn.evaluation.splits.walk_forward import WalkForward
+from peerattn.exceptions import InputError
+from peerattn.panel import PanelFrame, panel_labels
+from peerattn.panel.alignment import align_outcome
+from peerattn.panel.frames import as_pandas
+from peerattn.render import Table
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit found.
+
+    Attributes
+    ----------
+    model : str
+        The model as it prints itself.
+    task : str
+    lines : tuple of AuditLine
+        A claim each: whether it stands, and the evidence.
+    """
+
+    model: str
+    task: str
+    lines: tuple[AuditLine, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no claim was refuted."""
+        return all(line.passed for line in self.lines)
+
+    @property
+    def refuted(self) -> list[str]:
+        """The claims that do not stand."""
+        return [line.claim for line in self.lines if not line.passed]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return claim, passed and evidence, one row each."""
+        return pd.DataFrame([vars(line) for line in self.lines])
+
+    def as_table(self) -> Table:
+        """Return the audit as a table that renders as text and as HTML."""
+        rows = [(line.claim, "passed" if line.passed else "REFUTED", line.evidence) for line in self.lines]
+        return Table(f"Audit ({self.task}) of {self.model}", ("Claim", "", "Evidence"), rows, alignment="lll")
+
+    def __str__(self) -> str:
+        return "\n".join([f"Audit ({self.task}) of {self.model}", *map(str, self.lines)])
+
+    def __repr__(self) -> str:
+        found = (
+            f"{len(self.refuted)} of {len(self.lines)} claims refuted" if self.refuted else "all claims stand"
+        )
+        return f"Audit({self.task}: {found})"
+
+    def _repr_html_(self) -> str:
+        return self.as_table().html()
+
+
+def audit(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    cv: Any = None,
+    *,
+    task: Task = "forecast",
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    firm: str = "firm",
+    period: str = "period",
+    industry: str | None = None,
+    reference: Any = None,
+    n_placebo: int = 19,
+    random_state: int = 0,
+) -> Audit:
+    """Try to find a leak in a model, a panel and a split; every claim comes with its evidence.
+
+    The first fold's model is asked for the first six tested periods, and asked again with one thing changed: the own
+    outcome, later values, the order of rows, the labels.
+
+    Parameters
+    ----------
+    model : estimator
+        As in :func:`peerattn.compare`; it is cloned, and every unset ``random_state`` is set.
+    X, y, outcome, characteristics, codes, firm, period, industry, reference, task
+        As in :func:`peerattn.compare`.
+    cv : splitter, optional
+        By default ``WalkForward()``. One that learns from the future is not refused but refuted.
+    n_placebo : int, default 19
+        Permutations of the labels.
+    random_state : int, default 0
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InputError
+        For a panel or a model that ``compare`` would refuse.
+
+    Notes
+    -----
+    It proves for this panel what can be proved by trying, not for all panels; a leak made before the panel came here (an
+    outcome inside a characteristic, short of a copy) cannot be seen. Columns that are refuted are left out of the
+    other checks. Four fits.
+
+    References
+    ----------
+    Kapoor, S. and Narayanan, A. (2023), Leakage and the reproducibility crisis in machine-learning-based science, Patterns
+    4(9), 100804 (the kinds of leak).
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([range(30), range(2001, 2013)], names=["firm", "period"])
+    >>> X = pd.DataFrame(rng.normal(size=(360, 2)), index=index, columns=["size", "lev"])
+    >>> audit(Ridge(), X, (X["size"] + rng.normal(size=360)).rename("roa"))
+    Audit(forecast: all claims stand)
+    """
+    check_task(task)
+    if n_placebo < 1:
+        raise InputError(f"n_placebo must be at least 1, got {n_placebo!r}.")
+    declared = {*codes, *([industry] if industry else [])}
+    first, X = _columns(X, y, declared, firm, period, characteristics)
+    with quiet():
+        panel = comparison_panel(
+            X,
+            y,
+            outcome=outcome,
+            characteristics=characteristics,
+            codes=codes,
+            firm=firm,
+            period=period,
+            industry=industry,
+        )
+    contestant = contestants({"audited": model}, task, panel, reference)[0]
+    return audit_contestant(contestant, panel, cv, task, n_placebo, random_state, first)
+
+
+def audit_contestant(
+    contestant: Contestant,
+    panel: ComparisonPanel,
+    cv: Any,
+    task: str,
+    n_placebo: int = 19,
+    random_state: int = 0,
+    first: AuditLine | None = None,
+) -> Audit:
+    """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
+    if first is None:
+        used = panel.X[list(panel.choice.characteristics)]
+        first = checks.columns(used, panel.y.to_numpy(), set(panel.choice.codes))[0]
+    contestant = replace(contestant, model=seeded(contestant.model, random_state))
+    cv = by_our_labels(WalkForward() if cv is None else cv)
+    subject = Subject(contestant, panel, cv, random_state)
+    if not subject.folds or not subject.y.notna().any():
+        raise InputError("cv: no row with a known outcome is tested; test other periods.")
+    tried: list[tuple[str, Callable[[], AuditLine]]] = [
+        ("the own outcome does not move the own prediction", lambda: checks.own_outcome(subject)),
+        ("future values change nothing", lambda: checks.future(subject)),
+        ("row order, index order and batch size change nothing", lambda: checks.order_and_batch(subject)),
+        ("the sample does not depend on labels", lambda: checks.sample(subject)),
+        ("scalers and everything fitted saw training rows only", lambda: checks.training_only(subject)),
+        ("placebo peers give no gain", lambda: checks.placebo(subject, n_placebo)),
+        ("shuffled outcomes give no skill", lambda: checks.shuffled(subject)),
+    ]
+    _ = subject.base  # a model that cannot be fitted or asked at all raises here
+    lines = [first, *(_tried(claim, check) for claim, check in tried)]
+    return Audit(" ".join(str(contestant.model).split()), task, tuple(lines))
+
+
+def _tried(claim: str, check: Callable[[], AuditLine]) -> AuditLine:
+    """Return the line of a check; one that raises is refuted by what it raised."""
+    try:
+        return check()
+    except Exception as error:  # whatever the model under audit raises on changed input
+        return AuditLine.raised(claim, error)
+
+
+def _columns(
+    X: Any, y: Any, declared: set[str], firm: str, period: str, characteristics: Sequence[str] | None
+) -> tuple[AuditLine, Any]:
+    """Return the line on columns, and X without those that were refuted."""
+    if isinstance(X, PanelFrame):
+        kept = X.X.drop(columns=list(X.codes))
+        return checks.columns(kept, X.y.to_numpy(), declared)[0], X
+    frame = as_pandas(X)
+    if y is None or not isinstance(frame, pd.DataFrame):
+        fine = (
+            "characteristics were chosen by read_panel, which leaves other outcomes and undeclared codes out"
+        )
+        return AuditLine("no outcome and no numeric code among the characteristics", True, fine), X
+    labels = panel_labels(frame, firm, period)
+    used = frame.drop(columns=[name for name in (firm, period) if name in frame.columns])
+    if characteristics is not None:
+        used = used[[name for name in used.columns if name in {*characteristics, *declared}]]
+    values = np.asarray(y, dtype=float).reshape(-1)
+    if labels is not None:
+        values = align_outcome(as_pandas(y), frame, labels, firm=firm, period=period)
+    line, offending = checks.columns(used, values, declared)
+    return line, frame.drop(columns=offending)

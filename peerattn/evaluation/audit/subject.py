@@ -1,0 +1,166 @@
+"""The model under audit: one fit of a split, asked again and again with changed inputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from peerattn.evaluation.measures.metrics import demean
+from peerattn.evaluation.running.contestants import Contestant, FoldRows
+from peerattn.evaluation.running.inputs import ComparisonPanel
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import PeerAttnWarning
+
+MOST_PERIODS = 6  # tested in an audit
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, a panel and a split: the first fit, asked for the first tested periods.
+
+    Attributes
+    ----------
+    contestant : Contestant
+        With every ``random_state`` set.
+    panel : ComparisonPanel
+    cv : splitter
+    rng_seed : int
+    """
+
+    contestant: Contestant
+    panel: ComparisonPanel
+    cv: Any
+    rng_seed: int
+
+    @cached_property
+    def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The folds of the split."""
+        with quiet():
+            return [(np.asarray(a), np.asarray(b)) for a, b in self.cv.split(self.panel.X, self.panel.y)]
+
+    @cached_property
+    def when(self) -> np.ndarray:
+        """Period of each row, as a whole number in time order."""
+        return sorted_periods(self.panel.X.index.get_level_values(1))[0]
+
+    @cached_property
+    def tested(self) -> np.ndarray:
+        """The first tested periods that the first fold does not learn from, as whole numbers."""
+        train, test = (np.unique(self.when[rows]) for rows in self.folds[0])
+        later = np.unique(np.concatenate([self.when[rows] for _, rows in self.folds]))
+        unseen = np.setdiff1d(later[later >= test[0]], train)
+        return (unseen if len(unseen) else test)[:MOST_PERIODS]
+
+    @cached_property
+    def call(self) -> np.ndarray:
+        """Positions of all rows of those periods."""
+        return np.flatnonzero(np.isin(self.when, self.tested))
+
+    @property
+    def X(self) -> pd.DataFrame:
+        """Rows that the model is asked for."""
+        return self.panel.X.iloc[self.call]
+
+    @property
+    def y(self) -> pd.Series:
+        """Their outcomes."""
+        return self.panel.y.iloc[self.call]
+
+    @property
+    def period(self) -> np.ndarray:
+        """Their periods."""
+        return self.when[self.call]
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the known outcomes."""
+        return float(self.panel.y.std()) or 1.0
+
+    def with_panel(self, X: pd.DataFrame, y: pd.Series) -> Subject:
+        """Return the same model and split on changed values of the same rows."""
+        return Subject(self.contestant, replace(self.panel, X=X, y=y), self.cv, self.rng_seed)
+
+    def rng(self, purpose: int) -> np.random.Generator:
+        """Return the generator of one check."""
+        return np.random.default_rng([self.rng_seed, purpose])
+
+    @cached_property
+    def fitted(self) -> Answering:
+        """The model fitted on the first fold's training rows."""
+        return self.fit()
+
+    def fit(self, shuffle: np.random.Generator | None = None) -> Answering:
+        """Fit a clone, on the training rows in another order where a generator is given."""
+        train = self.folds[0][0]
+        if shuffle is not None:
+            train = shuffle.permutation(train)
+        rows = FoldRows(self.panel, train, self.call)
+        with quiet():
+            return Answering(self.contestant, self.contestant.fit(rows), rows)
+
+    @cached_property
+    def base(self) -> pd.Series:
+        """Its predictions as things are."""
+        return self.fitted.predict(self.X, self.y)
+
+
+class Answering:
+    """A fitted model that can be asked for any rows."""
+
+    def __init__(self, contestant: Contestant, model: Any, rows: FoldRows) -> None:
+        self.contestant, self.model, self.rows = contestant, model, rows
+
+    def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
+        """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
+        asked = FoldRows.__new__(FoldRows)
+        asked.__dict__.update(self.rows.__dict__)
+        asked.X_call, asked.y_call, asked.scored = X, y, np.arange(len(X))
+        asked._encoded = {}
+        with quiet():
+            return pd.Series(self.contestant.predict(self.model, asked), index=X.index)
+
+
+def seeded(model: Any, random_state: int) -> Any:
+    """Return a clone whose every unset ``random_state`` is set."""
+    model = clone(model)
+    unset = {
+        name: random_state
+        for name, value in model.get_params().items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    }
+    return model.set_params(**unset)
+
+
+def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tuple[float, float]:
+    """Return the correlation of outcomes with predictions within periods, and four standard errors of none."""
+    known = np.isfinite(outcome)
+    group = np.unique(period[known], return_inverse=True)[1]
+    y, forecast = demean(outcome[known], group), demean(prediction[known], group)
+    total = np.sqrt(np.sum(y**2) * np.sum(forecast**2))
+    found = float(np.sum(y * forecast) / total) if total > 1e-12 * max(np.sum(y**2), 1e-300) else 0.0
+    return found, 4 / np.sqrt(max(known.sum() - group.max() - 1, 1))
+
+
+def within(rng: np.random.Generator, period: np.ndarray) -> np.ndarray:
+    """Return positions that permute rows within their period."""
+    order = np.arange(len(period))
+    for t in np.unique(period):
+        here = np.flatnonzero(period == t)
+        order[here] = rng.permutation(here)
+    return order
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence this package's warnings: the audit says what it finds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PeerAttnWarning)
+        yield

@@ -1,0 +1,1 @@
+"""Tests, intervals and regressions of forecasts and networks."""

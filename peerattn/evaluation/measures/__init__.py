@@ -1,0 +1,1 @@
+"""Losses, R², information coefficients, portfolios, groups."""

@@ -1,0 +1,96 @@
+"""Where a model is good: its scores by year, by size and by industry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.inference.regressions import quantile_groups
+from peerattn.evaluation.measures.information import rank_ic
+from peerattn.evaluation.measures.metrics import r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from peerattn.evaluation.comparison import Comparison
+
+
+def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
+    """Return the scores of every model within groups of rows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    by : "year", "period", or Series indexed by (firm, period)
+        A Series of codes (industries) groups rows as they are; one of numbers (size) needs ``n_groups``.
+    n_groups : int, optional
+        Quantile groups of a numeric Series within each period, numbered from 1, the lowest.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (group, model): number of rows, R² against the prevailing mean with rows equal and with periods
+        equal, R² within periods, RMSE, rank IC. Rows without a group are group "unknown".
+    """
+    frame = comparison.predictions
+    known = frame["outcome"].notna().to_numpy()
+    group = _groups(frame, by, n_groups)
+    rows = {}
+    for label in pd.unique(group[known]):
+        here = known & (group == label)
+        y, period, mean = frame["outcome"][here], frame["period"][here], comparison.training_mean[here]
+        for name in comparison.names:
+            forecast = frame[name][here]
+            rows[label, name] = {
+                "rows": int(here.sum()),
+                "r2_mean": r2_out_of_sample(y, forecast, mean),
+                "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
+                "r2_within": r2_within_period(y, forecast, period),
+                "rmse": rmse(y, forecast),
+                "rank_ic": rank_ic(y, forecast, period).mean,
+            }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["group", "model"])
+    return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
+
+
+def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
+    if isinstance(by, str):
+        if by == "period":
+            return frame["period"].to_numpy(dtype=object)
+        if by == "year":
+            return np.array([_year(label) for label in frame["period"]], dtype=object)
+        raise InputError(f"by must be 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
+    if not isinstance(by, pd.Series) or by.index.nlevels != 2:
+        raise InputError("by: a Series indexed by firm and period was expected.")
+    if set(by.index.names) == {"firm", "period"}:
+        by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
+    values = by.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]]))
+    numeric = pd.api.types.is_numeric_dtype(values.dtype)
+    if n_groups is None:
+        if numeric and values.nunique() > 50:
+            raise InputError(
+                "by holds more than 50 different numbers: pass n_groups= for quantile groups of it."
+            )
+        return values.astype(object).where(values.notna(), "unknown").to_numpy()
+    if not numeric:
+        raise InputError("n_groups= is for numbers; these groups are codes.")
+    group = np.full(len(frame), "unknown", dtype=object)
+    there = values.notna().to_numpy()
+    codes, _ = sorted_periods(frame["period"][there])
+    group[there] = quantile_groups(values.to_numpy(dtype=float)[there], codes, n_groups) + 1
+    return group
+
+
+def _year(label: Any) -> Any:
+    """Return the year of a period label, or the label itself where it tells none.
+
+    >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))
+    (2012, 2012, 2012, 2012)
+    """
+    if hasattr(label, "year"):
+        return label.year
+    digits = str(label)[:4]
+    return int(digits) if len(digits) == 4 and digits.isdigit() else label

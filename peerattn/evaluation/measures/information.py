@@ -1,0 +1,137 @@
+"""Does a prediction order the firms of a period? Correlations period by period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, newey_west_lags
+from peerattn.evaluation.measures.metrics import demean, scored_rows
+from peerattn.evaluation.splits.periods import sorted_periods
+
+
+@dataclass(frozen=True)
+class InformationCoefficient:
+    """Mean correlation of predictions with outcomes within periods, and the series it is the mean of.
+
+    Attributes
+    ----------
+    mean : float
+        NaN where no period has a correlation (constant predictions).
+    t : float or None
+        HAC t-statistic of the mean; None with fewer than ten periods.
+    lags : int
+        Lags of the Newey–West variance.
+    by_period : Series
+        Correlation of each period that has one, in time order.
+    kind : str
+        "rank" (Spearman) or "linear" (Pearson).
+    """
+
+    mean: float
+    t: float | None
+    lags: int
+    by_period: pd.Series
+    kind: str = "rank"
+
+    @property
+    def n_periods(self) -> int:
+        """Number of periods with a correlation."""
+        return len(self.by_period)
+
+    @property
+    def icir(self) -> float:
+        """Mean over standard deviation of the series, not annualised; NaN where there is no deviation."""
+        spread = float(self.by_period.std()) if self.n_periods > 1 else 0.0
+        return self.mean / spread if spread > 0 else float("nan")
+
+    def __repr__(self) -> str:
+        name = "RankIC" if self.kind == "rank" else "IC"
+        if not self.n_periods:
+            return f"{name}(none: the predictions do not differ within any period)"
+        t = f"n/a (T={self.n_periods})" if self.t is None else f"{self.t:.2f}"
+        return f"{name}(mean={self.mean:.4f}, t={t}, periods={self.n_periods})"
+
+
+def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+    r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
+
+    .. math::
+
+        \mathrm{IC} = \tfrac{1}{T} \sum_t
+            \operatorname{corr}_i(\operatorname{rank} y_{it}, \operatorname{rank} \hat y_{it})
+
+    Ties share their mean rank. The t-statistic is that of a regression of the series on a constant with
+    Newey and West's (1987) variance.
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        NaN outcomes are left out.
+    period : array-like of length n
+        Period labels; periods with fewer than two firms, or where either side is constant, have no
+        correlation.
+    horizon : int, default 1
+        Forecast horizon in periods; it sets the least number of lags, horizon − 1.
+
+    Returns
+    -------
+    InformationCoefficient
+
+    References
+    ----------
+    Spearman, C. (1904), American Journal of Psychology 15(1), 72–101. Newey, W. and West, K. (1987),
+    Econometrica 55(3), 703–708. Grinold, R. and Kahn, R. (2000), Active Portfolio Management, McGraw-Hill,
+    ch. 6.
+
+    Examples
+    --------
+    >>> rank_ic([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.3, 0.2, 0.1], [1, 1, 1, 2, 2, 2])
+    RankIC(mean=0.0000, t=n/a (T=2), periods=2)
+    """
+    return _coefficient(outcome, prediction, period, horizon, "rank")
+
+
+def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+    r"""Return the information coefficient: the mean over periods of the Pearson correlation.
+
+    .. math:: \mathrm{IC} = \tfrac{1}{T} \sum_t \operatorname{corr}_i(y_{it}, \hat y_{it})
+
+    Parameters, t-statistic and references are those of :func:`rank_ic`.
+
+    Returns
+    -------
+    InformationCoefficient
+
+    Examples
+    --------
+    >>> ic([1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [1, 1, 1])
+    IC(mean=1.0000, t=n/a (T=1), periods=1)
+    """
+    return _coefficient(outcome, prediction, period, horizon, "linear")
+
+
+def _coefficient(
+    outcome: Any, prediction: Any, period: Any, horizon: int, kind: str
+) -> InformationCoefficient:
+    codes, periods = sorted_periods(period)
+    y, forecast, group = scored_rows(outcome, prediction, codes)
+    columns = pd.DataFrame({"y": y, "forecast": forecast})
+    if kind == "rank":
+        columns = columns.groupby(group).rank()
+    y, forecast = (demean(columns[name].to_numpy(), group.astype(int)) for name in ("y", "forecast"))
+    n = len(periods)
+    cross, y_sum, f_sum = (
+        np.bincount(group.astype(int), weights=product, minlength=n)
+        for product in (y * forecast, y**2, forecast**2)
+    )
+    tiny = 1e-24 * np.bincount(group.astype(int), weights=columns["forecast"].to_numpy() ** 2, minlength=n)
+    defined = (y_sum > 0) & (f_sum > tiny)
+    series = pd.Series(cross[defined] / np.sqrt(y_sum[defined] * f_sum[defined]), index=periods[defined])
+    lags = newey_west_lags(len(series), horizon)
+    mean = float(series.mean()) if len(series) else float("nan")
+    t = hac_mean(series.to_numpy(), lags)[1] if len(series) >= MIN_PERIODS else None
+    return InformationCoefficient(mean, t, lags, series, kind)

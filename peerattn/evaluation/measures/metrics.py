@@ -1,0 +1,205 @@
+r"""How good predictions are: the numbers of a comparison, each with its formula and its source.
+
+All functions take outcomes and predictions row by row and leave out rows whose outcome is NaN (unknown).
+Sums run over all scored rows (i, t), so a period counts as often as it has firms. With ``period=`` each row
+is weighed by one over the number of scored firms of its period, so that every period counts once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import InputError
+
+
+def scored_rows(*columns: Any) -> list[np.ndarray]:
+    """Return float columns of equal length without the rows whose first value, the outcome, is unknown."""
+    arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
+    if len({len(array) for array in arrays}) != 1:
+        lengths = [len(array) for array in arrays]
+        raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
+    known = ~np.isnan(arrays[0])
+    if not known.any():
+        raise InputError("no outcome is known, so nothing can be scored; pass at least one that is not NaN.")
+    return [array[known] for array in arrays]
+
+
+def _weighted(period: Any, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the scored columns and their weights, which sum to one: equal rows, or equal periods."""
+    if period is None:
+        scored = scored_rows(*columns)
+        return scored, np.full(len(scored[0]), 1 / len(scored[0]))
+    *scored, group = scored_rows(*columns, sorted_periods(period)[0])
+    rows = np.bincount(group.astype(int))
+    return scored, 1 / (rows[group.astype(int)] * np.count_nonzero(rows))
+
+
+def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
+    r"""Return the root mean squared error.
+
+    .. math:: \sqrt{\tfrac{1}{N} \sum_{it} (y_{it} - \hat y_{it})^2}
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        In the units of the outcome; NaN outcomes are left out.
+    period : array-like of length n, optional
+        Period labels: every period counts once.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> rmse([1.0, 2.0, float("nan")], [4.0, 5.0, 9.0])
+    3.0
+    """
+    (y, forecast), weight = _weighted(period, outcome, prediction)
+    return float(np.sqrt(weight @ (y - forecast) ** 2))
+
+
+def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
+    r"""Return the mean absolute error.
+
+    .. math:: \tfrac{1}{N} \sum_{it} |y_{it} - \hat y_{it}|
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        In the units of the outcome; NaN outcomes are left out.
+    period : array-like of length n, optional
+        Period labels: every period counts once.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> mae([1.0, 2.0], [1.0, 4.0])
+    1.0
+    """
+    (y, forecast), weight = _weighted(period, outcome, prediction)
+    return float(weight @ np.abs(y - forecast))
+
+
+def pinball_loss(outcome: Any, prediction: Any, quantile: float, period: Any = None) -> float:
+    r"""Return the mean pinball loss of a predicted quantile.
+
+    .. math:: \tfrac{1}{N} \sum_{it} \max\{q (y_{it} - \hat y_{it}),\; (q - 1)(y_{it} - \hat y_{it})\}
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        In the units of the outcome; NaN outcomes are left out.
+    quantile : float in (0, 1)
+    period : array-like of length n, optional
+        Period labels: every period counts once.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Koenker, R. and Bassett, G. (1978), Regression quantiles, Econometrica 46(1), 33–50.
+
+    Examples
+    --------
+    >>> pinball_loss([1.0, 2.0], [0.0, 4.0], 0.75)
+    0.625
+    """
+    if not 0 < quantile < 1:
+        raise InputError(f"quantile must lie between 0 and 1, got {quantile!r}.")
+    (y, forecast), weight = _weighted(period, outcome, prediction)
+    return float(weight @ np.maximum(quantile * (y - forecast), (quantile - 1) * (y - forecast)))
+
+
+def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period: Any = None) -> float:
+    r"""Return the share of squared error saved against a benchmark forecast.
+
+    .. math:: R^2 = 1 - \frac{\sum_{it} (y_{it} - \hat y_{it})^2}{\sum_{it} (y_{it} - b_{it})^2}
+
+    With b = 0 this is the measure of Gu, Kelly and Xiu (2020); with b the prevailing mean (the mean of the
+    training outcomes known at the origin of the forecast) that of Campbell and Thompson (2008).
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        In the units of the outcome; NaN outcomes are left out.
+    benchmark : float or array-like of length n, default 0.0
+        The benchmark forecast of each row.
+    period : array-like of length n, optional
+        Period labels: every period counts once.
+
+    Returns
+    -------
+    float
+        1 is perfect, 0 as good as the benchmark, negative worse; NaN where the benchmark has no error.
+
+    References
+    ----------
+    Campbell, J. and Thompson, S. (2008), Predicting excess stock returns out of sample, Review of Financial
+    Studies 21(4), 1509–1531. Gu, S., Kelly, B. and Xiu, D. (2020), Empirical asset pricing via machine
+    learning, Review of Financial Studies 33(5), 2223–2273, eq. 19.
+
+    Examples
+    --------
+    >>> r2_out_of_sample([1.0, 3.0], [1.0, 2.0])
+    0.9
+    >>> r2_out_of_sample([1.0, 3.0], [1.0, 2.0], benchmark=2.0)
+    0.5
+    """
+    base = np.asarray(benchmark, dtype=float).reshape(-1)
+    columns, weight = _weighted(period, outcome, prediction, np.broadcast_to(base, (np.size(outcome),)))
+    y, forecast, base = columns
+    return _share_saved(weight @ (y - forecast) ** 2, weight @ (y - base) ** 2)
+
+
+def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
+    r"""Return the R² of differences between firms of the same period.
+
+    .. math::
+
+        R^2 = 1 - \frac{\sum_t \sum_i [(y_{it} - \bar y_t) - (\hat y_{it} - \bar{\hat y}_t)]^2}
+                       {\sum_t \sum_i (y_{it} - \bar y_t)^2}
+
+    Means run over the scored firms of period t. It is no squared correlation, and no slope is fitted on
+    test rows: a prediction that ranks firms backwards is punished.
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        In the units of the outcome; NaN outcomes are left out.
+    period : array-like of length n
+        Period labels.
+
+    Returns
+    -------
+    float
+        NaN where no outcome differs from its period's mean.
+
+    Examples
+    --------
+    >>> r2_within_period([1.0, 3.0, 10.0, 14.0], [0.0, 1.0, 5.0, 7.0], [2001, 2001, 2002, 2002])
+    0.75
+    """
+    codes, _ = sorted_periods(period)
+    y, forecast, group = scored_rows(outcome, prediction, codes)
+    group = group.astype(int)
+    deviation, miss = demean(y, group), demean(y - forecast, group)
+    return _share_saved(np.sum(miss**2), np.sum(deviation**2))
+
+
+def demean(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return values less the mean of their group (whole numbers)."""
+    counts = np.maximum(np.bincount(group), 1)
+    return values - (np.bincount(group, weights=values) / counts)[group]
+
+
+def _share_saved(error: float, total: float) -> float:
+    return float(1 - error / total) if total > 0 else float("nan")

@@ -1,0 +1,282 @@
+"""What predictions would have earned: quantile portfolios, what trading them costs, and luck."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, newey_west_lags
+from peerattn.evaluation.inference.regressions import quantile_groups
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import InputError
+
+Weighting = Literal["equal", "value"]
+
+
+@dataclass(frozen=True, repr=False)
+class QuantilePortfolios:
+    """Portfolios of firms sorted by prediction, formed anew each period.
+
+    Attributes
+    ----------
+    returns : DataFrame
+        Return of each period (rows) and portfolio (columns 1, lowest prediction, to n, highest).
+    spread : Series
+        Highest less lowest.
+    turnover : Series
+        What the spread trades in each period but the first: bought and sold, both legs, as a share of one leg's
+        value.
+    weighting : str
+        "equal" or "value".
+    periods_per_year : float
+    lags : int
+        Of the Newey–West variances.
+    alpha, alpha_t : float or None
+        Intercept of the spread on the factors, per period, and its t; None without factors or under ten periods.
+    betas : Series or None
+    """
+
+    returns: pd.DataFrame
+    spread: pd.Series
+    turnover: pd.Series
+    weighting: Weighting
+    periods_per_year: float
+    lags: int
+    alpha: float | None = None
+    alpha_t: float | None = None
+    betas: pd.Series | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean spread per period."""
+        return float(self.spread.mean())
+
+    @property
+    def t(self) -> float | None:
+        """Newey–West t of the mean spread; None under ten periods."""
+        return hac_mean(self.spread.to_numpy(), self.lags)[1] if len(self.spread) >= MIN_PERIODS else None
+
+    @property
+    def sharpe(self) -> float:
+        """Sharpe ratio of the spread, annualised by the square root of ``periods_per_year``."""
+        sd = float(self.spread.std()) if len(self.spread) > 1 else 0.0
+        return self.mean / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
+
+    @property
+    def break_even_cost(self) -> float:
+        """Cost per unit traded at which the mean spread is zero."""
+        traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
+        return self.mean / traded if traded > 0 else float("nan")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
+        both = self.returns.assign(spread=self.spread)
+        table = pd.DataFrame({"mean": both.mean(), "sd": both.std()})
+        return table.assign(sharpe=table["mean"] / table["sd"] * math.sqrt(self.periods_per_year))
+
+    def __repr__(self) -> str:
+        t = f"n/a (T={len(self.spread)})" if self.t is None else f"{self.t:.2f}"
+        return (
+            f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={t}, "
+            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}, break-even cost {self.break_even_cost:.4g})"
+        )
+
+
+def quantile_portfolios(
+    outcome: Any,
+    prediction: Any,
+    firm: Any,
+    period: Any,
+    *,
+    n_quantiles: int = 10,
+    weight: Any = None,
+    factors: pd.DataFrame | None = None,
+    periods_per_year: float = 1.0,
+    horizon: int = 1,
+) -> QuantilePortfolios:
+    r"""Sort the firms of each period by prediction into portfolios, and hold them for the period.
+
+    With w the weights in a leg and r the outcomes (simple returns), the turnover of a leg in t is
+
+    .. math:: \sum_i \Big| w_{it} - \frac{w_{i,t-1} (1 + r_{i,t-1})}{1 + \sum_j w_{j,t-1} r_{j,t-1}} \Big|,
+
+    that of the spread the sum over its two legs; the break-even cost is the mean spread over the mean turnover.
+
+    Parameters
+    ----------
+    outcome : array-like of length n
+        Simple returns in decimals; NaN where unknown. Such firms are sorted, too, so that the sorting depends on
+        no outcome; the return of a portfolio is that of its firms with a known outcome.
+    prediction, firm, period : array-like of length n
+    n_quantiles : int, default 10
+    weight : array-like of length n, optional
+        Market values, positive; by default firms weigh equally.
+    factors : DataFrame, optional
+        Factor returns in decimals, indexed by period: the spread is regressed on them.
+    periods_per_year : float, default 1.0
+        12 annualises the Sharpe ratio of monthly returns.
+    horizon : int, default 1
+        Forecast horizon; it sets the least number of lags, horizon − 1.
+
+    Returns
+    -------
+    QuantilePortfolios
+
+    Raises
+    ------
+    InputError
+        For bad weights, fewer than two portfolios, or no period in which both end portfolios have a return.
+
+    Notes
+    -----
+    Equal predictions share a portfolio, so that the order of rows plays no part. Periods in which the lowest or
+    the highest portfolio is empty are left out. No cost is taken off.
+
+    References
+    ----------
+    Gu, S., Kelly, B. and Xiu, D. (2020), Empirical asset pricing via machine learning, Review of Financial Studies
+    33(5), 2223–2273, section 2.4 (turnover). Novy-Marx, R. and Velikov, M. (2016), A taxonomy of anomalies and their
+    trading costs, Review of Financial Studies 29(1), 104–147.
+
+    Examples
+    --------
+    >>> quantile_portfolios([0.0, 0.1, 0.0, 0.2], [1, 2, 1, 2], list("ABAB"), [1, 1, 2, 2], n_quantiles=2).spread.tolist()
+    [0.1, 0.2]
+    """
+    codes, periods = sorted_periods(period)
+    frame = pd.DataFrame({"t": codes, "firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float)})
+    frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
+    if n_quantiles < 2:
+        raise InputError(f"n_quantiles must be at least 2, got {n_quantiles!r}.")
+    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
+        raise InputError("weight must be positive and known in every row.")
+    frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
+    known = frame[frame["r"].notna()]
+    cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
+    returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
+    returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
+    if returns.empty:
+        raise InputError(
+            "in no period do both end portfolios hold a firm with a known outcome; use fewer quantiles."
+        )
+    formed = returns.index.to_numpy()
+    returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")
+    spread = (returns[n_quantiles] - returns[1]).rename("spread")
+    turnover = sum(_turnover(frame[frame["q"] == q], formed) for q in (1, n_quantiles))
+    lags = newey_west_lags(len(spread), horizon)
+    alpha = _alpha(spread, factors, lags) if factors is not None else (None, None, None)
+    return QuantilePortfolios(
+        returns,
+        spread,
+        pd.Series(turnover, index=returns.index[1:], name="turnover"),
+        "equal" if weight is None else "value",
+        float(periods_per_year),
+        lags,
+        *alpha,
+    )
+
+
+def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
+    """Return the turnover of one leg from each formed period to the next."""
+    traded = []
+    by_period = {t: rows.set_index("firm") for t, rows in leg.groupby("t")}
+    for before, now in zip(formed, formed[1:]):
+        held, wanted = by_period[before], by_period[now]
+        grown = held["w"] / held["w"].sum() * (1 + held["r"].fillna(0.0))
+        drifted, target = grown / grown.sum(), wanted["w"] / wanted["w"].sum()
+        traded.append(target.sub(drifted, fill_value=0.0).abs().sum())
+    return np.array(traded)
+
+
+def _alpha(
+    spread: pd.Series, factors: pd.DataFrame, lags: int
+) -> tuple[float | None, float | None, pd.Series | None]:
+    missing = spread.index.difference(factors.index)
+    if len(missing):
+        raise InputError(
+            f"factors: {len(missing)} periods are missing (first: {missing[0]}); index them as X's periods."
+        )
+    X = factors.loc[spread.index].astype(float)
+    if len(spread) < max(MIN_PERIODS, X.shape[1] + 2):
+        return None, None, None
+    from statsmodels.regression.linear_model import OLS
+
+    design = np.column_stack([np.ones(len(X)), X.to_numpy()])
+    fit = OLS(spread.to_numpy(), design).fit(cov_type="HAC", cov_kwds={"maxlags": lags})
+    return (
+        float(fit.params[0]),
+        float(fit.tvalues[0]),
+        pd.Series(fit.params[1:], index=X.columns, name="beta"),
+    )
+
+
+def deflated_sharpe(returns: Any, *, n_trials: int, trial_variance: float) -> float:
+    r"""Return the probability that the true Sharpe ratio exceeds what the best of N lucky trials would show.
+
+    .. math::
+
+        \widehat{SR}_0 = \sqrt{V} \Big[(1 - \gamma) \Phi^{-1}\big(1 - \tfrac{1}{N}\big)
+            + \gamma\, \Phi^{-1}\big(1 - \tfrac{1}{N e}\big)\Big], \qquad
+        DSR = \Phi\Big(\frac{(\widehat{SR} - \widehat{SR}_0) \sqrt{T - 1}}
+            {\sqrt{1 - \hat\gamma_3 \widehat{SR} + \tfrac{\hat\gamma_4 - 1}{4} \widehat{SR}^2}}\Big)
+
+    with γ = 0.5772…, γ₃ the skewness and γ₄ the kurtosis of the returns, all per period. One trial: the probabilistic
+    Sharpe ratio against zero.
+
+    Parameters
+    ----------
+    returns : array-like of length T
+        Returns of the strategy that was picked, per period.
+    n_trials : int
+        Strategies tried, those discarded included.
+    trial_variance : float
+        Variance across the trials of their Sharpe ratios per period.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    References
+    ----------
+    Bailey, D. and López de Prado, M. (2014), The deflated Sharpe ratio: correcting for selection bias, backtest
+    overfitting and non-normality, Journal of Portfolio Management 40(5), 94–107.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> returns = 0.02 + 0.1 * rng.normal(size=240)
+    >>> one = deflated_sharpe(returns, n_trials=1, trial_variance=0.0)
+    >>> many = deflated_sharpe(returns, n_trials=100, trial_variance=0.01)
+    >>> one > 0.99 > many
+    True
+    """
+    from scipy.stats import kurtosis, skew
+
+    r = np.asarray(returns, dtype=float).reshape(-1)
+    if len(r) < 2 or not np.isfinite(r).all() or np.ptp(r) == 0:
+        raise InputError("returns must be two or more finite numbers that differ.")
+    ratio = float(r.mean() / r.std(ddof=1))
+    moments = float(skew(r)), float(kurtosis(r, fisher=False))
+    return _deflated(ratio, len(r), *moments, n_trials=n_trials, trial_variance=trial_variance)
+
+
+def _deflated(
+    ratio: float, n: int, skewness: float, kurtosis: float, *, n_trials: int, trial_variance: float
+) -> float:
+    from scipy.stats import norm
+
+    if n_trials < 1 or trial_variance < 0:
+        raise InputError(
+            f"n_trials must be at least 1 and trial_variance at least 0, got {n_trials!r} and {trial_variance!r}."
+        )
+    lucky = 0.0
+    if n_trials > 1:
+        euler = np.euler_gamma
+        lucky = (1 - euler) * norm.ppf(1 - 1 / n_trials) + euler * norm.ppf(1 - 1 / (n_trials * math.e))
+        lucky *= math.sqrt(trial_variance)
+    error = math.sqrt(1 - skewness * ratio + (kurtosis - 1) / 4 * ratio**2)
+    return float(norm.cdf((ratio - lucky) * math.sqrt(n - 1) / error))

@@ -1,0 +1,123 @@
+"""The numbers of a comparison: every metric of every model on one common sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of the table: its key in ``scores``, its head, and how its numbers are written."""
+
+    key: str
+    head: str
+    format: str
+
+
+#: R² against zero, against the prevailing mean (rows equal, and periods equal) and between the firms of a period; errors;
+#: correlation within periods (of ranks, with its Newey–West t, and of values) and its mean over its standard
+#: deviation; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
+METRICS = (
+    Metric("r2_zero", "R² zero", ".4f"),
+    Metric("r2_mean", "R² mean", ".4f"),
+    Metric("r2_within", "R² within", ".4f"),
+    Metric("rmse", "RMSE", ".4g"),
+    Metric("mae", "MAE", ".4g"),
+    Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),
+    Metric("rank_ic", "Rank IC", ".4f"),
+    Metric("rank_ic_t", "IC t", ".2f"),
+    Metric("rank_icir", "Rank ICIR", ".3f"),
+    Metric("ic", "IC", ".4f"),
+    Metric("icir", "ICIR", ".3f"),
+    Metric("dm_t", "DM t", ".2f"),
+    Metric("dm_p", "p", ".3f"),
+)
+#: Fama and MacBeth's mean slope of outcome on prediction with its t; Mincer and Zarnowitz's slope, with the p-value of a
+#: calibrated prediction. They take a regression for each period, and are made when a table asks for them.
+REGRESSION_METRICS = (
+    Metric("fm_slope", "FM slope", ".3f"),
+    Metric("fm_t", "FM t", ".2f"),
+    Metric("cal_slope", "Slope", ".3f"),
+    Metric("cal_p", "p calibrated", ".3f"),
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All numbers of a comparison.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row for each model, one column for each key of ``METRICS``; NaN where a number does not exist.
+    rank_ics : dict of str to InformationCoefficient
+    tests : dict of str to DieboldMariano
+        Each model but the baseline against it.
+    losses : DataFrame
+        Mean squared error of each period (rows) and model (columns).
+    """
+
+    frame: pd.DataFrame
+    rank_ics: dict[str, InformationCoefficient]
+    tests: dict[str, DieboldMariano]
+    losses: pd.DataFrame
+
+
+def score(
+    predictions: pd.DataFrame, models: Sequence[str], training_mean: np.ndarray, baseline: str, horizon: int
+) -> Scores:
+    """Score every model on the rows whose outcome is known.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Columns period, outcome and one for each model.
+    models : sequence of str
+    training_mean : ndarray of length n
+        The prevailing mean of each row: the mean of the training outcomes of its fold.
+    baseline : str
+    horizon : int
+
+    Returns
+    -------
+    Scores
+    """
+    known = predictions["outcome"].notna().to_numpy()
+    y, period, mean = predictions["outcome"][known], predictions["period"][known], training_mean[known]
+    errors = {name: ((y - predictions[name][known]) ** 2).to_numpy() for name in models}
+    rank_ics, tests, rows = {}, {}, {}
+    for name in models:
+        forecast = predictions[name][known]
+        rank_ics[name] = ranked = rank_ic(y, forecast, period, horizon=horizon)
+        linear = ic(y, forecast, period, horizon=horizon)
+        test = None
+        if name != baseline:
+            test = tests[name] = diebold_mariano(
+                errors[name], errors[baseline], period, horizon=horizon, model=name, baseline=baseline
+            )
+        rows[name] = {
+            "r2_zero": r2_out_of_sample(y, forecast),
+            "r2_mean": r2_out_of_sample(y, forecast, mean),
+            "r2_within": r2_within_period(y, forecast, period),
+            "rmse": rmse(y, forecast),
+            "mae": mae(y, forecast),
+            "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
+            "rank_ic": ranked.mean,
+            "rank_ic_t": ranked.t,
+            "rank_icir": ranked.icir,
+            "ic": linear.mean,
+            "icir": linear.icir,
+            "dm_t": test.statistic if test else None,
+            "dm_p": test.p_value if test else None,
+        }
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[m.key for m in METRICS], dtype=float)
+    losses = pd.DataFrame(errors).groupby(period.to_numpy()).mean().rename_axis("period")
+    return Scores(frame.rename_axis("model"), rank_ics, tests, losses)

@@ -1,0 +1,1 @@
+"""The comparison as table, page, workbook, files and sentences."""

@@ -1,0 +1,1 @@
+"""Contestants are fitted and scored, fold by fold; finished pieces are kept."""

@@ -1,0 +1,330 @@
+"""The models of a comparison: which task each can do, and how each is fitted and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_regressor
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+
+from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
+from peerattn.evaluation.running.scoring import explain_score
+from peerattn.exceptions import InputError
+from peerattn.models.attention.reference import Reference
+from peerattn.models.base import PeerRegressor
+from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.panel import PanelEncoder
+
+if TYPE_CHECKING:
+    from peerattn.network import PeerNetwork
+
+Task = Literal["forecast", "explain"]
+TASKS = ("forecast", "explain")
+OWN_CHARACTERISTICS = "Own characteristics (OLS)"
+PREVAILING_MEAN = "Prevailing mean"
+ALL_OTHER_FIRMS = "All other firms (mean)"
+RESERVED_NAMES = ("firm", "period", "outcome")
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator that predicts: the last step of a Pipeline, what a search tunes, or the model itself."""
+    while isinstance(model, Pipeline | BaseSearchCV):
+        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
+    return model
+
+
+def searches(model: Any) -> Iterator[BaseSearchCV]:
+    """Yield the searches a model is wrapped in."""
+    while isinstance(model, Pipeline | BaseSearchCV):
+        if isinstance(model, BaseSearchCV):
+            yield model
+        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
+
+
+def trials(fitted: Any) -> int:
+    """Return how many settings were tried to fit a model: those of its search, 1 without one."""
+    return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
+
+
+def looks_across(model: Any) -> bool:
+    """Tell whether a model searches a reference universe (cross-attention)."""
+    return getattr(last_step(model), "attention", None) == "cross"
+
+
+def is_peer_model(model: Any) -> bool:
+    """Tell whether a model, or the last step of it, looks to peers (a ``PeerRegressor``)."""
+    return isinstance(last_step(model), PeerRegressor)
+
+
+def supports(model: Any, task: str) -> bool:
+    """Tell whether a model can do a task.
+
+    Parameters
+    ----------
+    model : estimator
+        A peer model of this package, a scikit-learn regressor, or a Pipeline of one; the last step counts.
+    task : {"forecast", "explain"}
+        ``"forecast"``: no outcome of the target period is used. ``"explain"``: the outcomes of a firm's
+        peers of the same period are shown, its own is not.
+
+    Returns
+    -------
+    bool
+        A plain regressor can do both (it never sees peers' outcomes). A peer model forecasts unless it
+        needs the target period's outcomes, and explains only if it reads outcomes (of its reference, for
+        cross-attention); a search explains only with ``scoring=explain_score``.
+
+    Raises
+    ------
+    InputError
+        For an unknown task.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from peerattn.models import IndustryPeerRegressor
+    >>> supports(Ridge(), "explain"), supports(IndustryPeerRegressor(), "explain")
+    (True, True)
+    """
+    check_task(task)
+    final = last_step(model)
+    if not isinstance(final, PeerRegressor):
+        return True
+    if looks_across(model):
+        return (task == "explain") == (getattr(final, "values", None) == "outcomes")
+    if task == "forecast":
+        return not final.needs_outcomes
+    return bool(final.reads_outcomes) and all(s.scoring is explain_score for s in searches(model))
+
+
+def check_task(task: str) -> None:
+    """Raise for a task that does not exist."""
+    if task not in TASKS:
+        raise InputError(f"task must be 'forecast' or 'explain', got {task!r}.")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model under its name, ready to be fitted on a fold.
+
+    Attributes
+    ----------
+    name : str
+    model : estimator
+        As the user passed it; it is cloned for each fold and never changed.
+    native : bool
+        A peer model, which is given codes as codes and rows with unknown outcomes as peers.
+    shown_outcomes : bool
+        Whether it is shown the outcomes of peers (task "explain").
+    own_only : bool
+        Whether it is given characteristics without codes (the controls).
+    control : bool
+        Whether ``compare`` added it.
+    reference : Reference or None
+        The firms that answer, for cross-attention.
+    """
+
+    name: str
+    model: Any
+    native: bool
+    shown_outcomes: bool = False
+    own_only: bool = False
+    control: bool = False
+    reference: Reference | None = None
+
+    def fit(self, fold: FoldRows) -> Any:
+        """Return a fitted clone."""
+        model = clone(self.model)
+        if self.native:
+            return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
+        known = fold.y_train.notna().to_numpy()
+        return model.fit(fold.encoded(self.own_only)[0][known], fold.y_train.to_numpy()[known])
+
+    def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
+        """Return one finite prediction for each test row, or raise naming this model."""
+        if not self.native:
+            return self._checked(model.predict(fold.encoded(self.own_only)[1]), fold)
+        X, y = self._labelled(fold.X_call, fold.y_call)
+        return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
+
+    def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
+        """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""
+        return {"outcomes": y} if self.shown_outcomes and self.reference is None else {}
+
+    def _reference_of(self, model: Any) -> dict[str, Reference]:
+        if self.reference is None:
+            return {}
+        inner = model.estimator if isinstance(model, BaseSearchCV) else model
+        prefix = f"{inner.steps[-1][0]}__" if isinstance(inner, Pipeline) else ""
+        return {f"{prefix}reference": self.reference}
+
+    def network(self, model: Any, X: pd.DataFrame, y: pd.Series) -> PeerNetwork:
+        """Return whom the firms of a cross-section look to in a fitted peer model."""
+        X, y = self._labelled(X, y)
+        model = _fitted(model)
+        if isinstance(model, Pipeline):
+            X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
+        return model.peer_network(X, **self._outcomes(y))
+
+    def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
+        """Name the index levels as this model expects them."""
+        final = last_step(self.model)
+        names: Any = dict(zip(LABELS, (final.firm, final.period)))
+        return X.rename_axis(index=names), y.rename_axis(index=names)
+
+    def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
+        call = fold.X_call
+        if isinstance(predicted, pd.Series) and not predicted.index.equals(call.index):
+            raise InputError(f"model {self.name!r}: its predictions carry other labels than the test rows.")
+        values = np.asarray(predicted, dtype=float)
+        if values.shape not in ((len(call),), (len(call), 1)):
+            raise InputError(
+                f"model {self.name!r}: predictions of shape {values.shape} for {len(call)} test rows; "
+                "one number a row is expected."
+            )
+        broken = np.flatnonzero(~np.isfinite(values.reshape(-1)))
+        if len(broken):
+            firm, period = call.index[broken[0]]
+            raise InputError(
+                f"model {self.name!r}: {len(broken)} of {len(values)} predictions are NaN or infinite (first: {firm} in "
+                f"{period}); all models must predict the same rows."
+            )
+        return values.reshape(-1)[fold.scored]
+
+
+def _fitted(model: Any) -> Any:
+    """Return the estimator that a fitted search chose, or the model itself."""
+    if isinstance(model, Pipeline):
+        name, final = model.steps[-1]
+        return Pipeline([*model.steps[:-1], (name, _fitted(final))]) if any(searches(final)) else model
+    return _fitted(model.best_estimator_) if isinstance(model, BaseSearchCV) else model
+
+
+class FoldRows:
+    """Training and test rows of one fold, as every model gets them.
+
+    Models are called with all rows of the tested periods (``X_call``), so that no firm loses a peer; ``scored``
+    are the positions of the test rows among them.
+    """
+
+    def __init__(self, panel: ComparisonPanel, train: np.ndarray, test: np.ndarray) -> None:
+        self.X_train, self.y_train = panel.X.iloc[train], panel.y.iloc[train]
+        when = panel.X.index.get_level_values(1)
+        call = np.flatnonzero(when.isin(when[test].unique()))
+        self.X_call, self.y_call = panel.X.iloc[call], panel.y.iloc[call]
+        self.scored = np.searchsorted(call, test)
+        self.y_test = panel.y.iloc[test]
+        self._characteristics = list(panel.choice.characteristics)
+        self._encoded: dict[bool, tuple[pd.DataFrame, pd.DataFrame]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to another process without what can be made again there."""
+        return self.__dict__ | {"_encoded": {}}
+
+    def encoded(self, own_only: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return training and test rows in numbers, encoded by what the training rows alone teach.
+
+        All plain regressors share one encoding, made when the first of them asks; the controls share
+        another, of the characteristics without codes.
+        """
+        if own_only not in self._encoded:
+            columns = self._characteristics if own_only else list(self.X_train.columns)
+            if not columns:
+                return self.X_train[[]], self.X_call[[]]
+            encoder = PanelEncoder().fit(self.X_train[columns])
+            train, test = (encoder.transform(X[columns]) for X in (self.X_train, self.X_call))
+            self._encoded[own_only] = train, test
+        return self._encoded[own_only]
+
+
+def contestants(
+    models: Mapping[str, Any], task: str, panel: ComparisonPanel, reference: Any = None
+) -> list[Contestant]:
+    """Return the models and the controls that are always there, each checked for the task.
+
+    Raises
+    ------
+    InputError
+        For no models, a name that is no text or is reserved, something that is no regressor, or a model
+        that cannot do the task.
+    """
+    if not isinstance(models, Mapping) or not models:
+        raise InputError(
+            "models must be a dictionary of at least one name and model, such as "
+            "{'Kernel': NadarayaWatsonRegressor()}; "
+            f"got {'an empty one' if isinstance(models, Mapping) else type(models).__name__}."
+        )
+    given = None if reference is None else Reference.of(reference)
+    chosen = [_contestant(name, model, task, given) for name, model in models.items()]
+    if given is not None and not any(contestant.reference for contestant in chosen):
+        raise InputError('reference= was given, but no model searches it: none has attention="cross".')
+    if (
+        task == "explain"
+        and ALL_OTHER_FIRMS not in models
+        and not any(map(_is_level_control, models.values()))
+    ):
+        level = IndustryPeerRegressor()
+        chosen.append(Contestant(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True))
+    if OWN_CHARACTERISTICS not in models and panel.choice.characteristics:
+        chosen.append(
+            Contestant(OWN_CHARACTERISTICS, LinearRegression(), native=False, own_only=True, control=True)
+        )
+    if PREVAILING_MEAN not in models:
+        chosen.append(
+            Contestant(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
+        )
+    return chosen
+
+
+def _is_level_control(model: Any) -> bool:
+    final = last_step(model)
+    return isinstance(final, IndustryPeerRegressor) and final.industry is None
+
+
+def _contestant(name: Any, model: Any, task: str, reference: Reference | None) -> Contestant:
+    if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
+        raise InputError(
+            f"models: a name must be text other than {', '.join(map(repr, RESERVED_NAMES))}, got {name!r}."
+        )
+    if isinstance(model, type):
+        raise InputError(
+            f"model {name!r} is the class {model.__name__}; pass an instance, {model.__name__}()."
+        )
+    if not is_regressor(model):
+        raise InputError(
+            f"model {name!r}: expected a regressor with fit and predict, got {type(model).__name__}."
+        )
+    native = is_peer_model(model)
+    if not supports(model, task):
+        raise InputError(f"model {name!r} cannot do task={task!r}: {_advice(model, task)}")
+    across = looks_across(model)
+    if across and (reference is None or (reference.y is not None) != (task == "explain")):
+        raise InputError(
+            f"model {name!r} searches a reference universe: pass reference=, "
+            f"{'with' if task == 'explain' else 'without'} outcomes for task={task!r}."
+        )
+    return Contestant(
+        name,
+        model,
+        native,
+        shown_outcomes=native and task == "explain",
+        reference=reference if across else None,
+    )
+
+
+def _advice(model: Any, task: str) -> str:
+    if task == "forecast":
+        return (
+            "it reads the outcomes of the period it predicts. Build it with values='characteristics', or use "
+            "task='explain'."
+        )
+    if any(search.scoring is not explain_score for search in searches(model)):
+        return "its search scores without peers' outcomes. Build it with scoring=explain_score, or use task='forecast'."
+    return "it reads no peers' outcomes. Build it with values='outcomes', or use task='forecast'."

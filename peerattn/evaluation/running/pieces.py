@@ -1,0 +1,132 @@
+"""One piece of a comparison: one model fitted on one fold. Pieces are independent, so they run in any order, anywhere."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerattn.evaluation.running.contestants import Contestant, FoldRows, last_step, trials
+from peerattn.exceptions import InputError, PeerAttnWarning
+
+if TYPE_CHECKING:
+    from peerattn.models.attention.search_profile import SearchProfile
+    from peerattn.network import PeerNetwork
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A warning that a model gave: its class, words, and the place in the source."""
+
+    category: type[Warning]
+    message: str
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one model leaves behind on one fold.
+
+    Attributes
+    ----------
+    model : str
+    fold : int
+    predicted : ndarray or None
+        One prediction for each test row; None where the model failed.
+    trials : int
+        Settings that its search tried; 1 without a search.
+    warnings : tuple of Heard
+    network : PeerNetwork or None
+        Of the last scored period, where it was asked for and the model gives one.
+    profile : SearchProfile or None
+        What its heads search for, where the model tells.
+    error : Exception or None
+        Why the model failed.
+    """
+
+    model: str
+    fold: int
+    predicted: np.ndarray | None
+    trials: int = 1
+    warnings: tuple[Heard, ...] = ()
+    network: PeerNetwork | None = None
+    profile: SearchProfile | None = field(default=None, repr=False)
+    error: Exception | None = None
+
+
+def run_piece(contestant: Contestant, rows: FoldRows, fold: int, with_network: bool) -> Piece:
+    """Fit a model on a fold and predict its test rows; a model that fails gives a piece that says why.
+
+    One thread is used, whatever the machine has: figures then depend neither on the number of cores nor on how many
+    pieces run at once.
+    """
+    try:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = contestant.fit(rows)
+            predicted = contestant.predict(model, rows)
+            network = _last_network(contestant, model, rows) if with_network else None
+            profile = _profile(model) if with_network else None
+        heard = tuple(Heard(w.category, str(w.message), w.filename, w.lineno) for w in caught)
+        return Piece(contestant.name, fold, predicted, trials(model), heard, network, profile)
+    except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
+        return Piece(contestant.name, fold, None, error=_portable(_named(error, contestant.name)))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run linear algebra on one thread inside the ``with`` block."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _last_network(contestant: Contestant, model: Any, rows: FoldRows) -> PeerNetwork | None:
+    """Return the network of the last scored period; a model without one is warned of, its predictions stand."""
+    when = rows.X_call.index.get_level_values(1)
+    last = when == when[rows.y_call.notna().to_numpy()].max()
+    try:
+        return contestant.network(model, rows.X_call[last], rows.y_call[last])
+    except InputError as error:
+        warnings.warn(PeerAttnWarning(f"no network can be shown: {error}"), stacklevel=2)
+        return None
+
+
+def _profile(model: Any) -> SearchProfile | None:
+    """Return the search profile of a fitted attention model; None where there is no head or no such matrix."""
+    final = last_step(getattr(model, "best_estimator_", model))
+    try:
+        profile = final.search_profile() if hasattr(final, "search_profile") else None
+    except InputError:  # scores that are no inner products have none
+        return None
+    return profile if profile is not None and profile.heads else None
+
+
+def _named(error: Exception, name: str) -> Exception:
+    """Say in an error which model it came from."""
+    if isinstance(error, InputError):
+        return error if f"model {name!r}" in str(error) else InputError(f"model {name!r}: {error}")
+    error.add_note(f"This came from model {name!r} of the comparison.")
+    return error
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that survives the way from another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # exceptions with arguments of their own often cannot be rebuilt
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

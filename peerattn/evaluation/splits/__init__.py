@@ -1,0 +1,1 @@
+"""Which periods and firms are learned from, and which are tested."""

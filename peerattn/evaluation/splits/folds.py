@@ -1,0 +1,98 @@
+"""The folds of a comparison: any splitter's, as long as it learns from nothing that it tests."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.running.fitting import Folds
+from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
+from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
+from peerattn.exceptions import InputError
+from peerattn.panel.frames import as_pandas
+
+
+def checked_folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]]:
+    """Return the folds of any splitter, and what a reader must know of them."""
+    if not getattr(cv, "forecasts", True) and task == "forecast":
+        raise InputError(
+            f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
+            "task='explain'."
+        )
+    cv = by_our_labels(cv)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(panel.X, panel.y)]
+    for entry in caught:
+        warnings.warn(entry.message, stacklevel=3)
+    _refuse_leaks(cv, panel, folds)
+    notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
+    if not getattr(cv, "forecasts", True):
+        notes.append(
+            f"Not a forecast: models learn from periods after those tested, too ({type(cv).__name__})."
+        )
+    return folds, notes
+
+
+def by_our_labels(cv: Any) -> Any:
+    """Return a splitter that reads the labels of a comparison's panel."""
+    if not hasattr(cv, "split"):
+        raise InputError(
+            f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
+        )
+    if not isinstance(cv, WalkForward | PurgedKFold | NewFirms):
+        return cv
+    cv = copy.copy(cv)
+    if isinstance(cv, NewFirms):
+        cv.walk = by_our_labels(cv.walk or WalkForward())
+        return cv
+    known_at = as_pandas(getattr(cv, "known_at", None))
+    if known_at is not None:
+        if not isinstance(known_at, pd.Series) or set(known_at.index.names) != {cv.firm, cv.period}:
+            raise InputError(
+                f"cv: in a comparison known_at must be a Series indexed by {cv.firm!r} and {cv.period!r}."
+            )
+        cv.known_at = known_at.reorder_levels([cv.firm, cv.period]).rename_axis(LABELS)
+    cv.firm, cv.period = LABELS
+    return cv
+
+
+def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
+    """Raise where a tested period or a later one is learned from, or nothing is."""
+    when, periods = sorted_periods(panel.X.index.get_level_values(1))
+    tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
+    if not len(tested) or len(np.unique(tested)) != len(tested):
+        raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")
+    ahead = int(getattr(cv, "horizon", 1))
+    for train, test in folds:
+        if getattr(cv, "forecasts", True) and when[train].max(initial=-1) > when[test].min() - ahead:
+            raise InputError(
+                f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
+                f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
+                "WalkForward."
+            )
+        if panel.y.iloc[train].notna().sum() < 2:
+            raise InputError(
+                f"cv: fewer than two outcomes are known in the rows that a model for {periods[when[test].min()]} may learn "
+                "from; test fewer periods."
+            )
+
+
+def split_words(cv: Any) -> str:
+    """Return a splitter in words."""
+    if isinstance(cv, NewFirms):
+        return f"{split_words(cv.walk or WalkForward())}, on firms never seen ({cv.n_splits} groups)"
+    if not isinstance(cv, WalkForward):
+        return " ".join(str(cv).split())
+    window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
+    asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
+    said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
+    said += [f"embargo={cv.embargo}"] if cv.embargo else []
+    said += ["rows learned from when known (known_at)"] if cv.known_at is not None else []
+    return f"walk forward ({', '.join(said)})"

@@ -1,0 +1,313 @@
+"""Splitting a panel by period, so that a model is tested only on periods after those it learned from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import BaseCrossValidator
+
+from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
+from peerattn.panel.alignment import align_outcome
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.labels import PanelLabels, panel_labels
+
+
+class ShortPanelWarning(PeerAttnWarning):
+    """The panel has too few periods for the split that was asked for; fewer are tested."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fit of a walk-forward split and the periods it is tested on.
+
+    ``train`` and ``test`` are positions into the rows of X; ``periods`` are the labels of the tested
+    periods and ``train_periods`` those of the periods learned from, both in time order. ``validation``
+    are the training rows of the validation block, ``fitting`` those whose outcome is known before it.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+    train_periods: pd.Index
+    periods: pd.Index
+    fitting: np.ndarray
+    validation: np.ndarray
+
+    def inner_split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the validation split as positions into the training rows, as ``GridSearchCV(cv=[...])`` takes it."""
+        if not len(self.validation):
+            raise InputError("this fold has no validation block: pass validation_periods= to the splitter.")
+        return np.searchsorted(self.train, self.fitting), np.searchsorted(self.train, self.validation)
+
+    def __repr__(self) -> str:
+        learned = f"{self.train_periods[0]} to {self.train_periods[-1]}"
+        return f"Fold(train {learned}, test {self.periods[0]} to {self.periods[-1]}, {len(self.test)} rows)"
+
+
+class WalkForward(BaseCrossValidator):
+    r"""Walk forward through a panel: learn from the past, predict the periods after it, move on.
+
+    Periods are grouped by label and sorted; a row (firm, t) carries the outcome of t + h, h the ``horizon``.
+    A model for origin s is fitted on the rows
+
+    .. math:: \{(i, t) : t \le s - h - e\},
+
+    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit, and an ``embargo`` of e more. One
+    fit serves ``refit_every`` periods s, s + 1, …; then the origin moves on.
+
+    Parameters
+    ----------
+    test_periods : int or None, default None
+        Number of periods tested in all: the last of the panel. None tests the last third. A panel too short
+        for the number asked shrinks it to the last third and warns.
+    refit_every : int, default 1
+        Periods predicted by one fit.
+    window : {"expanding", "rolling"}, default "expanding"
+        Learn from all past periods, or from the last ``train_periods`` of them.
+    train_periods : int or None, default None
+        Length of the rolling window, in periods; only with ``window="rolling"``.
+    horizon : int, default 1
+        Periods between a row and the period in which its outcome is known.
+    embargo : int, default 0
+        Further periods left out between the rows learned from and the origin.
+    known_at : str, Series, or None, default None
+        When each row's outcome is known, as period labels: a column of X, or a Series aligned with X by label
+        (by position where it has none). Rows known only after the origin, or never (missing), are not learned
+        from, beyond what horizon and embargo leave out: reports filed late, say.
+    validation_periods : int or None, default None
+        The last so many training periods are each fold's validation block (see ``Fold``); rows whose outcome
+        is unknown at its start are purged from ``Fold.fitting``. The split itself does not change.
+    firm, period : str, default "firm", "period"
+        Names of the two index levels (or columns) of X that carry the labels.
+
+    Notes
+    -----
+    Rows may come in any order and the index levels in either order. Periods without a single known outcome
+    are not tested (pass ``y``); their rows, and all rows with an unknown outcome, stay in the folds as
+    peers. The time needed is O(n log n) for n rows.
+
+    References
+    ----------
+    Welch, I. and Goyal, A. (2008), A comprehensive look at the empirical performance of equity premium
+    prediction, Review of Financial Studies 21(4), 1455–1508 (expanding window). López de Prado, M. (2018),
+    Advances in Financial Machine Learning, Wiley, ch. 7 (purging).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> index = pd.MultiIndex.from_product([["A", "B"], range(2001, 2007)], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": range(12)}, index=index)
+    >>> for fold in WalkForward(test_periods=4, refit_every=2).folds(X):
+    ...     print(fold)
+    Fold(train 2001 to 2002, test 2003 to 2004, 4 rows)
+    Fold(train 2001 to 2004, test 2005 to 2006, 4 rows)
+    >>> WalkForward(test_periods=4, refit_every=2).get_n_splits(X)
+    2
+    """
+
+    def __init__(
+        self,
+        test_periods: int | None = None,
+        refit_every: int = 1,
+        *,
+        window: Literal["expanding", "rolling"] = "expanding",
+        train_periods: int | None = None,
+        horizon: int = 1,
+        embargo: int = 0,
+        known_at: Any = None,
+        validation_periods: int | None = None,
+        firm: str = "firm",
+        period: str = "period",
+    ) -> None:
+        self.test_periods = test_periods
+        self.refit_every = refit_every
+        self.window = window
+        self.train_periods = train_periods
+        self.horizon = horizon
+        self.embargo = embargo
+        self.known_at = known_at
+        self.validation_periods = validation_periods
+        self.firm = firm
+        self.period = period
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (training positions, test positions), one pair for each fit, in time order.
+
+        Parameters
+        ----------
+        X : DataFrame of n rows
+            Carries firm and period as index levels or as columns.
+        y : Series or array-like of length n, or None
+            Outcomes, NaN = unknown; periods without any are not tested. Aligned by label where y carries X's
+            labels, by position otherwise.
+        groups : ignored
+            There for scikit-learn's calls.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Positions into the rows of X, ascending.
+        """
+        for fold in self.folds(X, y):
+            yield fold.train, fold.test
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of fits; it depends on the panel's periods, so X is needed."""
+        if X is None:
+            raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortPanelWarning)
+            return len(self.folds(X, y))
+
+    def folds(self, X: Any, y: Any = None) -> list[Fold]:
+        """Return the folds of the panel with their period labels.
+
+        Parameters
+        ----------
+        X, y
+            As in :meth:`split`.
+
+        Returns
+        -------
+        list of Fold
+
+        Raises
+        ------
+        InputError
+            For a parameter out of its range, X without labels, one period only, or no period left to learn
+            from.
+        """
+        self._check_parameters()
+        frame, labels = labelled(self, X)
+        period_of_row, periods = sorted_periods(labels.period)
+        known = np.arange(len(periods))
+        if y is not None:
+            outcome = align_outcome(as_pandas(y), frame, labels, firm=self.firm, period=self.period)
+            known = np.unique(period_of_row[~np.isnan(outcome)])
+        when = period_of_row if self.known_at is None else self._known_at(frame, labels, periods)
+        tested = self._tested(known, periods)
+        return [
+            self._fold(period_of_row, when, periods, tested[start : start + self.refit_every])
+            for start in range(0, len(tested), self.refit_every)
+        ]
+
+    def _check_parameters(self) -> None:
+        for name in ("test_periods", "train_periods", "validation_periods"):
+            if getattr(self, name) is not None:
+                check_whole(self, name, 1)
+        for name, least in (("refit_every", 1), ("horizon", 1), ("embargo", 0)):
+            check_whole(self, name, least)
+        if self.window not in ("expanding", "rolling"):
+            raise InputError(f"WalkForward: window must be 'expanding' or 'rolling', got {self.window!r}.")
+        if (self.window == "rolling") != (self.train_periods is not None):
+            raise InputError(
+                "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
+                f"takes one; got window={self.window!r}, train_periods={self.train_periods!r}."
+            )
+
+    def _known_at(self, frame: pd.DataFrame, labels: PanelLabels, periods: pd.Index) -> np.ndarray:
+        """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
+        given: Any = self.known_at
+        if isinstance(given, str):
+            if given not in frame.columns:
+                raise InputError(
+                    f"known_at: there is no column {given!r} in X.{did_you_mean(given, map(str, frame.columns))}"
+                )
+            given = frame[given]
+        given = as_pandas(given)
+        if getattr(getattr(given, "index", None), "nlevels", 1) == 2:
+            here = pd.MultiIndex.from_arrays([labels.firm, labels.period])
+            given = given.reorder_levels([self.firm, self.period]).reindex(here)
+        values = pd.Index(given)
+        if len(values) != len(frame):
+            raise InputError(
+                f"known_at has {len(values)} values for {len(frame)} rows of X: one a row is expected."
+            )
+        missing = np.asarray(values.isna())
+        try:
+            at = np.full(len(values), len(periods))
+            at[~missing] = periods.searchsorted(values[~missing].astype(periods.dtype))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"known_at must hold period labels like those of X (such as {periods[0]}): {error}."
+            ) from error
+        return at
+
+    def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
+        """Return the tested periods as positions into ``periods``."""
+        if len(periods) == 1:
+            raise InputError(
+                f"WalkForward: X holds one period only ({periods[0]}); a walk-forward split needs at least "
+                "two. Pass more periods."
+            )
+        # the first origin that has anything to learn from
+        first = known[0] + self.horizon + self.embargo if len(known) else len(periods)
+        possible = known[known >= first]
+        if len(possible) == 0:
+            raise InputError(
+                f"WalkForward: no period can be tested: {len(known)} of {len(periods)} periods have a known "
+                f"outcome, and horizon={self.horizon} with embargo={self.embargo} needs one at least "
+                f"{self.horizon + self.embargo} period(s) before a tested one. Pass more periods, or y with more known outcomes."
+            )
+        third = min(max(1, len(known) // 3), len(possible))
+        if self.test_periods is None:
+            return possible[-third:]
+        if self.test_periods > len(possible):
+            warnings.warn(
+                f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
+                f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}.",
+                ShortPanelWarning,
+                stacklevel=4,
+            )
+            return possible[-third:]
+        return possible[-self.test_periods :]
+
+    def _fold(
+        self, period_of_row: np.ndarray, when: np.ndarray, periods: pd.Index, tested: np.ndarray
+    ) -> Fold:
+        last = tested[0] - self.horizon - self.embargo
+        first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
+        learned = (period_of_row >= first) & (period_of_row <= last)
+        if self.known_at is not None:
+            learned &= when <= tested[0]
+        block = np.zeros_like(learned)
+        fitting = learned
+        if self.validation_periods is not None:
+            start = last - self.validation_periods + 1
+            if start <= first:
+                raise InputError(
+                    f"WalkForward: validation_periods={self.validation_periods} leaves nothing to fit on before "
+                    f"{periods[tested[0]]}: {last - first + 1} periods are learned from. Use fewer."
+                )
+            block = learned & (period_of_row >= start)
+            fitting = learned & (period_of_row <= start - self.horizon - self.embargo)
+            if self.known_at is not None:
+                fitting &= when <= start
+        rows = [np.flatnonzero(mask) for mask in (learned, np.isin(period_of_row, tested), fitting, block)]
+        return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
+
+
+def labelled(splitter: Any, X: Any) -> tuple[pd.DataFrame, PanelLabels]:
+    """Return X as a pandas frame and its labels, or raise naming the splitter."""
+    frame = as_pandas(X)
+    labels = panel_labels(frame, firm=splitter.firm, period=splitter.period)
+    if labels is None:
+        raise InputError(
+            f"{type(splitter).__name__}: X has neither index levels nor columns named {splitter.firm!r} and "
+            f"{splitter.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
+        )
+    return frame, labels
+
+
+def check_whole(splitter: Any, name: str, least: int) -> None:
+    """Raise unless a parameter of a splitter is a whole number of at least ``least``."""
+    value = getattr(splitter, name)
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise InputError(
+            f"{type(splitter).__name__}: {name} must be a whole number of at least {least}, got {value!r}."
+        )

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from peerattn import NadarayaWatsonRegressor, PeerAttentionRegressor, simulate_panel
+from peerattn.evaluation import bootstrap_network
+from peerattn.evaluation.inference.network_bootstrap import block_counts
+from peerattn.exceptions import InputError
+from peerattn.models.attention.batches import make_batch
+from peerattn.models.attention.estimation import mean_loss
+from peerattn.models.attention.warm_start import WarmStart
+from peerattn.training import train
+
+OPTIONS = {"n_heads": 2, "d_head": 2, "max_steps": 100, "dtype": "float64", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(15, 20, 2, sharpness=2.0, signal_share=0.7, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(panel):
+    found = PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y)
+    assert found.members_[0].kept
+    return found
+
+
+def test_draws_side_by_side_equal_one_training_each(panel, model):
+    """A stacked refit equals plain training on the repeated periods."""
+    start = WarmStart(model, panel.X, panel.y)
+    counts = block_counts(np.random.default_rng(0), start.n_periods, 3, 3)
+    together = start.refit(counts, steps=3, seed=0)
+    options = start.settings
+    for draw, (member,) in zip(counts, together, strict=True):
+        module = model.members_[0].module().requires_grad_(True)
+        sections = [start.sections[t] for t in np.repeat(np.arange(len(draw)), draw)]
+        batch = make_batch(sections, options.terms, options.dtype)
+        train(module, lambda b, m=module: mean_loss(m, b, options.loss), repeat(batch), max_steps=3,
+              learning_rate=options.learning_rate, clip=None)  # fmt: skip
+        for name, value in module.state_dict().items():
+            np.testing.assert_allclose(value.numpy(), member.state[name], atol=1e-7)
+
+
+def test_a_refit_changes_neither_model_nor_the_global_generator(panel, model):
+    before = model.peer_network(panel.X)
+    state = torch.get_rng_state()
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=5, steps=5, random_state=3)
+    assert model.peer_network(panel.X).equals(before) and found.network.equals(before)
+    assert torch.equal(torch.get_rng_state(), state)
+    again = bootstrap_network(model, panel.X, panel.y, n_draws=5, steps=5, random_state=3)
+    np.testing.assert_array_equal(again.draws, found.draws)
+    pd.testing.assert_frame_equal(again.direction, found.direction)
+
+
+def test_intervals_hold_the_estimate_and_widen_with_the_level(panel, model):
+    last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
+    found = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=49, steps=15, top_k=None)
+    wide, narrow = found.intervals(0.95), found.intervals(0.5)
+    assert list(wide.columns) == ["period", "firm", "peer", "weight", "lower", "upper"]
+    assert len(wide) == 15 * 14 and wide["period"].unique().tolist() == [panel.network.periods[-1]]
+    assert ((wide["upper"] - wide["lower"]) >= (narrow["upper"] - narrow["lower"])).all()
+    assert (wide["lower"] > 0).all() and (wide["upper"] < 1).all()
+    assert ((wide["lower"] <= wide["weight"]) & (wide["weight"] <= wide["upper"])).mean() > 0.9
+    true = panel.network.edges(panel.network.periods[-1]).set_index(["firm", "peer"])["weight"]
+    true = true.reindex(pd.MultiIndex.from_frame(wide[["firm", "peer"]])).to_numpy()
+    assert ((wide["lower"] <= true) & (true <= wide["upper"])).mean() > 0.6
+    assert found.p_value <= 0.1  # the truth is directed
+    assert "refits on blocks" in str(found) and "direction p=" in repr(found)
+
+
+def test_few_edges_of_many(panel, model):
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2, top_k=2)
+    assert len(found.edges) == 15 * 20 * 2
+    expected = model.peer_network(panel.X).edges(top_k=2)
+    pd.testing.assert_frame_equal(found.edges, expected)
+
+
+def test_a_tied_head_has_no_direction(panel):
+    """One head: a mixture of reversible heads need not be reversible."""
+    options = OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}
+    tied = PeerAttentionRegressor(**options, symmetric_scores=True).fit(panel.X, panel.y)
+    found = bootstrap_network(tied, panel.X, panel.y, n_draws=3, steps=2)
+    assert (found.direction["statistic"] < 1e-10).all()
+
+
+def test_outcomes_as_values(panel):
+    model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5, "prune": False}).fit(
+        panel.X, panel.y
+    )
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2)
+    assert np.isfinite(found.draws).all()
+
+
+def test_block_counts_cover_the_circle():
+    counts = block_counts(np.random.default_rng(0), 7, 7, 50)
+    assert (counts == 1).all()  # one block of all periods is the sample itself
+    single = block_counts(np.random.default_rng(0), 200, 1, 400)
+    assert single.mean() == 1.0 and single.var() == pytest.approx(1.0, abs=0.05)
+
+
+def test_bad_arguments_are_named(panel, model):
+    with pytest.raises(InputError, match="NadarayaWatsonRegressor"):
+        bootstrap_network(NadarayaWatsonRegressor().fit(panel.X, panel.y), panel.X, panel.y)
+    with pytest.raises(InputError, match="block_length: expected 1 to 20"):
+        bootstrap_network(model, panel.X, panel.y, block_length=21)
+    with pytest.raises(InputError, match="n_draws and steps"):
+        bootstrap_network(model, panel.X, panel.y, n_draws=0)
+    early = panel.X.index.get_level_values("period") <= panel.network.periods[2]
+    with pytest.raises(InputError, match="four periods"):
+        bootstrap_network(model, panel.X[early], panel.y[early])
+    with pytest.raises(InputError, match="level"):
+        bootstrap_network(model, panel.X, panel.y, n_draws=1, steps=1).intervals(1.0)

@@ -1,0 +1,191 @@
+"""Running a comparison: pieces in parallel, kept at once, and models that fail."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+from peerattn.evaluation import WalkForward, compare
+from peerattn.evaluation.running.contestants import OWN_CHARACTERISTICS, PREVAILING_MEAN
+from peerattn.exceptions import InputError
+from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
+
+CV = WalkForward(test_periods=4, refit_every=2)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(5)
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(12)], range(2001, 2013)])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index, ["size", "lev"]).rename_axis(["firm", "period"])
+    X["sic"] = [["3711", "2911", "3570"][int(firm[1:]) % 3] for firm, _ in index]
+    return X, (X["size"] + rng.normal(size=len(index))).rename("roa_next")
+
+
+class Counting(Ridge):
+    """Counts its fits in a file, and is killed in the one asked for."""
+
+    def __init__(self, path="", killed_in=0, alpha=1.0):
+        super().__init__(alpha=alpha)
+        self.path, self.killed_in = path, killed_in
+
+    def fit(self, X, y):
+        with open(self.path, "a") as file:
+            file.write("x")
+        if fits(self.path) == self.killed_in:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
+
+
+class Whereabouts(Ridge):
+    """Predicts 1 on a Dask worker, 0 elsewhere."""
+
+    def predict(self, X):
+        from distributed import get_worker
+
+        try:
+            get_worker()
+        except ValueError:
+            return np.zeros(len(X))
+        return np.ones(len(X))
+
+
+class Fragile(Ridge):
+    """Fails where it learns from more than so many rows."""
+
+    def __init__(self, most=0, alpha=1.0):
+        super().__init__(alpha=alpha)
+        self.most = most
+
+    def fit(self, X, y):
+        if len(y) > self.most:
+            raise ZeroDivisionError(f"{len(y)} rows are too many")
+        return super().fit(X, y)
+
+
+def fits(path):
+    return len(open(path).read())
+
+
+def run(panel, models, **options):
+    X, y = panel
+    return compare(models, X, y, industry="sic", **{"cv": CV, "verbose": False} | options)
+
+
+def test_figures_are_the_same_however_many_run_and_wherever(panel):
+    distributed = pytest.importorskip("distributed")
+    joblib = pytest.importorskip("joblib")
+    models = {
+        "Peers": IndustryPeerRegressor(industry="sic"),
+        "Attention": PeerAttentionRegressor(n_heads=2, max_steps=5, random_state=0),
+    }
+    one = run(panel, models)
+    two = run(panel, models, n_jobs=2)
+    with (
+        # two workers: on a single core joblib does not ask the cluster
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        dask = run(panel, models)
+        there = run(panel, {"Where": Whereabouts()})
+    assert (there.predictions["Where"] == 1).all()
+    for other in (two, dask):
+        pd.testing.assert_frame_equal(one.predictions, other.predictions, check_exact=True)
+        assert str(one) == str(other)
+        assert all(network.equals(other.networks[name]) for name, network in one.networks.items())
+
+
+def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
+    counted, store = tmp_path / "fits", tmp_path / "store"
+    cv = WalkForward(test_periods=4, refit_every=1)
+    dying = {"Ridge": Counting(str(counted), killed_in=3)}
+    with pytest.raises(KeyboardInterrupt):
+        run(panel, dying, cv=cv, store=store)
+    before = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+    assert len(before) == 2 * 3  # two folds of the model and the two controls
+    again = run(panel, dying, cv=cv, store=store)
+    assert fits(counted) == 3 + 2  # the third is tried again, the first two are not
+    after = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+    assert len(after) == 4 * 3 and before.items() <= after.items()
+    fresh = run(panel, dying, cv=cv)
+    pd.testing.assert_frame_equal(again.predictions, fresh.predictions, check_exact=True)
+    assert str(again) == str(fresh)
+
+
+def test_a_piece_is_found_by_what_it_was_made_from(panel, tmp_path):
+    counted = tmp_path / "fits"
+    X, y = panel
+    ridge = {"Ridge": Counting(str(counted))}
+    first = run(panel, ridge, store=tmp_path)
+    run(panel, {"Ridge": Counting(str(counted), alpha=2.0)}, store=tmp_path)
+    assert fits(counted) == 4
+    run((X.assign(size=X["size"].round(3)), y), ridge, store=tmp_path)
+    assert fits(counted) == 6
+    run((X.sample(frac=1, random_state=0), y), ridge, store=tmp_path)  # the same panel in another order
+    assert fits(counted) == 6
+    for path in tmp_path.glob("*.piece"):
+        path.write_bytes(path.read_bytes()[:50])
+    again = run(panel, ridge, store=tmp_path)
+    assert fits(counted) == 8
+    pd.testing.assert_frame_equal(first.predictions, again.predictions, check_exact=True)
+
+
+def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):
+    class Local(Ridge):
+        pass
+
+    with pytest.raises(InputError, match="store: model 'Local' cannot be stored"):
+        run(panel, {"Local": Local()}, store=tmp_path)
+
+
+def test_a_model_that_fails_is_a_row(panel):
+    models = {"Ridge": Ridge(), "Fragile": Fragile(most=100), "Peers": IndustryPeerRegressor(industry="sic")}
+    result = run(panel, models)
+    assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, PREVAILING_MEAN]
+    (failure,) = result.failures
+    assert (failure.model, failure.fold) == ("Fragile", 2)
+    assert failure.error == "ZeroDivisionError: 120 rows are too many"
+    assert result.table().loc["Fragile"].tolist()[:2] == ["failed", ""]
+    assert "Fragile failed in fit 2 and is not scored: ZeroDivisionError: 120 rows" in " ".join(
+        str(result).split()
+    )
+    without = run(panel, {name: model for name, model in models.items() if name != "Fragile"})
+    pd.testing.assert_frame_equal(result.predictions, without.predictions, check_exact=True)
+
+
+def test_failures_are_tried_again(panel, tmp_path):
+    models = {"Ridge": Ridge(), "Fragile": Fragile(most=1)}
+    assert run(panel, models, store=tmp_path).failures == run(panel, models, store=tmp_path).failures
+
+
+def test_a_baseline_that_fails_has_a_stand_in(panel):
+    result = run(panel, {"Fragile": Fragile(), "Ridge": Ridge()})
+    assert result.baseline == PREVAILING_MEAN
+    assert "The baseline 'Fragile' failed" in result.notes[0]
+
+
+def test_where_every_model_fails_the_first_error_is_raised(panel):
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(panel, {"Fragile": Fragile(), "Too": Fragile()})
+    assert "model 'Fragile'" in "".join(caught.value.__notes__)
+
+
+def test_jobs(panel):
+    with pytest.raises(InputError, match="n_jobs must be a whole number other than 0"):
+        run(panel, {"Ridge": Ridge()}, n_jobs=0)
+
+
+def test_audits_are_kept(panel, tmp_path):
+    counted = tmp_path / "fits"
+    models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Counting(str(counted))}
+    result = run(panel, models, audit=["Ridge"], store=tmp_path / "store")
+    assert result.audit["Ridge"].passed and fits(counted) > 2
+    done = fits(counted)
+    again = run(panel, models, audit=["Ridge"], store=tmp_path / "store")
+    assert again.audit == result.audit and fits(counted) == done
+    assert list(run(panel, models, audit=True).audit) == ["Peers"]
+    with pytest.raises(InputError, match="audit: there is no model 'Ridg'"):
+        run(panel, models, audit=["Ridg"])

@@ -1,0 +1,271 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+
+from peerattn.evaluation import (
+    Comparisons,
+    NewFirms,
+    PurgedKFold,
+    WalkForward,
+    compare,
+    explain_score,
+    supports,
+)
+from peerattn.evaluation.running.contestants import ALL_OTHER_FIRMS
+from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, PeerAttentionRegressor
+
+YEARS = list(range(2001, 2015))
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(5)
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(24)], YEARS], names=["firm", "period"])
+    index = index[rng.random(len(index)) < 0.9]
+    X = pd.DataFrame({"size": rng.normal(size=len(index)), "lev": rng.normal(size=len(index))}, index=index)
+    X["sic"] = ["3711" if int(f[1:]) % 2 else "2911" for f, _ in index]
+    common = pd.Series(rng.normal(size=len(YEARS)), index=YEARS)
+    y = (
+        X["size"]
+        + common[index.get_level_values(1)].to_numpy()
+        + (X["sic"] == "3711")
+        + 0.3 * rng.normal(size=len(index))
+    )
+    return X, y.rename("roa")
+
+
+def years(X, at):
+    return X.index.get_level_values("period")[at]
+
+
+def run(models, X, y, **options):
+    return compare(models, X, y, verbose=False, **({"cv": WalkForward(4, 2)} | options))
+
+
+@pytest.mark.parametrize(("horizon", "embargo"), [(1, 0), (3, 0), (2, 2)])
+def test_purged_blocks_share_no_outcome_with_what_is_learned(panel, horizon, embargo):
+    X, _ = panel
+    tested = []
+    for train, test in PurgedKFold(4, horizon=horizon, embargo=embargo).split(X):
+        block, learned = set(years(X, test)), set(years(X, train))
+        spans = {t + k for t in block for k in range(horizon + 1)} - {min(block)}  # (t, t + h] of the block
+        for t in learned:
+            assert not ({t + k for k in range(1, horizon + 1)} & spans)
+            assert not max(block) < t <= max(block) + horizon - 1 + embargo
+        assert len(learned) >= len(YEARS) - len(block) - 2 * (horizon - 1) - embargo
+        tested += list(test)
+    assert sorted(tested) == list(range(len(X)))
+
+
+def test_embargo_and_horizon_leave_out_the_rows_before_the_origin(panel):
+    X, _ = panel
+    for fold in WalkForward(3, horizon=2, embargo=2).folds(X):
+        assert max(fold.train_periods) == min(fold.periods) - 4
+    with pytest.raises(InputError, match="horizon=10 with embargo=5 needs one at least 15 period"):
+        WalkForward(3, horizon=10, embargo=5).folds(X)
+
+
+def test_rows_known_late_are_not_learned_from(panel):
+    X, _ = panel
+    year = X.index.get_level_values("period")
+    late = pd.Series(np.where(X["size"] > 0, year + 3, year + 1).astype(float), index=X.index)
+    late.iloc[7] = np.nan
+    shuffled = late.sample(frac=1, random_state=0).swaplevel()
+    for known_at in (late, shuffled, late.to_numpy()):
+        for fold in WalkForward(4, known_at=known_at).folds(X):
+            expected = np.flatnonzero((late <= fold.periods[0]) & (year < fold.periods[0]))
+            assert np.array_equal(fold.train, expected)
+    by_column = WalkForward(4, known_at="filed").folds(X.assign(filed=late))
+    assert np.array_equal(by_column[0].train, WalkForward(4, known_at=late).folds(X)[0].train)
+    with pytest.raises(InputError, match="no column 'filled'.*'filed'"):
+        WalkForward(4, known_at="filled").folds(X.assign(filed=late))
+    with pytest.raises(InputError, match="3 values for"):
+        WalkForward(4, known_at=[1, 2, 3]).folds(X)
+    with pytest.raises(InputError, match="period labels like those of X"):
+        WalkForward(4, known_at=np.full(len(X), "soon")).folds(X)
+
+
+def test_known_at_reaches_a_comparison(panel):
+    X, y = panel
+    year = X.index.get_level_values("period")
+    late = pd.Series(year + 1, index=X.index).where(X["size"] < 0)  # half the outcomes are never known
+    result = run({"OLS": LinearRegression()}, X[["size"]], y, cv=WalkForward(1, known_at=late))
+    learned = (year < 2014) & (X["size"] < 0).to_numpy()
+    expected = (
+        LinearRegression().fit(X.loc[learned, ["size"]], y[learned]).predict(X.loc[year == 2014, ["size"]])
+    )
+    assert np.allclose(result.predictions.set_index("firm")["OLS"].sort_index(), expected)
+    assert "known_at" in result.settings["split"]
+    with pytest.raises(InputError, match="Series indexed by 'firm' and 'period'"):
+        run({"OLS": LinearRegression()}, X, y, cv=WalkForward(1, known_at=late.to_numpy()))
+
+
+def test_the_validation_block_is_purged(panel):
+    X, y = panel
+    for fold in WalkForward(4, horizon=2, validation_periods=3).folds(X):
+        last = max(fold.train_periods)
+        assert set(years(X, fold.validation)) == {last - 2, last - 1, last}
+        assert max(years(X, fold.fitting)) == last - 2 - 2
+        fitting, validation = fold.inner_split()
+        assert np.array_equal(fold.train[fitting], fold.fitting)
+        assert np.array_equal(fold.train[validation], fold.validation)
+    fold = WalkForward(1, validation_periods=3).folds(X)[0]
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e4]}, cv=[fold.inner_split()])
+    train = X[["size"]].iloc[fold.train]
+    assert search.fit(train, y.iloc[fold.train]).best_params_ == {"alpha": 0.1}
+    with pytest.raises(InputError, match="leaves nothing to fit on before 2014"):
+        WalkForward(1, validation_periods=13).folds(X)
+    with pytest.raises(InputError, match="no validation block"):
+        WalkForward(1).folds(X)[0].inner_split()
+
+
+def test_new_firms_were_never_seen_and_keep_their_peers(panel):
+    X, y = panel
+    split = NewFirms(WalkForward(4, 2), n_splits=3, random_state=1)
+    firms, tested = X.index.get_level_values("firm"), []
+    for train, test in split.split(X, y):
+        assert not set(firms[train]) & set(firms[test])
+        assert max(years(X, train)) < min(years(X, test))
+        tested += list(test)
+    assert sorted(tested) == list(np.flatnonzero(X.index.get_level_values("period") > 2010))
+    assert split.get_n_splits(X) == 6
+    shuffled = X.sample(frac=1, random_state=0)
+    for (_, a), (_, b) in zip(split.split(X), split.split(shuffled), strict=True):
+        assert set(X.index[a]) == set(shuffled.index[b])
+    peers = {"Peers": IndustryPeerRegressor(industry="sic")}
+    known = run(peers, X, y, task="explain").predictions.set_index(["firm", "period"]).sort_index()
+    unseen = run(peers, X, y, task="explain", cv=split).predictions.set_index(["firm", "period"]).sort_index()
+    pd.testing.assert_series_equal(known["Peers"], unseen["Peers"])  # same-period peers are all there
+    assert not np.allclose(known["Own characteristics (OLS)"], unseen["Own characteristics (OLS)"])
+
+
+def test_splitters_work_in_sklearns_validation(panel):
+    X, y = panel
+    for split in (PurgedKFold(3), NewFirms(WalkForward(4, 2), n_splits=2)):
+        scores = cross_validate(LinearRegression(), X[["size"]], y, cv=split, error_score="raise")
+        assert len(scores["test_score"]) == split.get_n_splits(X)
+        explained = cross_validate(
+            CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=explain_score, error_score="raise"
+        )
+        assert (explained["test_score"] > 0.3).all()
+
+
+def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
+    X, y = panel
+    inner = WalkForward(3, 3)
+    search = GridSearchCV(
+        CrossSectionalRidge(codes=["sic"]), {"alpha": [1.0, 1e6]}, cv=inner, scoring=explain_score
+    )
+    assert supports(search, "explain")
+    result = run({"Tuned": search, "Piped": make_pipeline(search)}, X, y, task="explain")
+    fixed = run({"Fixed": CrossSectionalRidge(codes=["sic"], alpha=1.0)}, X, y, task="explain")
+    assert np.allclose(result.predictions["Tuned"], fixed.predictions["Fixed"])
+    assert np.allclose(result.predictions["Piped"], result.predictions["Tuned"])
+    assert [model.trials for model in result.models][:2] == [2, 2]
+    assert result.n_trials == 2 + 2 + 3
+    assert "Settings tried inside the training rows of each fit: Tuned 2, Piped 2." in str(result)
+    assert "Settings tried" not in str(fixed)
+
+
+def test_explain_score_is_r2_of_what_the_others_tell(panel):
+    X, y = panel
+    model = IndustryPeerRegressor(industry="sic").fit(X, y)
+    holes = y.where(np.arange(len(y)) % 5 > 0)
+    predicted, known = model.predict(X, outcomes=holes), holes.notna()
+    expected = 1 - ((y - predicted)[known] ** 2).sum() / ((y - y[known].mean())[known] ** 2).sum()
+    assert explain_score(model, X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
+    with pytest.warns(IsolateWarning), pytest.raises(InputError, match="1 outcomes are known"):
+        explain_score(model, X, y.where(np.arange(len(y)) == 3))
+
+
+def test_the_level_control_is_there_to_explain_and_not_twice(panel):
+    X, y = panel
+    result = run({"Peers": IndustryPeerRegressor(industry="sic")}, X, y, task="explain")
+    note = next(model for model in result.models if model.name == ALL_OTHER_FIRMS)
+    assert note.kind == "level control" and note.shown_outcomes and ALL_OTHER_FIRMS not in result.networks
+    one = result.predictions[result.predictions["period"] == 2014]
+    rest = (one["outcome"].sum() - one["outcome"]) / (len(one) - 1)
+    assert np.allclose(one[ALL_OTHER_FIRMS], rest)
+    own = run({"Level": IndustryPeerRegressor()}, X, y, task="explain")
+    assert ALL_OTHER_FIRMS not in own.names and ALL_OTHER_FIRMS not in run({"R": Ridge()}, X, y).names
+
+
+def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
+    X, y = panel
+    peers = {"Peers": IndustryPeerRegressor(industry="sic")}
+    with pytest.raises(InputError, match="PurgedKFold learns from periods after those tested.*no forecast"):
+        run(peers, X, y, cv=PurgedKFold(3))
+    result = run(peers, X, y, cv=PurgedKFold(3), task="explain")
+    assert result.n_outcomes == len(X)
+    assert any(note.startswith("Not a forecast") for note in result.notes) and "Not a forecast" in str(result)
+
+
+def test_several_outcomes_give_one_block_each(panel, tmp_path):
+    X, y = panel
+    flat = X.assign(roa=y, growth=y**2).reset_index()
+    both = compare(
+        {"Ridge": Ridge()},
+        flat,
+        outcome=["roa", "growth"],
+        codes=["sic"],
+        cv=WalkForward(4, 2),
+        verbose=False,
+    )
+    assert isinstance(both, Comparisons) and list(both) == ["roa", "growth"] and len(both) == 2
+    alone = run({"Ridge": Ridge()}, X, y)
+    assert both["roa"].choice.characteristics == ("size", "lev")
+    assert np.allclose(both["roa"].predictions["Ridge"], alone.predictions["Ridge"])
+    assert str(both).count("out of sample") >= 2 and both._repr_html_().count("<table") == 2
+    assert both.to_frame().loc[("growth", "Ridge"), "rmse"] > 0
+    page = both.to_html(tmp_path / "both.html").read_text(encoding="utf-8")
+    for words in (
+        "All outcomes",
+        "roa: The comparison",
+        "growth: The comparison",
+        "Who predicts roa, growth?",
+    ):
+        assert words in page
+    assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(
+        "-0", "−0"
+    )
+    with pytest.raises(InputError, match="no outcome 'rao'.*'roa'"):
+        both["rao"]
+    for outcome, message in ((["roa", "roa"], "different column names"), (["roa", "x"], "no column 'x'")):
+        with pytest.raises(InputError, match=message):
+            compare({"Ridge": Ridge()}, flat, outcome=outcome, verbose=False)
+
+
+def test_cross_attention_searches_a_reference(panel):
+    X, y = panel
+    reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
+    options = {"attention": "cross", "n_heads": 1, "max_steps": 5, "random_state": 0}
+    across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(values="outcomes", **options)
+    result = run({"Across": across}, X, y, reference=reference)
+    assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}
+    seen = run({"Across": explains}, X, y, task="explain", reference=(reference, y.to_numpy()))
+    assert next(model for model in seen.models if model.name == "Across").shown_outcomes
+    with pytest.raises(InputError, match="pass reference=, without outcomes"):
+        run({"Across": across}, X, y)
+    with pytest.raises(InputError, match="cannot do task='forecast'"):
+        run({"Across": explains}, X, y, reference=(reference, y.to_numpy()))
+    with pytest.raises(InputError, match="no model searches it"):
+        run({"Ridge": Ridge()}, X, y, reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (PurgedKFold(1), "n_splits must be a whole number of at least 2, got 1"),
+        (PurgedKFold(20), "20 blocks of 14 periods"),
+        (PurgedKFold(2, horizon=14), "nothing is left to learn from"),
+        (NewFirms(n_splits=30), "30 groups of 24 firms"),
+        (WalkForward(3, embargo=-1), "embargo must be a whole number of at least 0"),
+    ],
+)
+def test_parameters_out_of_range(panel, split, message):
+    with pytest.raises(InputError, match=message):
+        list(split.split(*panel))

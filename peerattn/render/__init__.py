@@ -1,10 +1,11 @@
-"""Tables, the style of figures, escaping, pages and safe writing: how results are shown."""
+"""Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown."""
 
 from peerattn.render.escape import escape, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, write_atomic
 from peerattn.render.latex import latex_text, markdown_text
 from peerattn.render.page import Code, Frame, Picture, Section, page
+from peerattn.render.progress import progress_bar
 from peerattn.render.table import Table, show_label
 from peerattn.render.workbook import write_workbook
 
@@ -24,6 +25,7 @@ __all__ = [
     "markdown_text",
     "page",
     "printable",
+    "progress_bar",
     "show_label",
     "svg",
     "weight_colours",

@@ -1,7 +1,6 @@
 """One training loop for every model: schedule, clipping, stopping, validation, progress."""
 
 from peerattn.training.loop import TrainingRecord, train
-from peerattn.training.progress import progress_bar
 from peerattn.training.schedule import SCHEDULES, Schedule, constant, cosine, inverse_sqrt, one_cycle
 
 __all__ = [
@@ -12,6 +11,5 @@ __all__ = [
     "cosine",
     "inverse_sqrt",
     "one_cycle",
-    "progress_bar",
     "train",
 ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.training.progress import progress_bar
+from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, find_schedule
 
 Batch = TypeVar("Batch")
@@ -158,7 +158,7 @@ def train(
             rates.append(learning_rate * share(step, max_steps))
             batch = _next(stream, step, max_steps)
             losses.append(_step(optimizer, trained, loss, batch, rates[-1], clip, step))
-            advance(losses[-1])
+            advance(f"loss {losses[-1]:.4g}")
             done = step + 1
             mean.consider(max_steps - done)
             if validate is None:

@@ -13,8 +13,8 @@ from peerattn.evaluation.running.contestants import Contestant
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.evaluation.running.pieces import one_thread
-from peerattn.evaluation.running.progress import progress
 from peerattn.evaluation.running.store import PieceStore
+from peerattn.render import progress_bar
 
 
 def run_audits(
@@ -34,14 +34,13 @@ def run_audits(
     keys = {c.name: _key(kept, c, folds) for c in chosen} if kept else {}
     found = {name: audit for name, key in keys.items() if kept and (audit := kept.load_as(key, Audit))}
     left = [contestant for contestant in chosen if contestant.name not in found]
-    with progress(len(chosen), len(found), verbose and bool(chosen)) as advance:
-        advance("audit", 0)
+    with progress_bar("audit" if verbose and chosen else None, len(chosen), len(found)) as advance:
         calls = (delayed(_one)(contestant, panel, cv, task) for contestant in left)
         for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
             found[name] = audit
             if kept is not None:
                 kept.save(keys[name], audit)
-            advance(f"audit of {name}", 1)
+            advance(name)
     return {contestant.name: found[contestant.name] for contestant in chosen}
 
 

@@ -13,9 +13,9 @@ import pandas as pd
 from peerattn.evaluation.running.contestants import Contestant, FoldRows
 from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.evaluation.running.pieces import Heard, Piece, run_piece
-from peerattn.evaluation.running.progress import progress
 from peerattn.evaluation.running.store import PieceStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning
+from peerattn.render import progress_bar
 
 if TYPE_CHECKING:
     from peerattn.models.attention.search_profile import SearchProfile
@@ -150,8 +150,7 @@ def _gather(
                 yield delayed(run_piece)(contestant, rows, k, _shows_network(contestant, k == last))
 
     total = len(folds) * len(chosen)
-    with progress(total, len(pieces), verbose) as advance:
-        advance("fitting", 0)
+    with progress_bar("fitting" if verbose else None, total, len(pieces)) as advance:
         for piece in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(left()):
             at = piece.model, piece.fold
             pieces[at] = piece
@@ -159,7 +158,7 @@ def _gather(
                 failed.add(piece.model)
             elif kept is not None:
                 kept.save(keys[at], piece)
-            advance(f"{piece.model}, fit {piece.fold + 1} of {len(folds)}", 1)
+            advance(f"{piece.model}, fit {piece.fold + 1} of {len(folds)}")
     return pieces
 
 

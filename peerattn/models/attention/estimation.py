@@ -243,7 +243,7 @@ def optimise(
         return loss + settings.alpha * module.head_values.flatten(1).norm(dim=1).sum() if penalised else loss
 
     penalised = together and not linear
-    label = None if settings.progress is None else f"{settings.progress}, {module.spec.n_heads} heads"
+    label = None if settings.progress is None else f"{settings.progress}, heads: {module.spec.n_heads}"
     train(
         [*module.parameters(), *([] if nuisance is None else [nuisance.slope])],
         objective,

@@ -44,6 +44,8 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
         TextColumn("left   {task.fields[note]}", markup=False),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=console.is_terminal) as bar:  # a log file keeps one line
+    with Progress(
+        *columns, console=console, transient=console.is_terminal
+    ) as bar:  # a log file keeps one line
         task = bar.add_task(label, total=total, completed=done, note="")
         yield lambda note="", steps=1: bar.update(task, advance=steps, note=note)

@@ -37,6 +37,7 @@ WITHOUT_WEAKEST = (
     2,
     3,
 )  # after so many starts in vain, modulo 4, the next starts beside all kept heads but the weakest
+ERRORS_AGAIN = 2.0  # standard errors by which a later start must be better: the more starts, the likelier a gain by chance
 WORTH_A_ROUND = 0.003  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 MOST_STARTS, MANY_STARTS = 6, 16  # the second in samples between FEW_ROWS and MANY_ROWS
@@ -84,9 +85,9 @@ def estimate(
 
     The number of heads is the smallest whose validation loss is within one standard error (paired by period) of the best;
     without a validation block, the one of least BIC. With one, fresh heads join the kept ones and all is repeated until
-    some starts in a row find nothing better: a start may miss a network. Two things lead past other wrong turns: every
-    other start searches net of own curves (:class:`OwnCurves`), and after two starts in vain two leave out the weakest kept
-    head. At last the module is fine-tuned on all sections.
+    some starts in a row find nothing better by two standard errors: a start may miss a network, and many find one by chance.
+    Two things lead past other wrong turns: every other start searches net of own curves (:class:`OwnCurves`), and after two
+    starts in vain two leave out the weakest kept head. At last the module is fine-tuned on all sections.
     """
     generator = torch.Generator().manual_seed(seed)
     module = make_module(spec, generator, settings.dtype).to(settings.device)
@@ -106,7 +107,11 @@ def estimate(
         candidates = _prune(module, numbers, chosen, training, validation, search, generator)
         path += [(start, c.n_heads, c.loss) for c in candidates]
         known += [c for c in candidates if c.n_heads <= spec.n_heads]
-        before, chosen = chosen, by_validation(known) if validation else by_bic(known, settings.n_rows)
+        errors = ERRORS_AGAIN if start else 1.0
+        before, chosen = (
+            chosen,
+            by_validation(known, errors) if validation else by_bic(known, settings.n_rows),
+        )
         in_vain = in_vain + 1 if chosen is before else 0
         without = without if start else candidates[-1].loss
         if in_vain == _patience(chosen, without, settings.n_rows) or chosen.n_heads == spec.n_heads:
@@ -348,13 +353,13 @@ def _deciding_loss(module: AnyModule, batch: Batch, loss: Loss, held_out: bool) 
     return _weighted_mean(loss, predicted, batch)
 
 
-def by_validation(candidates: Sequence[Candidate]) -> Candidate:
-    """Apply the one-standard-error rule (Breiman et al. 1984), with differences paired by period."""
+def by_validation(candidates: Sequence[Candidate], errors: float = 1.0) -> Candidate:
+    """Apply the one-standard-error rule (Breiman et al. 1984), or one of more errors, with differences paired by period."""
     best = min(candidates, key=lambda c: c.loss)
     for candidate in sorted(candidates, key=lambda c: c.n_heads):
         difference = candidate.losses - best.losses
         error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
-        if np.average(difference, weights=best.weights) <= error:
+        if np.average(difference, weights=best.weights) <= errors * error:
             return candidate
     return best
 

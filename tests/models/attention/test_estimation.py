@@ -52,10 +52,7 @@ def test_one_standard_error_rule_takes_the_fewest_heads_that_are_as_good():
     chosen = by_validation([candidate(4, best), candidate(2, close), candidate(1, bad)])
     assert chosen.n_heads == 2
     assert by_validation([candidate(4, best), candidate(2, bad), candidate(1, bad)]).n_heads == 4
-    rather = [
-        candidate(4, [1.0, 1.2, 0.8, 1.0]),
-        candidate(2, [1.1, 1.2, 0.85, 1.2]),
-    ]  # 1.8 standard errors apart
+    rather = [candidate(4, best), candidate(2, [1.1, 1.15, 0.85, 1.15])]  # 1.5 standard errors apart
     assert [by_validation(rather, errors).n_heads for errors in (1.0, 2.0)] == [4, 2]
 
 

@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ def _methods(value: Any) -> Iterator[tuple[str, Any]]:
     ):
         raw = inspect.getattr_static(value, name)
         function = raw.__func__ if isinstance(raw, classmethod | staticmethod) else getattr(raw, "func", raw)
+        if isinstance(raw, cached_property):
+            function = property(raw.func)
         if (inspect.isfunction(function) or isinstance(function, property)) and function.__doc__:
             yield name, function
 

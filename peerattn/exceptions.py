@@ -18,6 +18,10 @@ class PossibleLeakWarning(PeerAttnWarning):
     """A characteristic looks like the outcome itself."""
 
 
+class LabelWarning(PeerAttnWarning):
+    """Columns look like labels of firms or periods, but were not named as such."""
+
+
 class CodeWarning(PeerAttnWarning):
     """A numeric column looks like a code, or a code column is used as a number."""
 

@@ -175,7 +175,8 @@ def _asked(
     if given.keys() & {"panel", "dataset"}:
         options = {name: value for name, value in options.items() if name not in ("panel", "dataset")}
     changed = given.keys() - {"panel"} or own
-    sets = {name: dict(values) for name, values in read["set"].items()}
+    chosen = given.get("models") or read["set"]  # settings of models that are no longer asked for fall away
+    sets = {name: dict(values) for name, values in read["set"].items() if name in chosen}
     for name, values in own.items():
         sets.setdefault(name, {}).update(values)
     return options | given, sets, {} if changed else read["made"]
@@ -209,7 +210,7 @@ def _against_truth(result: Comparison, truth: PeerNetwork) -> str:
         weights = learned.to_numpy()[pairs]
         agreement = np.corrcoef(weights, true.to_numpy()[pairs])[0, 1] if np.ptp(weights) > 0 else 0.0
         found.append(f"{name} {agreement:.2f}")
-    return f"correlation with the true weights: {', '.join(found)}"
+    return f"correlation with the true weights: {', '.join(found)}" if found else "no model gave a network"
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:

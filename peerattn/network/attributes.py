@@ -31,12 +31,22 @@ def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | N
     """
     if index.has_duplicates:
         raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
-    if index.nlevels == 1:
-        return None
-    if index.nlevels != 2 or not network.is_dated:
+    if index.nlevels > 2 or (index.nlevels == 2 and not network.is_dated):
         raise InputError(
             f"{argument}: expected an index of firms, or of firms and periods, got levels {list(index.names)}."
         )
+    level = None if index.nlevels == 1 else _firms_are(network, index)
+    firms = index if level is None else index.get_level_values(level)
+    if len(firms) and not firms.isin(network.labels).any():
+        raise InputError(
+            f"{argument}: none of its labels (such as {firms[0]!r}) is a firm of the network (such as "
+            f"{network.labels[0]!r}). Index it by firm, or by firm and period."
+        )
+    return level
+
+
+def _firms_are(network: NetworkStore, index: pd.Index) -> int:
+    """Return which of two levels holds the firms."""
     if "period" in index.names:
         return 1 - list(index.names).index("period")
     if "firm" in index.names:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -269,11 +270,11 @@ class NetworkExchange(TableExchange):
         top_k: int = 10,
         intervals: pd.DataFrame | None = None,
         title: str | None = None,
-    ) -> None:
+    ) -> Path:
         """Write an interactive page that opens offline; see :func:`peerattn.network.write_explorer`."""
         from peerattn.network.explorer import write_explorer
 
-        write_explorer(
+        return write_explorer(
             cast("PeerNetwork", self), path, codes=codes, top_k=top_k, intervals=intervals, title=title
         )
 

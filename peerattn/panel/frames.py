@@ -63,10 +63,24 @@ def _read_file(path: Path) -> pd.DataFrame:
         if kind == "Parquet":
             return pd.read_parquet(path)
         if kind == "CSV":
-            return pd.read_csv(path)
+            return _plain_csv(pd.read_csv(path, na_values=["."]), path)  # "." is missing in SAS and Stata
         return pd.read_feather(path)
+    except InputError:
+        raise
     except (
         Exception
     ) as error:  # pyarrow and pandas raise a dozen classes for one cause: the file is not whole
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise InputError(f"{path}: not a readable {kind} file ({reason}). Is it complete?") from error
+
+
+def _plain_csv(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Leave out the row numbers that pandas writes, and refuse a file of another separator."""
+    if frame.shape[1] == 1 and ";" in str(frame.columns[0]):
+        raise InputError(
+            f"{path}: has one column only, {str(frame.columns[0])[:60]!r}: separate columns by commas."
+        )
+    first = frame.columns[0] if frame.shape[1] else ""
+    if first == "Unnamed: 0" and frame[first].tolist() == list(range(len(frame))):
+        return frame.drop(columns=first)
+    return frame

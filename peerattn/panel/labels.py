@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, LabelWarning, did_you_mean
+
+#: Columns that carry firm or period in the usual sources.
+_LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ def panel_labels(
     found = {name: _find_level(X, name) for name in (firm, period)}
     if all(labels is None for labels in found.values()):
         _refuse_unnamed_levels(X, firm, period)
+        if isinstance(X, pd.DataFrame):
+            _refuse_other_names(X, firm, period)
         return None
     missing = [name for name, labels in found.items() if labels is None]
     if missing and not (undated and missing == [period]):
@@ -119,6 +125,24 @@ def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) 
         )
 
 
+def _refuse_other_names(X: pd.DataFrame, firm: str, period: str) -> None:
+    """Raise where labels were named and are not there; warn where columns look like labels that were not named."""
+    columns = list(map(str, X.columns))
+    if (firm, period) != ("firm", "period"):
+        raise InputError(
+            f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}."
+            f"{did_you_mean(firm, columns)}{did_you_mean(period, columns)}"
+        )
+    alike = [name for name in columns if _LABEL.fullmatch(name)]
+    if alike:
+        warnings.warn(
+            f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
+            f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=.",
+            LabelWarning,
+            stacklevel=2,
+        )
+
+
 def _refuse_missing(labels: pd.Index, name: str) -> None:
     missing = np.flatnonzero(labels.isna())
     if len(missing):
@@ -161,15 +185,23 @@ def _check_order(unique: pd.Index, name: str) -> None:
     spans = [_span(label) for label in ordered]
     keys: list[Any] = [span.start_time for span in spans if span is not None]
     if len(keys) < len(ordered):
-        keys = [
-            [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(p))] for p in ordered
-        ]
+        keys = [(_year(p), _natural(p)) for p in ordered]
     for earlier, later, key, next_key in zip(ordered, ordered[1:], keys, keys[1:], strict=False):
         if key > next_key:
             raise InputError(
                 f"{name!r} holds text whose alphabetical order is not the order of time (such as {earlier!r}, {later!r}): "
                 "convert it with pandas.to_datetime, or to integers."
             )
+
+
+def _natural(label: object) -> list[int | str]:
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(label))]
+
+
+def _year(label: object) -> int:
+    """Return the year that a text names anywhere ("Q1 2001"), else 0."""
+    found = re.search(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)", str(label))
+    return int(found.group()) if found else 0
 
 
 def find_period(label: object, periods: pd.Index) -> Any:

@@ -333,7 +333,7 @@ def _format_cell(cell: Cell, spec: str) -> str:
     number = float(cell)  # type: ignore[arg-type]
     if math.isnan(number):
         return "n/a"
-    shown = format(number, spec)
+    shown = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
     return shown[1:] if shown.startswith("-") and not any(c in "123456789inf" for c in shown) else shown
 
 

@@ -321,6 +321,18 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     assert "figures: the same as in the configuration's report, to the bit" in text
     for name in ("predictions.parquet", "report.html", "table.txt", "report.toml"):
         assert (elsewhere / "second" / name).read_bytes() == (sample / "first" / name).read_bytes(), name
+    code, text, err = said(
+        capsys,
+        "compare",
+        "--config",
+        "first/report.toml",
+        "--models",
+        "industry",
+        "--quiet",
+        "--out",
+        "fewer",
+    )
+    assert code == 0  # settings of models that are left out fall away
     frame = pd.read_csv("panel.csv")
     frame.assign(size=frame["size"] * 2).to_csv("panel.csv", index=False)
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "third")

@@ -312,6 +312,7 @@ def test_an_error_inside_a_model_names_it(panel):
         ({"": Ridge()}, "a name must be text"),
         ({"outcome": Ridge()}, "a name must be text other than"),
         ({"Ridge": Ridge}, "is the class Ridge; pass an instance"),
+        ({"Ridge": "ridge"}, r"is the text 'ridge': pass a list of ready names, \['ridge'"),
         ({"Scaler": StandardScaler()}, "'Scaler': expected a regressor"),
     ],
 )

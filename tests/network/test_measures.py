@@ -114,6 +114,14 @@ def test_assortativity_equals_networkx() -> None:
     )
 
 
+def test_codes_without_the_networks_firms() -> None:
+    network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    with pytest.raises(
+        InputError, match="codes: none of its labels .such as 0. is a firm of the network .such as 'A'"
+    ):
+        overlap(network, pd.Series(["x", "y"]))
+
+
 @pytest.mark.parametrize("as_sparse", [False, True])
 def test_overlap_by_a_double_loop(as_sparse: bool) -> None:
     weights = weights_of(12, 5)

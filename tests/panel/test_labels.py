@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, LabelWarning
 from peerattn.panel import find_firm, find_period, panel_labels
 
 MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
@@ -120,11 +120,26 @@ def test_categorical_firms_become_their_labels():
         ),
         (["t1", "t2", "t10"], "alphabetical order is not the order of time .*convert it"),
         (["Apr 2001", "Jan 2001", "Feb 2001"], "alphabetical order"),
+        (
+            ["Q1 2001", "Q1 2002", "Q2 2001"],
+            "alphabetical order is not the order of time .*'Q1 2002', 'Q2 2001'",
+        ),
     ],
 )
 def test_periods_without_an_order_are_refused(periods, message):
     with pytest.raises(InputError, match=message):
         panel_labels(frame(period=periods))
+
+
+def test_names_that_are_not_there():
+    X = pd.DataFrame({"gvkey": [1, 2], "fyear": [2001, 2001], "size": [1.0, 2.0]})
+    with pytest.warns(
+        LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="
+    ):
+        assert panel_labels(X) is None
+    with pytest.raises(InputError, match="neither firm='gvky' nor period='yr'.*Near matches: 'gvkey'"):
+        panel_labels(X, firm="gvky", period="yr")
+    assert panel_labels(X[["size"]]) is None
 
 
 @pytest.mark.parametrize(

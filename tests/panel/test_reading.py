@@ -139,6 +139,16 @@ def test_no_file_and_no_known_kind(tmp_path):
         read([1, 2])
 
 
+def test_csv_of_other_programs(frame, tmp_path):
+    path = tmp_path / "panel.csv"
+    frame.to_csv(path, na_rep=".")  # as SAS and Stata write missing values, with pandas' row numbers
+    panel = read(path)
+    assert panel.characteristics == ("size", "age") and panel.X["size"].isna().sum() == 1
+    frame.to_csv(path, sep=";", index=False)
+    with pytest.raises(InputError, match="has one column only, 'gvkey;year;.*separate columns by commas"):
+        read(path)
+
+
 def test_lazy_polars_frame(frame):
     polars = pytest.importorskip("polars")
     with pytest.raises(InputError, match="LazyFrame came in: call .collect"):

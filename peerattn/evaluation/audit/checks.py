@@ -237,7 +237,7 @@ def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = fro
 
 def placebo(subject: Subject, n_placebo: int) -> AuditLine:
     """Peers at random give no gain beyond permuted labels."""
-    claim = "placebo peers give no gain"
+    claim = "permuted labels leave no gain"
     rng, y, period = subject.rng(5), subject.y.to_numpy(), subject.period
     real, bound = skill(y, subject.base.to_numpy(), period)
     found = []

@@ -179,7 +179,7 @@ def audit_contestant(
         ("row order, index order and batch size change nothing", lambda: checks.order_and_batch(subject)),
         ("the sample does not depend on labels", lambda: checks.sample(subject)),
         ("scalers and everything fitted saw training rows only", lambda: checks.training_only(subject)),
-        ("placebo peers give no gain", lambda: checks.placebo(subject, n_placebo)),
+        ("permuted labels leave no gain", lambda: checks.placebo(subject, n_placebo)),
         ("shuffled outcomes give no skill", lambda: checks.shuffled(subject)),
     ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, p_words
 from peerattn.exceptions import InputError, did_you_mean
 
 
@@ -66,7 +66,7 @@ class SuperiorAbility:
 
     def __repr__(self) -> str:
         found = ", ".join(self.superior) or "none"
-        return f"SuperiorAbility(against {self.benchmark!r}: p = {self.p_value:.3f}, superior: {found})"
+        return f"SuperiorAbility(against {self.benchmark!r}: {p_words(self.p_value)}, superior: {found})"
 
 
 def model_confidence_set(

@@ -129,7 +129,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         p = "n/a" if self.p_value is None else p_words(self.p_value)
-        return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}, calibrated: {p})"
+        return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {p})"
 
 
 def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10) -> Calibration:
@@ -161,7 +161,7 @@ def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10)
     Examples
     --------
     >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3], n_bins=3)
-    Calibration(intercept=0, slope=2, calibrated: n/a)
+    Calibration(intercept=0, slope=2; of 0 and 1: n/a)
     """
     if n_bins < 1:
         raise InputError(f"n_bins must be at least 1, got {n_bins!r}.")

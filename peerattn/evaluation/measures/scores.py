@@ -29,8 +29,8 @@ METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),
     Metric("r2_mean", "R² mean", ".4f"),
     Metric("r2_within", "R² within", ".4f"),
-    Metric("rmse", "RMSE", ".4g"),
-    Metric("mae", "MAE", ".4g"),
+    Metric("rmse", "RMSE", "#.4g"),
+    Metric("mae", "MAE", "#.4g"),
     Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),
     Metric("rank_ic", "Rank IC", ".4f"),
     Metric("rank_ic_t", "IC t", ".2f"),
@@ -46,7 +46,7 @@ REGRESSION_METRICS = (
     Metric("fm_slope", "FM slope", ".3f"),
     Metric("fm_t", "FM t", ".2f"),
     Metric("cal_slope", "Slope", ".3f"),
-    Metric("cal_p", "p calibrated", ".3f"),
+    Metric("cal_p", "p slope 1", ".3f"),
 )
 
 

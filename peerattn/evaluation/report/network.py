@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
+from peerattn.evaluation.report.verdict import found_no_peers
 from peerattn.exceptions import InputError
 from peerattn.network.explorer import explorer_page
 from peerattn.render import Section, Table, show_label
@@ -39,9 +40,9 @@ def network_sections(comparison: Comparison) -> list[Section]:
     ]
     name = str(rmse[learned or list(comparison.networks)].idxmin())
     blocks: list[Block] = [RELEVANCE]
-    if _is_empty(comparison.networks[name]):
+    if found_no_peers(comparison, name):
         blocks.append(f"{name} found no peers that help to predict: its network is empty.")
-        others = [other for other in comparison.networks if not _is_empty(comparison.networks[other])]
+        others = [other for other in comparison.networks if not found_no_peers(comparison, other)]
         if not others:
             return [Section("Whom firms look to", blocks)]
         name = str(rmse[others].idxmin())
@@ -97,10 +98,6 @@ def _few_codes(comparison: Comparison) -> pd.Series | None:
         if by_firm.nunique() <= 30 and group.groupby(level=0).nunique().max() <= 1:
             return by_firm.astype(str).rename("industry")
     return None
-
-
-def _is_empty(network: PeerNetwork) -> bool:
-    return len(network.isolates) == len(network.firms)
 
 
 def _top_peers(network: PeerNetwork) -> Table:

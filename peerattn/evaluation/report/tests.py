@@ -177,7 +177,7 @@ def calibration_section(comparison: Comparison) -> Section:
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
     table = Table(
         "Outcome on prediction",
-        ("Model", "Intercept", "Slope", "p calibrated", "FM slope", "FM t"),
+        ("Model", "Intercept", "Slope", "p (0, 1)", "FM slope", "FM t"),
         rows,
         alignment="lrrrrr",
         formats=("", ".4g", ".3f", "", ".3f", ".2f"),

@@ -52,6 +52,8 @@ def _winner(comparison: Comparison, best: str) -> str:
     chooses = any(model.name == best and model.kind == "level control" for model in comparison.models)
     control = "a control that chooses no peers" if chooses else "a control that looks to no peers"
     kind = "a peer model" if _looks_to_peers(comparison, best) else control
+    if found_no_peers(comparison, best):
+        kind = "a peer model that found no peers"
     said = f"{best}, {kind}, has the smallest squared error: R² {_r2(gain)} against the prevailing mean"
     if PREVAILING_MEAN not in comparison.names or comparison.baseline == PREVAILING_MEAN:
         return f"{said}."
@@ -77,6 +79,12 @@ def _looks_to_peers(comparison: Comparison, name: str) -> bool:
     return next(model.looks_to_peers for model in comparison.models if model.name == name)
 
 
+def found_no_peers(comparison: Comparison, name: str) -> bool:
+    """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
+    network = comparison.networks.get(name)
+    return network is not None and len(network.isolates) == len(network.firms)
+
+
 def _against_baseline(comparison: Comparison, best: str) -> str:
     if best == comparison.baseline:
         return f"No model beats the baseline, {best}."
@@ -91,6 +99,16 @@ def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
     controls = [model.name for model in comparison.models if not model.looks_to_peers]
     if not peers or not controls:
         return []
+    empty = [name for name in peers if found_no_peers(comparison, name)]
+    alone = [
+        f"Do peers help? {name} found no peers that help: its network is empty. What it gains or loses against a control "
+        "comes from its own term (its codes and its scale), not from peers."
+        for name in empty
+        if name == str(rmse[peers].idxmin())
+    ]
+    peers = [name for name in peers if name not in empty]
+    if alone or not peers:
+        return alone
     peer, control = str(rmse[peers].idxmin()), str(rmse[controls].idxmin())
     if peer == best and control == comparison.baseline:
         return []  # said already

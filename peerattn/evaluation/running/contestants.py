@@ -297,6 +297,10 @@ def _contestant(name: Any, model: Any, task: str, reference: Reference | None) -
         raise InputError(
             f"model {name!r} is the class {model.__name__}; pass an instance, {model.__name__}()."
         )
+    if isinstance(model, str):
+        raise InputError(
+            f"model {name!r} is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
+        )
     if not is_regressor(model):
         raise InputError(
             f"model {name!r}: expected a regressor with fit and predict, got {type(model).__name__}."

@@ -42,8 +42,8 @@ WORTH_A_ROUND = 0.003  # relative fall of the validation loss that calls for ano
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for
 MOST_STARTS, MANY_STARTS = 6, 16  # the second in samples between FEW_ROWS and MANY_ROWS
 PATIENCE = 2  # how many starts in a row may find nothing
-LONG_PATIENCE = 5  # the same where weak networks are missed more often: heads explain under LITTLE of the loss, and rows are
-LITTLE = 0.2  # neither so few that a weak network cannot be found nor so many that it shows at once
+LONG_PATIENCE = 5  # the same where a network may be missed (heads explain under LITTLE of the loss) or blended with another
+LITTLE = 0.2  # (several are kept), and rows are neither so few that a weak network cannot be found nor so many that it shows
 FEW_ROWS, MANY_ROWS = 5_000, 2**16  # of larger samples least squares takes a share, before the last fit
 
 
@@ -139,7 +139,8 @@ def _weak_may_hide(n_rows: float) -> bool:
 def _patience(chosen: Candidate, without: float, n_rows: float) -> int:
     """Return how many starts in a row may find nothing, given the loss without heads."""
     explained = 1 - chosen.loss / without if without > 0 else 1.0
-    return LONG_PATIENCE if explained < LITTLE and _weak_may_hide(n_rows) else PATIENCE
+    doubtful = explained < LITTLE or chosen.n_heads > 1
+    return LONG_PATIENCE if doubtful and _weak_may_hide(n_rows) else PATIENCE
 
 
 def _to_start_beside(

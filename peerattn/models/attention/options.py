@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from peerattn.exceptions import InputError, did_you_mean
 
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -49,6 +51,9 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
     quantile = getattr(estimator, "quantile", 0.5)
     if not 0 < quantile < 1:
         raise InputError(f"quantile must be between 0 and 1, got {quantile!r}.")
+    if quantile != 0.5 and loss != "pinball":
+        raise InputError(f'quantile={quantile!r} and loss={loss!r} do not go together: use loss="pinball".')
+    _check_device(estimator.device)
     periods = estimator.validation_periods
     if periods is not None and (not isinstance(periods, int) or periods < 0):
         raise InputError(f"validation_periods must be None or a whole number of at least 0, got {periods!r}.")
@@ -59,6 +64,14 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
         )
     if estimator.similarity == "linear":
         _check_linear(estimator, sample_weight=sample_weight, peer_weight=peer_weight)
+
+
+def _check_device(device: Any) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f'device={device!r} cannot be used ({reason}). Use device="cpu".') from error
 
 
 def _check_linear(estimator: Any, **weights: Any) -> None:

@@ -33,7 +33,7 @@ ORDER = "row order, index order and batch size change nothing"
 SAMPLE = "the sample does not depend on labels"
 TRAINING = "scalers and everything fitted saw training rows only"
 COLUMNS = "no outcome and no numeric code among the characteristics"
-PLACEBO = "placebo peers give no gain"
+PLACEBO = "permuted labels leave no gain"
 SHUFFLED = "shuffled outcomes give no skill"
 CV = WalkForward(4, 2)
 

@@ -282,6 +282,8 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
             {"values": "outcomes", "exclude_self": False},
             'exclude_self=False and values="outcomes" do not go together',
         ),
+        ({"quantile": 0.9}, "quantile=0.9 and loss='squared_error' do not go together"),
+        ({"device": "abacus"}, "device='abacus' cannot be used .*Use device=\"cpu\""),
     ],
 )
 def test_bad_options(panel, options, message):

@@ -64,6 +64,7 @@ def test_bic_counts_parameters():
 def test_search_goes_on_where_heads_explain_little():
     assert _patience(candidate(1, [0.5]), without=1.0, n_rows=9000) == PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=9000) == LONG_PATIENCE
+    assert _patience(candidate(2, [0.5]), without=1.0, n_rows=9000) == LONG_PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=200_000) == PATIENCE
     assert _patience(candidate(1, [0.95]), without=1.0, n_rows=2000) == PATIENCE
     assert _patience(candidate(0, [0.0]), without=0.0, n_rows=9000) == PATIENCE  # nothing is left to explain

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
-    from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, explain_score
-    from peerattn.evaluation.audit import audit
+    from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, audit, explain_score
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning

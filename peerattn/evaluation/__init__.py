@@ -1,6 +1,5 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
-from peerattn.evaluation.audit import Audit, AuditLine, audit
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons
@@ -24,6 +23,7 @@ from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bo
 from peerattn.evaluation.inference.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
+from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse

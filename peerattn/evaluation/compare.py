@@ -8,9 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from peerattn.evaluation.audit.auditing import run_audits
 from peerattn.evaluation.comparison import PACKAGES, Comparison
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
+from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.sorting import named_like_return
 from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.running.contestants import (
@@ -184,6 +184,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         raise InputError(
             f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
         )
+    for name, given in {"codes": codes, "groups": groups, "limits": limits}.items():
+        if isinstance(given, str):
+            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
     if isinstance(outcome, list | tuple):
         options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
         options |= {"characteristics": characteristics, "codes": codes, "industry": industry}

@@ -22,11 +22,11 @@ from peerattn.panel.columns import ColumnChoice
 from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
-    from peerattn.evaluation.audit.runner import Audit
     from peerattn.evaluation.inference.intervals import ConformalIntervals
     from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, SuperiorAbility
     from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope
     from peerattn.evaluation.ladder import Ladder
+    from peerattn.evaluation.leak_audit.runner import Audit
     from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
     from peerattn.evaluation.steps import Nesting, Step
     from peerattn.models.attention.search_profile import SearchProfile

@@ -254,7 +254,6 @@ class PeerModel(BaseEstimator):
         """The training rows are the pool; the focal firm is left out of them in all periods."""
         pool = self.training_rows_
         if panel.firm is not None and self.firm_label_:
-            _refuse_other_labels(call.label, pool.label)
             mine, theirs = identities(call.owner, pool.owner)
             call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
         else:
@@ -344,17 +343,6 @@ class PeerRegressor(RegressorMixin, PeerModel):
         """Return R² of ``predict(X)`` over the rows whose outcome is known."""
         known, predicted, weight = self._scored(X, y, sample_weight)
         return float(r2_score(known, predicted, sample_weight=weight))
-
-
-def _refuse_other_labels(mine: pd.Index, theirs: pd.Index) -> None:
-    """Raise where firms are text on one side and integers on the other: no firm would be left out of its own pool."""
-    kinds = {"string": "text", "integer": "integers"}
-    now, then = (kinds.get(labels.inferred_type) for labels in (mine, theirs))
-    if now and then and now != then:
-        raise InputError(
-            f"firm labels of X are {now} (such as {mine.tolist()[0]!r}), those of fit were {then} (such as "
-            f"{theirs.tolist()[0]!r}): give them one type, so that each firm is left out of its own peers."
-        )
 
 
 def known_training_rows(training: Rows) -> Rows:

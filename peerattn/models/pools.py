@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from peerattn.exceptions import InputError
+
 NOBODY = -1  # an identity that equals no other: the row may attend to every row
 
 
@@ -133,6 +135,19 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     >>> [x.tolist() for x in identities(pd.Index(["B", "A"]), pd.Index(["A", "C"]))]
     [[0, 1], [1, 2]]
     """
+    _refuse_other_kinds([label for label in labels if len(label)])
     joined = np.concatenate([label.to_numpy(dtype=object) for label in labels])
     integers, _ = pd.factorize(joined)
     return np.split(integers, np.cumsum([len(label) for label in labels])[:-1])
+
+
+def _refuse_other_kinds(labels: list[pd.Index]) -> None:
+    """Raise where firms are text in one place and numbers in another: no firm would be left out of its own pool."""
+    names = {"string": "text", "integer": "integers"}
+    kinds = [names.get(label.inferred_type, label.inferred_type) for label in labels]
+    for kind, label in zip(kinds, labels, strict=True):
+        if kind != kinds[0]:
+            raise InputError(
+                f"firm labels are {kinds[0]} (such as {labels[0].tolist()[0]!r}) in one place, {kind} (such as "
+                f"{label.tolist()[0]!r}) in another: give them one type, so that each firm is left out of its own peers."
+            )

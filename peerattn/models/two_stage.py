@@ -151,7 +151,9 @@ def two_stage(
     target = y * root
     params = linalg.lstsq(fitted, target)[0]
     residual = target - X @ params
-    bread = linalg.pinvh(fitted.T @ fitted)
+    unit = np.linalg.norm(fitted, axis=0)
+    unit = np.where(unit > 0, unit, 1.0)  # in units of its columns the inverse drops none of them
+    bread = linalg.pinvh((fitted / unit).T @ (fitted / unit)) / np.outer(unit, unit)
     scores = fitted * residual[:, None]
     if weight is not None and clusters is None:
         scores = fitted * (residual / np.where(root > 0, root, 1.0))[:, None]

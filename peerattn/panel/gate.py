@@ -17,7 +17,7 @@ from peerattn.panel.alignment import align_outcome, position_outcome
 from peerattn.panel.codes import canonical_codes, looks_like_code
 from peerattn.panel.columns import leak_warning, possible_leaks, refuse_outcomes
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import PanelLabels, panel_labels
+from peerattn.panel.labels import PanelLabels, panel_labels, warn_of_labels
 
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
@@ -110,6 +110,8 @@ def check_panel(
     if not isinstance(X, pd.DataFrame):
         return _check_array_panel(estimator, X, y, fitting, codes)
     labels = panel_labels(X, firm, period, undated=undated)
+    if labels is None and fitting:
+        warn_of_labels(X)
     frame = X.drop(columns=list(labels.in_columns)) if labels is not None else X
     if not frame.columns.is_unique:
         repeated = frame.columns[frame.columns.duplicated()][0]

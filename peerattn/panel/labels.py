@@ -126,20 +126,24 @@ def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) 
 
 
 def _refuse_other_names(X: pd.DataFrame, firm: str, period: str) -> None:
-    """Raise where labels were named and are not there; warn where columns look like labels that were not named."""
-    columns = list(map(str, X.columns))
+    """Raise where labels were named that are not there."""
     if (firm, period) != ("firm", "period"):
+        columns = list(map(str, X.columns))
         raise InputError(
             f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}."
             f"{did_you_mean(firm, columns)}{did_you_mean(period, columns)}"
         )
-    alike = [name for name in columns if _LABEL.fullmatch(name)]
+
+
+def warn_of_labels(X: pd.DataFrame) -> None:
+    """Warn where a frame without labels has columns that look like them."""
+    alike = [name for name in map(str, X.columns) if _LABEL.fullmatch(name)]
     if alike:
         warnings.warn(
             f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
             f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=.",
             LabelWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
 
 

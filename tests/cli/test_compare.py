@@ -334,7 +334,7 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     )
     assert code == 0  # settings of models that are left out fall away
     frame = pd.read_csv("panel.csv")
-    frame.assign(size=frame["size"] * 2).to_csv("panel.csv", index=False)
+    frame.assign(size=frame["size"] ** 3).to_csv("panel.csv", index=False)
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "third")
     assert code == 0 and "the data are others" in text and "warning: figures differ" in err
 

@@ -8,6 +8,7 @@ import pytest
 
 from peerattn.exceptions import InputError, LabelWarning
 from peerattn.panel import find_firm, find_period, panel_labels
+from peerattn.panel.labels import warn_of_labels
 
 MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
 
@@ -133,10 +134,11 @@ def test_periods_without_an_order_are_refused(periods, message):
 
 def test_names_that_are_not_there():
     X = pd.DataFrame({"gvkey": [1, 2], "fyear": [2001, 2001], "size": [1.0, 2.0]})
+    assert panel_labels(X) is None
     with pytest.warns(
         LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="
     ):
-        assert panel_labels(X) is None
+        warn_of_labels(X)
     with pytest.raises(InputError, match="neither firm='gvky' nor period='yr'.*Near matches: 'gvkey'"):
         panel_labels(X, firm="gvky", period="yr")
     assert panel_labels(X[["size"]]) is None

@@ -12,7 +12,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
 from peerattn.evaluation.running.scoring import explain_score
@@ -273,9 +274,8 @@ def contestants(
         level = IndustryPeerRegressor()
         chosen.append(Contestant(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True))
     if OWN_CHARACTERISTICS not in models and panel.choice.characteristics:
-        chosen.append(
-            Contestant(OWN_CHARACTERISTICS, LinearRegression(), native=False, own_only=True, control=True)
-        )
+        ols = make_pipeline(StandardScaler(), LinearRegression())  # its tolerance would drop small columns
+        chosen.append(Contestant(OWN_CHARACTERISTICS, ols, native=False, own_only=True, control=True))
     if PREVAILING_MEAN not in models:
         chosen.append(
             Contestant(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)

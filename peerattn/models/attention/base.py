@@ -291,6 +291,8 @@ class AttentionModel(AttentionNetworks):
         assert training.y is not None
         known = np.isfinite(training.y) & (True if training.loss_weight is None else training.loss_weight > 0)
         weight = None if training.loss_weight is None else training.loss_weight[known]
+        if weight is not None and not len(weight):
+            raise InputError("loss_weight: no row of known outcome has a positive weight.")
         self.y_center_ = float(np.average(training.y[known], weights=weight))
         spread = float(np.sqrt(np.average((training.y[known] - self.y_center_) ** 2, weights=weight)))
         self.y_scale_ = spread if spread > 0 else 1.0

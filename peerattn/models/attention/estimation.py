@@ -17,6 +17,7 @@ from peerattn.models.attention.heads import (
     AnyModule,
     Curves,
     Settings,
+    average_unseen_codes,
     head_importance,
     head_worth,
     make_module,
@@ -126,6 +127,7 @@ def estimate(
     everything = [*training, *validation]
     if validation and settings.refit:
         optimise(chosen.module, everything, settings, settings.steps(FINE_TUNE_SHARE), generator)
+    average_unseen_codes(chosen.module, everything)
     refit_linear(chosen.module.double(), everything, replace(settings, dtype=torch.float64), whole=True)
     final = head_importance(chosen.module, everything, replace(settings, dtype=torch.float64))
     return Estimate(chosen.module, importance, chosen.kept, final, tuple(path))

@@ -56,6 +56,15 @@ class Settings:
         return max(1, round(self.max_steps * share))
 
 
+@torch.no_grad()
+def average_unseen_codes(module: AnyModule, sections: Sequence[Section]) -> None:
+    """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
+    for c, table in enumerate(module.code_tables):
+        codes = np.concatenate([section.focal.codes[:, c] for section in sections])
+        count = torch.as_tensor(np.bincount(codes, minlength=len(table)), dtype=table.dtype)
+        table[count.to(table.device) == 0] = (count.to(table.device) @ table) / count.sum()
+
+
 def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
     """Return a copy of the module with only these heads."""
     pruned = copy.deepcopy(module)
@@ -113,7 +122,7 @@ def head_worth(module: AnyModule, sections: Sequence[Section], settings: Setting
     """
     n_heads, n_outputs = module.spec.n_heads, module.spec.n_outputs
     gram, n_own = _mean_products(module, sections, settings)
-    tiny = 1e-9 * (gram.diagonal() + gram.diagonal().mean())
+    tiny = 1e-9 * (gram.diagonal() + gram.diagonal().mean()) + 1e-30
     target = slice(len(gram) - n_outputs, len(gram))
     places = torch.arange(n_own, len(gram) - n_outputs).view(n_heads, -1)
     gram = _partialled(gram, torch.arange(n_own), tiny)

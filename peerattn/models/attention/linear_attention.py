@@ -58,6 +58,11 @@ class LinearAttention(torch.nn.Module):
         return {"slope": self.slope}
 
     @property
+    def code_tables(self) -> torch.nn.ParameterList:
+        """Embeddings of each code's levels, the unknown one first."""
+        return self.tables
+
+    @property
     def head_values(self) -> Tensor:
         """The slope ρ, (1, 1)."""
         return self.slope[:, None]
@@ -82,8 +87,9 @@ class LinearAttention(torch.nn.Module):
     def _solved(self, peers: RowTensors) -> Tensor:
         """Return ``(Z'PZ + λI)⁻¹ Z'P`` for a pool, (B, P, n)."""
         z = self.features(peers)
-        precision = (BOUND * torch.tanh(peers.x @ self.log_precision / BOUND)).exp() * peers.answers
-        mean = precision.sum(-1, keepdim=True) / peers.answers.sum(-1, keepdim=True).clamp(min=1)
+        # the mean is over all firms, so that whether the own outcome is known changes nothing
+        precision = (BOUND * torch.tanh(peers.x @ self.log_precision / BOUND)).exp() * peers.present
+        mean = precision.sum(-1, keepdim=True) / peers.present.sum(-1, keepdim=True).clamp(min=1)
         weighted = (z * (precision / mean.clamp(min=1e-12))[..., None]).mT
         identity = torch.eye(z.shape[-1], dtype=torch.float64)
         gram = (weighted @ z).double() + self.log_penalty.double().exp() * identity
@@ -96,20 +102,23 @@ class LinearAttention(torch.nn.Module):
         pairs: PairTensors = PairTensors(),  # noqa: B008
     ) -> tuple[Tensor, Tensor]:
         """Return predictions (B, n_focal, 1) and the contribution of the head (B, H, n_focal, 1)."""
-        n_heads = self.spec.n_heads
-        predicted = focal.x.new_zeros(*focal.x.shape[:2], 1)
-        heads = focal.x.new_zeros(focal.x.shape[0], n_heads, focal.x.shape[1], 1)
-        if n_heads:
-            assert peers.y is not None
-            z_focal, solved = self.features(focal), self._solved(peers)  # (B, n_focal, P), (B, P, n_peers)
-            y = (peers.y * peers.answers)[..., None]
-            fitted = z_focal @ (solved @ y)  # (B, n_focal, 1), own outcome still in
-            own_y, own_h = self._own(focal, peers, z_focal, solved, y)
-            heads = ((fitted - own_h * own_y) / (1 - own_h))[:, None] * self.slope[:, None, None]
-            predicted = heads.sum(1)
+        heads = self._ridge(focal, peers) * self.slope[:, None, None]
+        predicted = heads.sum(1)
         if self.spec.own == "linear":
             predicted = predicted + focal.x @ self.own_slope + self.intercept
         return predicted, heads
+
+    def _ridge(self, focal: RowTensors, peers: RowTensors) -> Tensor:
+        """Return the ridge's prediction of every focal row, its own outcome left out, (B, H, n_focal, 1)."""
+        if not self.spec.n_heads:
+            return focal.x.new_zeros(focal.x.shape[0], 0, focal.x.shape[1], 1)
+        assert peers.y is not None
+        z_focal, solved = self.features(focal), self._solved(peers)  # (B, n_focal, P), (B, P, n_peers)
+        y = (peers.y * peers.answers)[..., None]
+        fitted = z_focal @ (solved @ y)  # (B, n_focal, 1), own outcome still in
+        own_y, own_h = self._own(focal, peers, z_focal, solved, y)
+        without: Tensor = (fitted - own_h * own_y) / (1 - own_h)
+        return without[:, None]
 
     @staticmethod
     def _own(
@@ -128,8 +137,7 @@ class LinearAttention(torch.nn.Module):
         own = [focal.x, torch.ones_like(focal.x[..., :1])] if self.spec.own == "linear" else []
         if not heads:
             return torch.cat(own, dim=-1) if own else focal.x[..., :0]
-        ridge = self(focal, peers, pairs)[1][:, :, :, 0].mT / self.slope  # (B, n_focal, H)
-        return torch.cat([*own, ridge], dim=-1)
+        return torch.cat([*own, self._ridge(focal, peers)[..., 0].mT], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
         """Set own term and slope to the solution for the columns of :meth:`design`."""

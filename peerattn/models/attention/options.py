@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -30,32 +31,32 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
             )
     for name in WHOLE_NUMBERS:
         value = getattr(estimator, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not _whole(value) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
     if isinstance(estimator.codes, str):
         raise InputError(
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
         )
-    if not isinstance(estimator.n_heads, int) or isinstance(estimator.n_heads, bool) or estimator.n_heads < 0:
+    if not _whole(estimator.n_heads) or estimator.n_heads < 0:
         raise InputError(
             f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
         )
-    if not estimator.alpha >= 0:
+    if not (_number(estimator.alpha) and estimator.alpha >= 0):
         raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
-    if not 0 < estimator.learning_rate < math.inf:
+    if not (_number(estimator.learning_rate) and 0 < estimator.learning_rate < math.inf):
         raise InputError(f"learning_rate must be positive, got {estimator.learning_rate!r}.")
     loss = getattr(estimator, "loss", "squared_error")
     losses = ("squared_error", "huber", "pinball")
     if loss not in losses:
         raise InputError(f"loss must be one of {list(losses)}, got {loss!r}.{did_you_mean(loss, losses)}")
     quantile = getattr(estimator, "quantile", 0.5)
-    if not 0 < quantile < 1:
+    if not (_number(quantile) and 0 < quantile < 1):
         raise InputError(f"quantile must be between 0 and 1, got {quantile!r}.")
     if quantile != 0.5 and loss != "pinball":
         raise InputError(f'quantile={quantile!r} and loss={loss!r} do not go together: use loss="pinball".')
     _check_device(estimator.device)
     periods = estimator.validation_periods
-    if periods is not None and (not isinstance(periods, int) or periods < 0):
+    if periods is not None and (not _whole(periods) or periods < 0):
         raise InputError(f"validation_periods must be None or a whole number of at least 0, got {periods!r}.")
     if estimator.values == "outcomes" and not estimator.exclude_self:
         raise InputError(
@@ -64,6 +65,14 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
         )
     if estimator.similarity == "linear":
         _check_linear(estimator, sample_weight=sample_weight, peer_weight=peer_weight)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _check_device(device: Any) -> None:

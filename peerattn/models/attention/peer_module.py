@@ -164,6 +164,11 @@ class PeerModule(torch.nn.Module):
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     @property
+    def code_tables(self) -> torch.nn.ParameterList:
+        """Embeddings of each code's levels, the unknown one first."""
+        return self.embeddings
+
+    @property
     def head_values(self) -> Tensor:
         """Value vectors of the heads, or their slopes on the peers' outcomes, (H, ...)."""
         return self.value if self.spec.values == "characteristics" else self.slope[:, None]

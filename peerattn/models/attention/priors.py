@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, identities
 from peerattn.network import PeerNetwork
 
 
@@ -84,13 +84,19 @@ class PairTerms:
 
 
 def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
-    """Return a given network's weights for this section's pairs, over the largest weight; unknown firms are related to nobody."""
+    """Return a given network's weights for this section's pairs, over the largest weight.
+
+    Of a dated network the latest period that is not later counts; unknown firms are related to nobody.
+    """
     dated = not (len(network.periods) == 1 and network.periods[0] is None)
-    known = len(network.periods) and (not dated or section.period in network.periods)
+    before = (
+        [period for period in network.periods if period <= section.period] if dated else list(network.periods)
+    )
     labels = section.focal.label[rows]
-    if not known:
+    if not before:
         return np.zeros((len(labels), len(section.peers)))
-    W = network.matrix(section.period if dated else None)
+    W = network.matrix(before[-1] if dated else None)
+    identities(section.focal.label, W.columns)  # raises where firms are text in one and numbers in the other
     i, j = W.index.get_indexer(labels), W.columns.get_indexer(section.peers.label)
     values = np.pad(W.to_numpy(), ((0, 1), (0, 1)))[np.ix_(i, j)]  # −1 (unknown) reads the padding
     return values / max(float(np.abs(W.to_numpy()).max(initial=0)), 1e-300)

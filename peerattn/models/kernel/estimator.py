@@ -160,8 +160,8 @@ class NadarayaWatsonRegressor(PeerRegressor):
     ) -> Significance:
         """Test for each characteristic and code whether it matters (Racine 1997; Racine, Hart and Li 2006).
 
-        See :func:`peerattn.models.significance.significance`. The regression is that of ``predict(X)`` at the training rows,
-        with the bandwidths of the fit.
+        See :func:`peerattn.models.kernel.significance.significance`. The regression is that of ``predict(X)`` at the training
+        rows, with the bandwidths of the fit.
 
         Parameters
         ----------

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.audit import checks
-from peerattn.evaluation.audit.checks import AuditLine
-from peerattn.evaluation.audit.subject import Subject, quiet, seeded
+from peerattn.evaluation.leak_audit import checks
+from peerattn.evaluation.leak_audit.checks import AuditLine
+from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.contestants import Contestant, Task, check_task, contestants
 from peerattn.evaluation.running.inputs import ComparisonPanel, comparison_panel
 from peerattn.evaluation.splits.folds import by_our_labels

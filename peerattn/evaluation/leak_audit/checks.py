@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.audit.subject import Subject, skill, within
+from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
 from peerattn.render import show_label
@@ -71,6 +71,10 @@ def own_outcome(subject: Subject) -> AuditLine:
     claim = "the own outcome does not move the own prediction"
     if not subject.contestant.shown_outcomes:
         return AuditLine(claim, True, "predict is shown no outcome of the tested periods")
+    if subject.contestant.reference is not None:
+        return AuditLine(
+            claim, True, "not tested: outcomes come with reference=, where a firm is left out by its label"
+        )
     rng, period, known = subject.rng(1), subject.period, subject.y.notna().to_numpy()
     own = others = 0.0
     moved = 0

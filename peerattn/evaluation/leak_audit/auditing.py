@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.evaluation.audit.checks import AuditLine
-from peerattn.evaluation.audit.runner import Audit, audit_contestant
+from peerattn.evaluation.leak_audit.checks import AuditLine
+from peerattn.evaluation.leak_audit.runner import Audit, audit_contestant
 from peerattn.evaluation.running.contestants import Contestant
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import ComparisonPanel

@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models.industry import IndustryPeerRegressor
@@ -413,3 +414,14 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert captured.out == ""
     compare({"Ridge": Ridge()}, panel, cv=CV, verbose=False)
     assert capsys.readouterr().err == ""
+
+
+def test_the_least_squares_control_does_not_depend_on_units():
+    simulated = simulate_panel(20, 16, 3, random_state=0)
+    name, *_ = simulated.X.columns
+    figures = [
+        compare({"zero": DummyRegressor()}, X, simulated.y, cv=WalkForward(6, 6), verbose=False).scores
+        for X in (simulated.X, simulated.X.assign(**{name: simulated.X[name] * 1e8}))
+    ]
+    control = "Own characteristics (OLS)"
+    assert figures[0]["r2_mean"][control] == pytest.approx(figures[1]["r2_mean"][control], abs=1e-6)

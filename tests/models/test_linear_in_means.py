@@ -77,6 +77,14 @@ def test_equals_linearmodels(cluster):
     np.testing.assert_allclose(model.results_.std_errors, fit.std_errors[names], rtol=1e-6)
 
 
+def test_standard_errors_are_in_the_units_of_the_columns():
+    X, y, networks = simulated()
+    small = LinearInMeansRegressor(network=networks, cluster="firm").fit(X, y).results_.std_errors
+    large = LinearInMeansRegressor(network=networks, cluster="firm").fit(X.assign(size=X["size"] * 1e9), y)
+    units = np.array([1e9 if "size" in name else 1.0 for name in small.index])
+    np.testing.assert_allclose(large.results_.std_errors * units, small, rtol=1e-4)
+
+
 def test_recovers_the_truth():
     X, y, networks = simulated(200, 6)
     model = LinearInMeansRegressor(network=networks).fit(X, y)

@@ -282,6 +282,8 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
             {"values": "outcomes", "exclude_self": False},
             'exclude_self=False and values="outcomes" do not go together',
         ),
+        ({"alpha": "a"}, "alpha must be at least 0, got 'a'"),
+        ({"validation_periods": True}, "validation_periods must be None or a whole number"),
         ({"quantile": 0.9}, "quantile=0.9 and loss='squared_error' do not go together"),
         ({"device": "abacus"}, "device='abacus' cannot be used .*Use device=\"cpu\""),
     ],
@@ -436,3 +438,21 @@ def test_search_profile_has_the_signs_of_the_truth(known):
     M = profile.matrices[strongest]
     np.testing.assert_allclose(profile.symmetric(strongest) + profile.antisymmetric(strongest), M)
     assert len(profile.to_frame()) == 16 * len(profile.heads)
+
+
+def test_options_may_be_numpy_integers(panel):
+    assert len(quick(n_heads=np.int64(1), max_steps=np.int64(3)).fit(*panel).heads_) == 1
+
+
+@pytest.mark.parametrize("attention", ["self", "cross"])
+def test_a_reference_labelled_by_another_type_is_refused(attention):
+    simulated = simulate_panel(12, 8, 2, random_state=0)
+    numbers = {name: k for k, name in enumerate(simulated.X.index.levels[0])}
+    X, y = simulated.X.rename(index=numbers, level=0), simulated.y.to_numpy()
+    model = PeerAttentionRegressor(
+        attention=attention, values="outcomes", n_heads=1, max_steps=2, prune=False, random_state=0
+    )
+    with pytest.raises(
+        InputError, match="give them one type, so that each firm is left out of its own peers"
+    ):
+        model.fit(X, y, reference=(simulated.X, simulated.y)).predict(X, outcomes=y)

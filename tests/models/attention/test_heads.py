@@ -128,3 +128,23 @@ def test_own_curves_take_the_period_mean_and_bend(fitted):
     optimise(module, sections, settings, 3, torch.Generator().manual_seed(0))
     curves.loss(module, batch, settings.loss).backward()
     assert curves.slope.grad.abs().sum() > 0
+
+
+def test_worth_of_a_sample_without_variation(fitted):
+    module, sections, settings = fitted
+    first = sections[0]
+    alone = [replace(first, focal=first.focal.take(slice(0, 1)))]
+    assert np.isfinite(head_worth(module, alone, settings)).all()
+
+
+def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
+    panel = simulate_panel(30, 10, 2, n_industries=5, random_state=1)
+    y = panel.y + panel.X["industry"].astype("category").cat.codes * 3.0
+    unseen = panel.X.assign(industry="ZZZ")
+    found = []
+    for seed in range(2):
+        model = PeerAttentionRegressor(n_heads=0, codes=["industry"], max_steps=200, random_state=seed)
+        model.fit(panel.X, y)
+        found.append(model.predict(unseen))
+        assert abs(found[-1].mean() - model.predict(panel.X).mean()) < 0.1 * y.std()
+    assert (found[0] - found[1]).abs().max() < 0.1 * y.std()

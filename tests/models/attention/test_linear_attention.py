@@ -99,3 +99,18 @@ def test_takes_no_frequency_weights(fitted):
     _, X, y = fitted
     with pytest.raises(InputError, match="takes no sample_weight"):
         PeerAttentionRegressor(**OPTIONS).fit(X, y, sample_weight=np.ones(len(y)))
+
+
+def test_whether_the_own_outcome_is_known_does_not_count(fitted):
+    model, X, y = fitted
+    unknown = y.copy()
+    unknown.iloc[7] = np.nan
+    before, after = model.predict(X, outcomes=y), model.predict(X, outcomes=unknown)
+    assert abs(before.iloc[7] - after.iloc[7]) < 1e-10
+    assert (before - after).abs().max() > 1e-4
+
+
+def test_outcomes_that_do_not_vary(fitted):
+    _, X, y = fitted
+    model = PeerAttentionRegressor(own="none", prune=False, **OPTIONS).fit(X, y * 0 + 2.5)
+    np.testing.assert_allclose(model.predict(X, outcomes=y * 0 + 2.5), 2.5, atol=1e-8)

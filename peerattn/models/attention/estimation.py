@@ -109,18 +109,15 @@ def estimate(
         path += [(start, c.n_heads, c.loss) for c in candidates]
         known += [c for c in candidates if c.n_heads <= spec.n_heads]
         errors = ERRORS_AGAIN if start else 1.0
-        before, chosen = (
-            chosen,
-            by_validation(known, errors) if validation else by_bic(known, settings.n_rows),
-        )
-        in_vain = in_vain + 1 if chosen is before else 0
+        found = by_validation(known, errors) if validation else by_bic(known, settings.n_rows)
+        in_vain = in_vain + 1 if found is chosen else 0
+        chosen = found
         without = without if start else candidates[-1].loss
         if in_vain == _patience(chosen, without, settings.n_rows) or chosen.n_heads == spec.n_heads:
             break
         beside, kept = _to_start_beside(chosen, in_vain, [*training, *validation], settings)
-        n_fresh = spec.n_heads - (
-            len(kept) if len(kept) <= FEW_HEADS else 0
-        )  # many are a wrong turn as a rule
+        many = len(kept) > FEW_HEADS  # a wrong turn as a rule: a whole set starts beside them
+        n_fresh = spec.n_heads if many else spec.n_heads - len(kept)
         module = with_fresh_heads(beside, n_fresh, generator)
         numbers = (*kept, *range(len(importance), len(importance) + n_fresh))
     assert chosen is not None

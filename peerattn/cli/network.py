@@ -85,15 +85,16 @@ def _write(network: PeerNetwork, path: Path, top_k: int | None) -> None:
 
 def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[str, dict[str, Any]]:
     """Return whom one firm looks to, or the firms most looked to, as text and for other programs."""
+    from peerattn.panel import find_firm
     from peerattn.render import Table, show_label
 
+    label = None if firm is None else find_firm(firm, network.labels)
     facts: dict[str, Any] = {"model": name, "period": network.periods[0], "firms": len(network.firms)}
     facts["isolates"] = list(network.isolates["firm"])
     if len(facts["isolates"]) == facts["firms"]:
         empty = "Nobody looks to anybody: no peers were found that help, and the model predicts from own characteristics."
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
-        label = next((known for known in network.labels if str(known) == firm), firm)
         peers = network.peers(label, k=k)
         table = Table.from_frame(peers, title=f"Whom {firm} looks to ({name})", formats={"weight": ".4f"})
         text = (

@@ -40,6 +40,8 @@ METRICS = (
     Metric("dm_t", "DM t", ".2f"),
     Metric("dm_p", "p", ".3f"),
 )
+#: Those of the order of firms.
+ORDER_METRICS = {"rank_ic", "rank_ic_t", "rank_icir", "ic", "icir"}
 #: Fama and MacBeth's mean slope of outcome on prediction with its t; Mincer and Zarnowitz's slope, with the p-value of a
 #: calibrated prediction. They take a regression for each period, and are made when a table asks for them.
 REGRESSION_METRICS = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
-from peerattn.evaluation.measures.scores import METRICS, REGRESSION_METRICS, Metric
+from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
 from peerattn.evaluation.model_note import ModelNote
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.render import Table
@@ -32,7 +32,7 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str], stars: bool
         raise InputError(f"metrics: name at least one of {', '.join(known)}.")
     chosen = [known[key] for key in metrics]
     rows: list[tuple[Any, ...]] = [
-        (_shown_name(comparison, model), *(_cell(comparison, model.name, m, stars) for m in chosen))
+        (_shown_name(comparison, model), *(_cell(comparison, model, m, stars) for m in chosen))
         for model in comparison.models
     ]
     blanks = [""] * (len(chosen) - 1)
@@ -51,7 +51,12 @@ def _shown_name(comparison: Comparison, model: ModelNote) -> str:
     return f"{model.name} †" if comparison.task == "explain" and not model.shown_outcomes else model.name
 
 
-def _cell(comparison: Comparison, name: str, metric: Metric, stars: bool) -> float | str:
+def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool) -> float | str:
+    name = model.name
+    if metric.key in ORDER_METRICS and not model.orders_firms:
+        return (
+            "n/a"  # the mean of all others falls in the own outcome: its order of firms is -1 by construction
+        )
     if metric.key == "rank_ic_t":
         ic = comparison.rank_ics[name]
         short = ic.t is None and 0 < ic.n_periods

@@ -28,3 +28,13 @@ def test_what_codes_explain_is_not_said_to_come_from_peers():
     said = finding(PeerAttentionRegressor(n_heads=0), sector_effect=3.0)
     assert "Attention, a peer model that found no peers, has the smallest squared error" in said
     assert "from its own term (its codes and its scale), not from peers" in said
+
+
+def test_the_mean_of_all_others_orders_nobody():
+    index = pd.MultiIndex.from_product([range(12), range(2001, 2016)], names=["firm", "period"])
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index)
+    y = (X["size"] + rng.normal(size=len(index))).rename("roa")
+    result = compare(["ridge"], X, y, task="explain", cv=WalkForward(5, 5), verbose=False)
+    (line,) = [text for text in str(result.as_table()).splitlines() if text.startswith("All other firms")]
+    assert "-1.0000" not in line and "n/a        n/a" in line

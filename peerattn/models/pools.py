@@ -135,14 +135,15 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     >>> [x.tolist() for x in identities(pd.Index(["B", "A"]), pd.Index(["A", "C"]))]
     [[0, 1], [1, 2]]
     """
-    _refuse_other_kinds([label for label in labels if len(label)])
+    refuse_other_kinds(*labels)
     joined = np.concatenate([label.to_numpy(dtype=object) for label in labels])
     integers, _ = pd.factorize(joined)
     return np.split(integers, np.cumsum([len(label) for label in labels])[:-1])
 
 
-def _refuse_other_kinds(labels: list[pd.Index]) -> None:
+def refuse_other_kinds(*labels: pd.Index) -> None:
     """Raise where firms are text in one place and numbers in another: no firm would be left out of its own pool."""
+    labels = tuple(label for label in labels if len(label))
     names = {"string": "text", "integer": "integers"}
     kinds = [names.get(label.inferred_type, label.inferred_type) for label in labels]
     for kind, label in zip(kinds, labels, strict=True):

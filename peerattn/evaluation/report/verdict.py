@@ -99,17 +99,12 @@ def _peers_against_controls(comparison: Comparison, best: str) -> list[str]:
     controls = [model.name for model in comparison.models if not model.looks_to_peers]
     if not peers or not controls:
         return []
-    empty = [name for name in peers if found_no_peers(comparison, name)]
-    alone = [
-        f"Do peers help? {name} found no peers that help: its network is empty. What it gains or loses against a control "
-        "comes from its own term (its codes and its scale), not from peers."
-        for name in empty
-        if name == str(rmse[peers].idxmin())
-    ]
-    peers = [name for name in peers if name not in empty]
-    if alone or not peers:
-        return alone
     peer, control = str(rmse[peers].idxmin()), str(rmse[controls].idxmin())
+    if found_no_peers(comparison, peer):
+        return [
+            f"Do peers help? {peer} found no peers that help: its network is empty. What it gains or loses against a control "
+            "comes from its own term (its codes and its scale), not from peers."
+        ]
     if peer == best and control == comparison.baseline:
         return []  # said already
     if control == best and peer == comparison.baseline:

@@ -34,10 +34,7 @@ JOINT_SHARE = 0.5  # steps of all heads together, and after each cut, as a share
 FINE_TUNE_SHARE = 0.25  # steps of a round of fine-tuning few heads, and of the refit
 FEW_HEADS = 2
 MAX_ROUNDS = 8  # of fine-tuning with few heads
-WITHOUT_WEAKEST = (
-    2,
-    3,
-)  # after so many starts in vain, modulo 4, the next starts beside all kept heads but the weakest
+WITHOUT_WEAKEST = (2, 3)  # starts in vain, modulo 4, after which the weakest kept head is left out
 ERRORS_AGAIN = 2.0  # standard errors by which a later start must be better: the more starts, the likelier a gain by chance
 WORTH_A_ROUND = 0.003  # relative fall of the validation loss that calls for another round
 ROWS_PER_COLUMN = 10  # that least squares on heads asks for

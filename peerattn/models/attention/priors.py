@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.pools import Section, identities
+from peerattn.models.pools import Section, refuse_other_kinds
 from peerattn.network import PeerNetwork
 
 
@@ -96,7 +96,7 @@ def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(N
     if not before:
         return np.zeros((len(labels), len(section.peers)))
     W = network.matrix(before[-1] if dated else None)
-    identities(section.focal.label, W.columns)  # raises where firms are text in one and numbers in the other
+    refuse_other_kinds(section.focal.label, W.columns)
     i, j = W.index.get_indexer(labels), W.columns.get_indexer(section.peers.label)
     values = np.pad(W.to_numpy(), ((0, 1), (0, 1)))[np.ix_(i, j)]  # −1 (unknown) reads the padding
     return values / max(float(np.abs(W.to_numpy()).max(initial=0)), 1e-300)

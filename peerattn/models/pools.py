@@ -103,6 +103,8 @@ class Section:
         The peers are the call's own cross-section (not stored training rows).
     answering : ndarray (n_peers,) of bool, or None
         Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
+    past : History or None
+        Outcomes of earlier periods, where the model reads them.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     """
@@ -114,6 +116,7 @@ class Section:
     within: bool = False
     own_copies: bool = False
     answering: np.ndarray | None = None
+    past: Any = None
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""

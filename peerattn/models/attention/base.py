@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,17 +15,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.estimation import estimate
-from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.losses import Loss
-from peerattn.models.attention.members import Member, heads_table, prior_strengths, pruning_path
+from peerattn.models.attention.covariance import fit_covariance
+from peerattn.models.attention.heads import Settings, head_importance
+from peerattn.models.attention.history import History
+from peerattn.models.attention.joint import train_heads
+from peerattn.models.attention.losses import Loss, squared_error
+from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
+from peerattn.models.attention.nested import COVARIANCE, HEADS, Added, Design, Fitter, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
+from peerattn.models.attention.own_model import OwnSettings, clipped, peers_shown
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.row_weights import row_weights, weighted
+from peerattn.models.attention.search import search_heads
 from peerattn.models.attention.universes import (
     among_reference,
     answering_outcomes,
@@ -36,9 +41,6 @@ from peerattn.panel.encoding import CodeBook
 from peerattn.panel.gate import Panel
 from peerattn.panel.scaling import Scaling
 
-MIN_PERIODS_FOR_VALIDATION = 8
-VALIDATION_SHARE = 0.2
-MIN_STEPS = 50
 D_CODE = 4
 
 
@@ -52,20 +54,18 @@ class AttentionModel(AttentionNetworks):
     prior: Any
     exclude_self: bool
     own_group: str | None
-    own: str
+    own: Any
     n_layers: int
     n_heads: int
     d_head: int
     scale: str | None
     codes: Sequence[str]
-    alpha: float
     prune: bool
     n_ensemble: int
     max_steps: int
     queries_per_step: int
     learning_rate: float
-    validation_periods: int | None
-    refit: bool
+    purge: int
     dtype: str
     device: str
     random_state: Any
@@ -73,7 +73,7 @@ class AttentionModel(AttentionNetworks):
 
     @property
     def _signed(self) -> bool:
-        return self.similarity == "linear"
+        return self.similarity == "linear" or COVARIANCE in self.parts_
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -232,7 +232,7 @@ class AttentionModel(AttentionNetworks):
     def _gate_call(
         self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
     ) -> tuple[Panel, Iterator[Section]]:
-        check_is_fitted(self, "members_")
+        check_is_fitted(self, "parts_")
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(
                 'outcomes= was given, but values="characteristics" reads no outcomes: use values="outcomes".'
@@ -251,7 +251,8 @@ class AttentionModel(AttentionNetworks):
                 call,
                 weight=row_weights(X, panel, peer_weight, "peer_weight", firm=self.firm, period=self.period),
             )
-        return panel, self._pools(panel, self._in_units(call), outcomes is not None, reference)
+        sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
+        return panel, self._with_past(sections)
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
         if self.attention == "self" and not self.dated_ and not told:
@@ -304,31 +305,72 @@ class AttentionModel(AttentionNetworks):
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
         )
         sections = self._training_sections(training, panel)
-        held_out = self._n_validation(len(sections)) if panel.dated else 0
-        cut = len(sections) - held_out
-        spec = PeerSpec(
-            n_characteristics=training.x.shape[1],
+        arrays = not panel.dated and self.attention == "self"
+        self.training_rows_ = sections[0].peers if arrays else None
+        found = fit_nested(sections, self._fitters(panel.dated), self._design(panel.dated), judge=self.prune)
+        self.own_, self.parts_, self.evidence_ = found.own, found.parts, found.evidence
+        self.training_pool_ = found.pool[0] if arrays else None
+        heads = self.parts_.get(HEADS)
+        self.members_ = () if heads is None else heads.part.members
+        self.heads_ = heads_table(self.members_, self.y_scale_)
+        self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
+        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
+        self.feature_names_ = [*self.scaling_.names, *embedded]
+
+    def _design(self, dated: bool) -> Design:
+        levels = tuple(len(levels) for levels in self.code_book_.levels.values())
+        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
+        return Design(own, self.values == "outcomes", self.purge)
+
+    def _spec(self) -> PeerSpec:
+        return PeerSpec(
+            n_characteristics=len(self.scaling_.names),
             code_levels=tuple(len(levels) for levels in self.code_book_.levels.values()),
             d_code=D_CODE,
             n_heads=1 if self.similarity == "linear" else self.n_heads,
             d_head=self.d_head,
             n_layers=self.n_layers,
             values=self.values,
-            own=self.own,
-            similarity=self.similarity,
+            own="linear" if isinstance(self.own, str) and self.own == "linear" else "none",
+            similarity="scaled_dot_product" if self.similarity == "auto" else self.similarity,
             symmetric=self.symmetric_scores,
             n_priors=len(self.pair_terms_.soft),
             n_outputs=self._n_outputs(),
         )
-        self.training_rows_ = training if not panel.dated and self.attention == "self" else None
+
+    def _fitters(self, dated: bool) -> dict[str, Fitter]:
+        """Return how each part that the options name is fitted, in the order in which they are tried."""
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_ensemble)
-        settings = self._settings(panel.dated, sections)
-        fitted = [estimate(spec, sections[:cut], sections[cut:], settings, int(seed)) for seed in seeds]
-        self.members_ = [Member.of(result) for result in fitted]
-        self.heads_, self.pruning_path_ = heads_table(fitted, self.y_scale_), pruning_path(fitted)
-        self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
-        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
-        self.feature_names_ = [*self.scaling_.names, *embedded]
+        fitters: dict[str, Fitter] = {}
+        if self._reads_covariance():
+            fitters[COVARIANCE] = partial(
+                fit_covariance, history=dated, seed=int(seeds[0]), dtype=self._dtype(dated), device=self.device
+            )
+        if self.n_heads and self.similarity != "covariance":
+
+            def fit_heads(sections: Sequence[Section]) -> Heads:
+                settings = self._settings(dated, sections)
+                learn = search_heads if self.prune and self.similarity != "linear" else train_heads
+                modules = [learn(self._spec(), sections, settings, int(seed)) for seed in seeds]
+                settings = replace(settings, dtype=torch.float64)
+                members = [Member.of(m, head_importance(m, sections, settings)) for m in modules]
+                return Heads(tuple(members), self.pair_terms_)
+
+            fitters[HEADS] = fit_heads
+        return fitters
+
+    def _reads_covariance(self) -> bool:
+        """Whether a learned covariance is among the parts: by name, or where nothing else was asked of the pairs."""
+        if self.similarity != "auto":
+            return self.similarity == "covariance"
+        restricted = self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or self.weighs_peers_
+        squared = self._loss() is squared_error
+        return self.values == "outcomes" and squared and not restricted
+
+    def _dtype(self, dated: bool) -> torch.dtype:
+        name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
         """Return cross-sections whose focal rows are those of known outcome."""
@@ -342,59 +384,53 @@ class AttentionModel(AttentionNetworks):
         counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
         return [section for section in counted if len(section.focal)]
 
-    def _n_validation(self, n_periods: int) -> int:
-        if self.validation_periods is None:
-            return round(n_periods * VALIDATION_SHARE) if n_periods >= MIN_PERIODS_FOR_VALIDATION else 0
-        if self.validation_periods >= n_periods:
-            raise InputError(
-                f"validation_periods={self.validation_periods}, but there are {n_periods} training periods with outcomes: leave "
-                "at least one to train on."
-            )
-        return int(self.validation_periods)
-
     def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
-        name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype
         n_rows = float(sum(len(s.focal) for s in sections))
         if sections[0].own_copies:  # arrays with frequency weights
             n_rows = float(
                 sum(s.focal.loss_weight.sum() for s in sections if s.focal.loss_weight is not None)
             )
-        # a small sample is soon learned by heart: a step a row is enough
-        steps = min(self.max_steps, max(MIN_STEPS, round(n_rows)))
         return Settings(
             n_rows=n_rows,
-            max_steps=steps,
+            max_steps=self.max_steps,
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,
-            alpha=self.alpha,
-            prune=self.prune,
-            refit=self.refit,
             loss=self._loss(),
             terms=self.pair_terms_,
-            dtype=getattr(torch, name),
+            dtype=self._dtype(dated),
             device=self.device,
             progress=type(self).__name__ if self.verbose else None,
         )
 
     # ------------------------------------------------------------------ prediction
 
+    def _as_seen(self, section: Section) -> Section:
+        """Return a cross-section as parts see it: peers show what their own models leave of their outcomes."""
+        stored = not section.within and self.training_pool_ is not None
+        pool = self.training_pool_ if stored else self.own_.predict(section.peers)
+        peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
+        return replace(section, focal=replace(clipped(section.focal), y=None), peers=peers)
+
+    def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
+        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
+        part = self.parts_[COVARIANCE].part if COVARIANCE in self.parts_ else None
+        if part is None or part.history is None:
+            return sections
+        listed = list(sections)
+        past = part.history.joined(History.of([self._as_seen(section) for section in listed]))
+        return (replace(section, past=past) for section in listed)
+
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        """Return every member's outputs (members, n_focal, K), and which focal rows had no admissible peer."""
-        modules = [member.module() for member in self.members_]
-        peers = peer_tensors(section, torch.float64)
-        outputs = np.empty((len(modules), len(section.focal), self._n_outputs()))
-        isolated = np.zeros(len(section.focal), dtype=bool)
-        for rows in section.chunks():
-            focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
-            pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
-            for k, module in enumerate(modules):
-                outputs[k, rows] = module(focal, peers, pairs)[0][0].numpy()
-            isolated[rows] = self.pair_terms_.isolated(section, rows)
-        return outputs, isolated
+        """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
+        outputs, seen = self.own_.predict(section.focal), self._as_seen(section)
+        for added in self.parts_.values():
+            outputs = outputs + added.factor * added.part.additions([seen])[0]
+        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
+        return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
-        return outputs.mean(axis=0)[:, 0] * self.y_scale_ + self.y_center_, isolated
+        return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
 
 
 def _counted(rows: Rows) -> Rows:

@@ -41,19 +41,12 @@ class Settings:
     max_steps: int
     queries_per_step: int
     learning_rate: float
-    alpha: float
-    prune: bool
-    refit: bool
     loss: Loss
     terms: PairTerms
     dtype: torch.dtype
     device: str
     progress: str | None
-    curves: bool = False  # search net of smooth functions of own characteristics and period means
 
-    def steps(self, share: float) -> int:
-        """Return this share of ``max_steps``."""
-        return max(1, round(self.max_steps * share))
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -42,3 +43,22 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
 def regression_loss(name: str, quantile: float) -> Loss:
     """Return the loss of this name."""
     return {"squared_error": squared_error, "huber": huber, "pinball": pinball(quantile)}[name]
+
+
+def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return minus half the gradient of the loss at ``offset`` (n, K): ``y − ŷ`` for squared errors; (n,) where K = 1.
+
+    NaN where y is. What is learned of it lowers the loss to first order (Friedman 2001, Annals of Statistics 29(5)).
+    """
+    known = np.isfinite(y)
+    found = np.full(offset.shape, np.nan)
+    if known.any():
+        at = torch.tensor(offset[known], requires_grad=True)
+        (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y[known])).sum(), at)
+        found[known] = -slope.numpy() / 2
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def shown(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return what a peer's outcome shows beyond its own model: ``y − ŷ``, or ``1[y = c] − P(c)`` of classes."""
+    return 2 * working_residual(loss, offset, y) if loss is cross_entropy else y - offset[:, 0]

@@ -1,4 +1,4 @@
-"""Fitted models of an ensemble, as arrays, and what is told of their heads."""
+"""Softmax heads (or linear attention) as fitted arrays: what they add, their weights, and tables about them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.attention.estimation import Estimate
+from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.heads import AnyModule, make_module
-from peerattn.models.attention.peer_module import PeerSpec
-from peerattn.models.attention.priors import Prior
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.priors import PairTerms, Prior
+from peerattn.models.pools import Section
 
 
 @dataclass(frozen=True)
@@ -24,26 +25,29 @@ class Member:
     spec : PeerSpec
     state : dict of ndarray
         Parameters, in float64.
-    kept : tuple of int
-        The heads that were kept.
-    share : ndarray (n_kept,)
-        Share of each kept head in the network: its part of the contributions' standard deviations.
+    importance : ndarray (n_heads,)
+        Standard deviation of each head's contribution within a cross-section, in units of training.
+    share : ndarray (n_heads,)
+        Share of each head in the network: its part of the summed importances.
     """
 
     spec: PeerSpec
     state: dict[str, np.ndarray]
-    kept: tuple[int, ...]
+    importance: np.ndarray
     share: np.ndarray
 
     @classmethod
-    def of(cls, result: Estimate) -> Member:
+    def of(cls, module: AnyModule, importance: np.ndarray) -> Member:
         """Return the arrays of a trained module."""
-        parameters = result.module.state_dict().items()
-        state = {name: value.detach().double().cpu().numpy() for name, value in parameters}
-        total = result.kept_importance.sum()
-        uniform = np.full(len(result.kept), 1 / max(1, len(result.kept)))
-        share = result.kept_importance / total if total > 0 else uniform
-        return cls(result.module.spec, state, result.kept, share)
+        state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
+        total = importance.sum()
+        share = importance / total if total > 0 else np.full(len(importance), 1 / max(1, len(importance)))
+        return cls(module.spec, state, importance, share)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Numbers of the heads."""
+        return tuple(range(self.spec.n_heads))
 
     def module(self) -> AnyModule:
         """Rebuild the module, in float64."""
@@ -53,26 +57,62 @@ class Member:
 
     def with_one_head(self, head: int) -> Member:
         """Return the member with all of the network's weight on one kept head."""
-        return replace(self, share=np.eye(len(self.kept))[self.kept.index(head)])
+        return replace(self, share=np.eye(self.spec.n_heads)[head])
 
 
-def heads_table(fitted: Sequence[Estimate], scale: float) -> pd.DataFrame:
-    """Return every head of every member: importance (in units of the outcome) and whether it was kept."""
-    frames = []
-    for k, result in enumerate(fitted):
-        numbers = np.arange(len(result.importance))
-        columns = {"member": k, "head": numbers, "importance": result.importance * scale}
-        frames.append(pd.DataFrame({**columns, "kept": np.isin(numbers, result.kept)}))
-    return pd.concat(frames, ignore_index=True)
+@dataclass(frozen=True)
+class Heads:
+    """The heads of an ensemble as one part of the nested model; members are averaged."""
+
+    members: tuple[Member, ...]
+    terms: PairTerms
+
+    def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
+        modules = [member.module() for member in self.members]
+        return [self._addition(section, modules) for section in sections]
+
+    def _addition(self, section: Section, modules: Sequence[AnyModule]) -> np.ndarray:
+        peers = peer_tensors(section, torch.float64)
+        blocks = []
+        for rows in section.chunks():
+            focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
+            pairs = pair_tensors([section], [rows], self.terms, torch.float64)
+            outputs = [module(focal, peers, pairs)[0][0] for module in modules]
+            blocks.append(torch.stack(outputs).mean(0).numpy())
+        return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
+
+    def weights(
+        self, section: Section, rows: slice, *, layer: int | None = None, slopes: bool = False
+    ) -> np.ndarray:
+        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an encoding layer, if one is named.
+
+        With ``slopes`` heads are added up by their slopes instead: the derivative of the addition by the peers' outcomes.
+        """
+        focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
+        peers = peer_tensors(section, torch.float64)
+        pairs = pair_tensors([section], [rows], self.terms, torch.float64)
+        W = np.zeros((rows.stop - rows.start, len(section.peers)))
+        used = [member for member in self.members if len(member.kept)]
+        for member in used:
+            module = member.module()
+            if layer is None:
+                share = module.slope.numpy() if slopes and isinstance(module, PeerModule) else member.share
+                W += np.tensordot(share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
+            else:
+                assert isinstance(module, PeerModule)
+                W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()
+        return W / max(1, len(used))
 
 
-def pruning_path(fitted: Sequence[Estimate]) -> pd.DataFrame:
-    """Return start and number of heads against the loss that decided."""
-    paths = [
-        pd.DataFrame(result.path, columns=["start", "heads", "loss"]).assign(member=k)
-        for k, result in enumerate(fitted)
+def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
+    """Return every head of every member: importance (in units of the outcome) and share in the network."""
+    rows = [
+        {"member": k, "head": head, "importance": member.importance[head] * scale, "share": member.share[head]}
+        for k, member in enumerate(members)
+        for head in member.kept
     ]
-    return pd.concat(paths, ignore_index=True)
+    return pd.DataFrame(rows, columns=["member", "head", "importance", "share"])
 
 
 def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.DataFrame:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.members import Member
-from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.nested import COVARIANCE, HEADS, Added
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
@@ -33,7 +30,9 @@ class AttentionNetworks(PeerModel):
     n_layers: int
     d_head: int
     y_scale_: float
-    members_: list[Member]
+    members_: tuple[Member, ...]
+    parts_: dict[str, Added]
+    _signed: bool
     pair_terms_: PairTerms
     feature_names_: list[str]
 
@@ -80,25 +79,30 @@ class AttentionNetworks(PeerModel):
             isolates when no head was kept.
         """
         _, sections = self._gate_call(X, outcomes, reference, peer_weight)
-        members = self.members_
-        if member is not None:
-            if member not in range(len(members)):
-                raise InputError(
-                    f"member: {member} was asked for, but members are numbered 0 to {len(members) - 1}."
-                )
-            members = [members[member]]
-        if head is not None:
-            members = [m.with_one_head(head) for m in members if head in m.kept]
-            if not members:
-                raise InputError(f"head: {head} was not kept; kept heads are {list(self.members_[0].kept)}.")
+        heads = self._selected(member, head)
         encodes = self._encoding_layer(layer, head)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        weights = partial(self._weights, members=members, layer=encodes)
-        if top_k is None or encodes is not None:
+        chosen = heads if (member, head, layer) != (None, None, None) else None
+        weights = partial(self._weights, heads=chosen, layer=encodes)
+        if top_k is None or encodes is not None or self._signed:
             return self._network(sections, weights, top_k)
-        fast = partial(strongest_peers, members=members, terms=self.pair_terms_, top_k=top_k)
+        fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
         return self._network(sections, weights, top_k, fast)
+
+    def _selected(self, member: int | None, head: int | None) -> Heads:
+        """Return the heads of one member, or one head of all members."""
+        members = self.members_
+        if member is not None:
+            if member not in range(len(members)):
+                raise InputError(f"member: there is no member {member}; members are numbered from 0 to {len(members) - 1}.")
+            members = (members[member],)
+        if head is not None:
+            members = tuple(m.with_one_head(head) for m in members if head in m.kept)
+            if not members:
+                kept = [list(m.kept) for m in self.members_[:1]]
+                raise InputError(f"head: there is no head {head}; heads are {kept[0] if kept else 'none'}.")
+        return Heads(members, self.pair_terms_)
 
     def edge_spread(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
@@ -135,6 +139,10 @@ class AttentionNetworks(PeerModel):
 
     # ------------------------------------------------------------------ weights
 
+    @abstractmethod
+    def _as_seen(self, section: Section) -> Section:
+        """Return a cross-section as parts see it."""
+
     def _encoding_layer(self, layer: int | None, head: int | None) -> int | None:
         """Return the layer if it is one before the last."""
         if layer is None:
@@ -154,24 +162,16 @@ class AttentionNetworks(PeerModel):
         return layer
 
     def _weights(
-        self,
-        section: Section,
-        rows: slice,
-        members: Sequence[Member] | None = None,
-        layer: int | None = None,
+        self, section: Section, rows: slice, heads: Heads | None = None, layer: int | None = None
     ) -> np.ndarray:
-        """Return the network's rows; of an encoding layer, if one is named."""
-        members = self.members_ if members is None else members
-        focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
-        peers = peer_tensors(section, torch.float64)
-        pairs = pair_tensors([section], [rows], self.pair_terms_, torch.float64)
+        """Return the network's rows: of some heads, or of the whole model."""
+        seen = self._as_seen(section)
+        if heads is not None:
+            return heads.weights(seen, rows, layer=layer)
+        if COVARIANCE not in self.parts_:
+            return Heads(self.members_, self.pair_terms_).weights(seen, rows)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
-        used = [member for member in members if len(member.kept)]
-        for member in used:
-            module = member.module()
-            if layer is None:
-                W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
-            else:
-                assert isinstance(module, PeerModule)
-                W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()
-        return W / max(1, len(used))
+        for name, added in self.parts_.items():
+            slopes = {"slopes": True} if name == HEADS else {}
+            W += added.factor * added.part.weights(seen, rows, **slopes)
+        return W

@@ -7,14 +7,22 @@ from numbers import Integral, Real
 from typing import Any
 
 import torch
+from sklearn.base import is_classifier
 
 from peerattn.exceptions import InputError, did_you_mean
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
     "values": ("characteristics", "outcomes"),
-    "similarity": ("scaled_dot_product", "dot_product", "additive", "gaussian", "linear"),
-    "own": ("linear", "none"),
+    "similarity": (
+        "auto",
+        "scaled_dot_product",
+        "dot_product",
+        "additive",
+        "gaussian",
+        "linear",
+        "covariance",
+    ),
     "scale": ("standard", "rank", None),
     "dtype": ("auto", "float32", "float64"),
 }
@@ -41,8 +49,7 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
         raise InputError(
             f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
         )
-    if not (_number(estimator.alpha) and estimator.alpha >= 0):
-        raise InputError(f"alpha must be at least 0, got {estimator.alpha!r}.")
+    _check_own(estimator)
     if not (_number(estimator.learning_rate) and 0 < estimator.learning_rate < math.inf):
         raise InputError(f"learning_rate must be positive, got {estimator.learning_rate!r}.")
     loss = getattr(estimator, "loss", "squared_error")
@@ -55,15 +62,14 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
     if quantile != 0.5 and loss != "pinball":
         raise InputError(f'quantile={quantile!r} and loss={loss!r} do not go together: use loss="pinball".')
     _check_device(estimator.device)
-    periods = estimator.validation_periods
-    if periods is not None and (not _whole(periods) or periods < 0):
-        raise InputError(f"validation_periods must be None or a whole number of at least 0, got {periods!r}.")
+    if not _whole(estimator.purge) or estimator.purge < 0:
+        raise InputError(f"purge must be a whole number of at least 0, got {estimator.purge!r}.")
     if estimator.values == "outcomes" and not estimator.exclude_self:
         raise InputError(
             'exclude_self=False and values="outcomes" do not go together: a firm would be predicted from its own outcome. '
             "Use exclude_self=True."
         )
-    if estimator.similarity == "linear":
+    if estimator.similarity in ("linear", "covariance"):
         _check_linear(estimator, sample_weight=sample_weight, peer_weight=peer_weight)
 
 
@@ -83,18 +89,32 @@ def _check_device(device: Any) -> None:
         raise InputError(f'device={device!r} cannot be used ({reason}). Use device="cpu".') from error
 
 
+def _check_own(estimator: Any) -> None:
+    own = estimator.own
+    if isinstance(own, str) and own in ("linear", "none"):
+        return
+    if isinstance(own, str) or not (hasattr(own, "fit") and hasattr(own, "predict")):
+        raise InputError(
+            f'own must be "linear", "none" or a scikit-learn estimator, got {own!r}.{did_you_mean(own, ("linear", "none"))}'
+        )
+    if is_classifier(estimator) and not hasattr(own, "predict_proba"):
+        raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")
+
+
 def _check_linear(estimator: Any, **weights: Any) -> None:
-    """Linear attention is a ridge on the peers' outcomes, with one head and one layer."""
+    """Linear attention and a learned covariance read the peers' outcomes, with one layer and no scores of pairs."""
+    similarity = estimator.similarity
     for name, given in weights.items():
         if given is not None:
             raise InputError(
-                f'similarity="linear" weighs all peers by its ridge and takes no {name}=: use loss_weight=.'
+                f'similarity="{similarity}" weighs peers by itself and takes no {name}=: use loss_weight=.'
             )
-    needed = {"values": "outcomes", "attention": "self", "n_layers": 1, "prior": None, "own_group": None}
-    needed |= {"symmetric_scores": False, "loss": "squared_error"}
+    needed = {"values": "outcomes", "n_layers": 1, "prior": None, "symmetric_scores": False, "loss": "squared_error"}
+    if similarity == "linear":
+        needed |= {"attention": "self", "own_group": None}
     for name, value in needed.items():
         given = getattr(estimator, name, "cross_entropy")
         if given is not value and given != value:
             raise InputError(
-                f'similarity="linear" and {name}={given!r} do not go together: use {name}={value!r}.'
+                f'similarity="{similarity}" and {name}={given!r} do not go together: use {name}={value!r}.'
             )

@@ -241,11 +241,12 @@ class PeerModule(torch.nn.Module):
         return torch.cat([*own, mixed.transpose(1, 2).flatten(2)], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
-        """Set own term and value vectors (or slopes) to the solution for the columns of :meth:`design`."""
+        """Set own term and value vectors (or slopes) to the solution (columns, K) for the columns of :meth:`design`."""
+        solution = solution.view(len(solution), -1)
         n_own = self.spec.n_inputs + 1 if self.spec.own == "linear" else 0
         if n_own:
-            self.own_slope.copy_(solution[: n_own - 1, None])
-            self.intercept.copy_(solution[n_own - 1 : n_own])
+            self.own_slope.copy_(solution[: n_own - 1])
+            self.intercept.copy_(solution[n_own - 1])
         if self.spec.n_heads:
             heads = self.slope if self.spec.values == "outcomes" else self.value
             heads.copy_(solution[n_own:].reshape(heads.shape))
@@ -286,8 +287,7 @@ class PeerModule(torch.nn.Module):
         if self.spec.values == "characteristics":
             return torch.einsum("bnp,hpk->bhnk", shown, self.value)
         assert peers.y is not None
-        K = self.spec.n_outputs
-        outcome = peers.y[..., None] if K == 1 else F.one_hot(peers.y.long(), K).to(peers.x.dtype)
+        outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
 
 

@@ -1,0 +1,181 @@
+"""Does a part of the model help out of sample, and by how much? Forward-chained origins, a factor, and its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+from scipy.optimize import minimize_scalar
+
+from peerattn.models.attention.losses import Loss, squared_error
+from peerattn.models.attention.own_model import folds_of, same_rows
+from peerattn.models.pools import Section
+
+ORIGINS = 3  # at most; they share the second half of the training periods
+FOLDS = 3  # of the rows, where there is one cross-section
+LEVEL = 0.05  # of the one-sided test that a part must pass, shared by the parts that are tried
+FEW_PERIODS = 3  # judged periods from which errors can be clustered by period
+FEW_ROWS = 50  # of known outcome, below which nothing is tried beyond the own model
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Cross-sections to learn from, and later ones to judge by."""
+
+    training: list[Section]
+    judged: list[Section]
+
+
+def origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
+    """Return forward-chained origins; of one cross-section, folds of its rows.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        In order of time.
+    purge : int
+        Periods before an origin that are not learned from, because their outcomes were not yet known.
+    dated : bool
+        Whether the pool is the period itself; on arrays the pool of a held-out row is the training rows.
+    """
+    if sum(len(section.focal) for section in sections) < FEW_ROWS:
+        return []
+    if len(sections) == 1:
+        return _folds(sections[0], dated)
+    n = len(sections)
+    edges = np.unique(np.linspace(max(1, n // 2), n, ORIGINS + 1).round().astype(int))
+    found = []
+    for start, stop in zip(edges, edges[1:], strict=False):
+        if start - purge >= 1:
+            found.append(Origin(list(sections[: start - purge]), list(sections[start:stop])))
+    return found
+
+
+def _folds(section: Section, dated: bool) -> list[Origin]:
+    (fold,) = folds_of([section], FOLDS)
+    found = []
+    for f in range(FOLDS):
+        rest, at = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        if not (len(rest) and len(at)):
+            return []
+        pool = rest if not dated and same_rows(section) else slice(None)
+        learned = _rows_of(section, rest, pool)
+        judged = replace(_rows_of(section, at, pool), own_copies=False)
+        found.append(Origin([learned], [judged]))
+    return found
+
+
+def _rows_of(section: Section, focal: np.ndarray, peers: np.ndarray | slice) -> Section:
+    answering = None if section.answering is None else section.answering[peers]
+    return replace(
+        section, focal=section.focal.take(focal), peers=section.peers.take(peers), answering=answering
+    )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What held-out periods say of a part.
+
+    Attributes
+    ----------
+    factor : float
+        By which the part enters, from 0 (not at all) to 1 (in full).
+    least_loss : float
+        The factor of least held-out loss, before it is shrunk and tested.
+    t : float
+        t statistic of the hypothesis that the part adds nothing.
+    critical : float
+        Its one-sided critical value.
+    gain : float
+        Relative fall of the held-out loss at ``least_loss``.
+    periods, clusters : int, str
+        Judged periods, and what the standard error is clustered by.
+    """
+
+    factor: float
+    least_loss: float
+    t: float
+    critical: float
+    gain: float
+    periods: int
+    clusters: str
+
+
+NOTHING = Evidence(0.0, 0.0, float("nan"), float("nan"), 0.0, 0, "none")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Held-out rows: the prediction so far, what the part would add, outcome, weight, period and firm."""
+
+    base: np.ndarray  # (n, K)
+    addition: np.ndarray  # (n, K)
+    y: np.ndarray
+    weight: np.ndarray
+    period: np.ndarray
+    firm: np.ndarray
+
+
+def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Evidence:
+    r"""Return the factor by which an addition enters, and the test of its use.
+
+    .. math:: \hat f = \arg\min_{f \in [0, 1]} \sum_i w_i\, \ell(\hat y_i + f g_i, y_i), \qquad
+              f = \hat f \,(1 - 1/t^2)_+ \; \text{if } t > t_{1 - a}, \text{ else } 0
+
+    with g the addition and t the statistic of the score at f = 0, :math:`\sum_i w_i g_i e_i`: the encompassing test of
+    Harvey, Leybourne and Newbold (1998). Its error is clustered by firm and period (Cameron, Gelbach and Miller 2011). Fewer
+    than three judged periods can be clustered by firm alone; a forecast is then not added to, since one period decides nothing,
+    but where the period's own outcomes are shown these carry its common shock. The shrinkage is the positive-part rule of
+    James and Stein (1961) for one coefficient; stacking is Breiman's (1996).
+    """
+    n_periods = len(np.unique(judged.period))
+    if not len(judged.y) or not np.abs(judged.addition).max(initial=0.0) > 0:
+        return replace(NOTHING, periods=n_periods)
+    score = _score(judged, loss)
+    groups = [judged.firm, judged.period] if n_periods >= FEW_PERIODS else [judged.firm]
+    variance = _clustered_variance(score, groups)
+    t = float(score.sum() / np.sqrt(variance)) if variance > 0 else 0.0
+    n_clusters = min(len(np.unique(group)) for group in groups)
+    critical = float(stats.t.ppf(1 - level, max(n_clusters - 1, 1)))
+    best, gain = _least_loss(judged, loss)
+    added = t > critical and not (n_periods < FEW_PERIODS and forecast)
+    factor = best * max(0.0, 1 - 1 / t**2) if added else 0.0
+    return Evidence(factor, best, t, critical, gain, n_periods, " and ".join(["firm", "period"][: len(groups)]))
+
+
+def _score(judged: Judged, loss: Loss) -> np.ndarray:
+    """Return every row's fall of the loss for a small share of the addition."""
+    base = torch.tensor(judged.base, requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(base, torch.as_tensor(judged.y)).sum(), base)
+    return -(slope.numpy() * judged.addition).sum(axis=1) * judged.weight
+
+
+def _clustered_variance(score: np.ndarray, groups: Sequence[np.ndarray]) -> float:
+    """Return the variance of the sum of scores, clustered one or two ways; the larger of the ways at least."""
+
+    def one_way(group: np.ndarray) -> float:
+        sums = np.bincount(pd.factorize(group)[0], score)
+        n = len(sums)
+        return float(((sums - sums.mean()) ** 2).sum() * n / max(n - 1, 1))
+
+    single = [one_way(group) for group in groups]
+    both = one_way(np.arange(len(score))) if len(groups) > 1 else 0.0  # a firm has one row a period
+    return max(sum(single) - both, *single)
+
+
+def _least_loss(judged: Judged, loss: Loss) -> tuple[float, float]:
+    def mean_loss(factor: float) -> float:
+        predicted = torch.as_tensor(judged.base + factor * judged.addition)
+        return float(np.average(loss(predicted, torch.as_tensor(judged.y)).numpy(), weights=judged.weight))
+
+    if loss is squared_error:
+        error, g = judged.y - judged.base[:, 0], judged.addition[:, 0]
+        best = float(np.clip((judged.weight * g * error).sum() / (judged.weight * g * g).sum(), 0, 1))
+    else:
+        best = float(minimize_scalar(mean_loss, bounds=(0.0, 1.0), method="bounded").x)
+    without = mean_loss(0.0)
+    return best, 1 - mean_loss(best) / without if without > 0 else 0.0

@@ -1,0 +1,332 @@
+"""The firm's own model: what its own characteristics and codes say of the outcome, before any peer is looked at."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention.losses import Loss, shown, squared_error, working_residual
+from peerattn.models.pools import Rows, Section
+
+BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
+PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
+CLIP = 4.0  # standard deviations
+MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
+
+
+@dataclass(frozen=True)
+class LinearOwn:
+    """``own_i = a + z_i'b`` with standardised characteristics z.
+
+    Attributes
+    ----------
+    center, spread : ndarray (p,)
+        Mean and standard deviation of the training rows.
+    slope : ndarray (p, K)
+    intercept : ndarray (K,)
+    penalty : float
+        λ of the ridge; 0 is least squares, ∞ the mean.
+    """
+
+    center: np.ndarray
+    spread: np.ndarray
+    slope: np.ndarray
+    intercept: np.ndarray
+    penalty: float
+
+    def predict(self, rows: Rows) -> np.ndarray:
+        """Return the own term of every row, (n, K)."""
+        fitted: np.ndarray = (rows.x - self.center) / self.spread @ self.slope + self.intercept
+        return fitted
+
+
+@dataclass(frozen=True)
+class EstimatorOwn:
+    """A scikit-learn estimator on characteristics, missing-indicators and one column a level of each code."""
+
+    estimator: Any
+    code_levels: tuple[int, ...]
+
+    def predict(self, rows: Rows) -> np.ndarray:
+        """Return the own term of every row, (n, K): predictions, or log odds of a classifier."""
+        inputs = with_levels(rows, self.code_levels)
+        if not len(inputs):
+            return np.zeros((0, 1))
+        if not is_classifier(self.estimator):
+            return np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+        log = np.log(np.clip(self.estimator.predict_proba(inputs), 1e-6, None))
+        return log[:, 1:] - log[:, :1] if log.shape[1] == 2 else log
+
+
+Own = LinearOwn | EstimatorOwn
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """How the own model is fitted: the option ``own``, the loss, its number of outputs, the levels of the codes, and whether rows are dated."""
+
+    own: Any
+    loss: Loss
+    n_outputs: int
+    code_levels: tuple[int, ...]
+    dated: bool
+
+
+def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
+    """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
+    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
+    return np.concatenate([rows.x, *levels], axis=1)
+
+
+def fit_own(rows: Rows, settings: OwnSettings, penalty: float) -> Own:
+    """Fit the own model on rows of known outcome, with this penalty where it is linear."""
+    if isinstance(settings.own, str):
+        return _fit_linear(rows, settings, penalty)
+    estimator = clone(settings.own)
+    weighs = rows.loss_weight is not None
+    if weighs and not has_fit_parameter(estimator, "sample_weight"):
+        raise InputError(
+            f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
+        )
+    inputs = with_levels(rows, settings.code_levels)
+    estimator.fit(inputs, rows.y, **({"sample_weight": rows.loss_weight} if weighs else {}))
+    return EstimatorOwn(estimator, settings.code_levels)
+
+
+def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float) -> LinearOwn:
+    center, spread, z = _standardised(rows)
+    assert rows.y is not None
+    solution = _solutions(z, rows.y, row_weight(rows), settings, np.array([penalty]))[:, 0]
+    return LinearOwn(center, spread, solution[1:], solution[0], float(penalty))
+
+
+def _standardised(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of the characteristics, and [1, z], (n, p + 1)."""
+    weight = row_weight(rows)
+    center = np.average(rows.x, axis=0, weights=weight)
+    spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
+    spread = np.where(spread <= 1e-12 * (1 + np.abs(center)), np.inf, spread)  # a constant column says nothing
+    return center, spread, np.column_stack([np.ones(len(rows)), (rows.x - center) / spread])
+
+
+def row_weight(rows: Rows) -> np.ndarray:
+    """Return the weight of every row in the loss."""
+    return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
+
+
+def best_penalty(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> float:
+    """Return the penalty of least loss over held-out folds, where it beats least squares by one standard error.
+
+    The one-standard-error rule of Breiman et al. (1984), towards the model that users compare with; the error is clustered by
+    firm (on arrays by row).
+    """
+    if not (isinstance(settings.own, str) and settings.own == "linear" and rows.x.shape[1]):
+        return np.inf
+    squared = settings.loss is squared_error
+    penalties = PENALTIES if squared else PENALTIES[1::2]  # separable classes have no estimate without a penalty
+    if len(np.unique(fold)) < 2:
+        return float(penalties[0])
+    z, weight = _standardised(rows)[2], row_weight(rows)
+    assert rows.y is not None
+    losses = np.empty((len(rows), len(penalties)))
+    for f in np.unique(fold):
+        rest, at = fold != f, fold == f
+        found = _solutions(z[rest], rows.y[rest], weight[rest], settings, penalties)
+        for k in range(len(penalties)):
+            y = torch.as_tensor(rows.y[at])
+            losses[at, k] = settings.loss(torch.as_tensor(z[at] @ found[:, k]), y).numpy()
+    best = int(np.argmin(weight @ losses))
+    gain = weight * (losses[:, 0] - losses[:, best])
+    clusters = np.bincount(pd.factorize(firm_keys(rows, settings.dated))[0], gain)
+    error = float(clusters.std()) * np.sqrt(len(clusters))
+    return float(penalties[best if gain.sum() > error else 0])
+
+
+def _solutions(
+    z: np.ndarray, y: np.ndarray, weight: np.ndarray, settings: OwnSettings, penalties: np.ndarray
+) -> np.ndarray:
+    """Return the coefficients of [1, z] at every penalty, (p + 1, penalties, K); the constant is not penalised."""
+    if settings.loss is not squared_error:
+        found = [minimised(z, y, weight, settings.loss, settings.n_outputs, penalty) for penalty in penalties]
+        return np.stack(found, axis=1)
+    mean = np.average(z, axis=0, weights=weight)[1:]
+    y_mean = np.average(y, weights=weight)
+    x = z[:, 1:] - mean
+    values, vectors = np.linalg.eigh((x * weight[:, None]).T @ x)
+    moment = vectors.T @ (x.T @ (weight * (y - y_mean)))
+    usable = values > 1e-10 * max(values.max(initial=0.0), 1e-300)  # collinear columns share their slope
+    slopes = vectors @ ((usable * moment)[:, None] / (np.where(usable, values, 1.0)[:, None] + penalties))
+    return np.concatenate([(y_mean - mean @ slopes)[None], slopes])[..., None]
+
+
+def minimised(
+    z: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    loss: Loss,
+    n_outputs: int,
+    penalty: float = 0.0,
+    offset: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + λ Σ_{k>0} b_k²``, by L-BFGS."""
+    Z, target, w = torch.as_tensor(z), torch.as_tensor(y), torch.as_tensor(weight)
+    start = torch.zeros(len(target), n_outputs, dtype=Z.dtype) if offset is None else torch.as_tensor(offset)
+    width = 1 if np.isinf(penalty) else Z.shape[1]
+    Z = Z[:, :width]
+    b = torch.zeros(width, n_outputs, dtype=Z.dtype, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [b], max_iter=MOST_ITERATIONS, tolerance_grad=1e-10, tolerance_change=1e-14, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = (loss(start + Z @ b, target) * w).sum() / w.sum()
+        if penalty and width > 1:
+            value = value + penalty * (b[1:] ** 2).sum() / w.sum()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    found = np.zeros((z.shape[1], n_outputs))
+    found[:width] = b.detach().numpy()
+    return found
+
+
+# ---------------------------------------------------------------- cross-fitting
+
+
+def folds_of(sections: Sequence[Section], n_folds: int = BLOCKS) -> list[np.ndarray]:
+    """Return the fold of every focal row of every cross-section: blocks of periods; of one cross-section, rows by content.
+
+    Copies of a row fall into one fold, in whatever order rows come, so that a frequency weight equals repeated rows.
+    """
+    if len(sections) == 1:
+        return [row_keys(sections[0].focal) % n_folds]
+    blocks = np.array_split(np.arange(len(sections)), min(n_folds, len(sections)))
+    block = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
+    return [np.full(len(section.focal), f) for section, f in zip(sections, block, strict=True)]
+
+
+def row_keys(rows: Rows) -> np.ndarray:
+    """Return a checksum of each row's numbers (rounded: copies may differ in the last bit), (n,)."""
+    numbers = np.ascontiguousarray(np.round(rows.x, 6) + 0.0)
+    return np.array([zlib.crc32(row.tobytes()) for row in numbers])
+
+
+def firm_keys(rows: Rows, dated: bool) -> np.ndarray:
+    """Return what standard errors are clustered by: the firm (or its group); on arrays the row, copies together."""
+    return rows.owner.to_numpy(dtype=object) if dated else row_keys(rows)
+
+
+def stacked_rows(sections: Sequence[Section]) -> Rows:
+    """Return the focal rows of all cross-sections, one after another."""
+    rows = [section.focal for section in sections]
+    both: Any = lambda name: (  # noqa: E731
+        None if getattr(rows[0], name) is None else np.concatenate([getattr(r, name) for r in rows])
+    )
+    label = rows[0].label.append([r.label for r in rows[1:]])
+    owner = rows[0].owner.append([r.owner for r in rows[1:]])
+    return Rows(
+        both("x"), both("codes"), both("y"), both("weight"), both("identity"), label, owner, both("loss_weight")
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Cross-sections, and what is predicted of them so far.
+
+    Attributes
+    ----------
+    sections : list of Section
+        Outcomes in units of training.
+    offset : list of ndarray (n_focal, K)
+        Prediction of every focal row so far: the own term, then what parts add.
+    pool : list of ndarray (n_peers, K)
+        Own term of every peer.
+    """
+
+    sections: list[Section]
+    offset: list[np.ndarray]
+    pool: list[np.ndarray]
+
+    @classmethod
+    def of(cls, own: Own, sections: Sequence[Section]) -> Block:
+        """Return what a fitted own model says of cross-sections."""
+        return cls(
+            list(sections), [own.predict(s.focal) for s in sections], [own.predict(s.peers) for s in sections]
+        )
+
+    def residuals(self, loss: Loss, *, outcomes: bool) -> list[Section]:
+        """Return cross-sections whose targets are what is left to explain, and whose peers show what their own models leave."""
+        found = []
+        for section, offset, pool in zip(self.sections, self.offset, self.pool, strict=True):
+            assert section.focal.y is not None
+            focal = replace(clipped(section.focal), y=working_residual(loss, offset, section.focal.y))
+            found.append(replace(section, focal=focal, peers=peers_shown(section.peers, pool, loss, outcomes)))
+        return found
+
+    def plus(self, additions: Sequence[np.ndarray], factor: float) -> Block:
+        """Return the block with a part's additions in its predictions."""
+        moved = [o + factor * a for o, a in zip(self.offset, additions, strict=True)]
+        return replace(self, offset=moved)
+
+
+def clipped(rows: Rows) -> Rows:
+    """Return rows whose characteristics are at most ``CLIP`` standard deviations: no outlier may carry a head alone."""
+    return replace(rows, x=rows.x.clip(-CLIP, CLIP))
+
+
+def peers_shown(peers: Rows, pool: np.ndarray, loss: Loss, outcomes: bool) -> Rows:
+    """Return peers as parts see them: their outcomes, where they are read, beyond their own models."""
+    y = shown(loss, pool, peers.y) if outcomes and peers.y is not None else None
+    return replace(clipped(peers), y=y)
+
+
+def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, Block]:
+    """Fit the own model; return it with the out-of-fold terms of all rows (Chernozhukov et al. 2018).
+
+    In sample a flexible own model leaves too little, and what is left out of sample would be mistaken for peers.
+    """
+    rows, folds = stacked_rows(sections), folds_of(sections)
+    fold = np.concatenate(folds)
+    penalty = best_penalty(rows, fold, settings)
+    own = fit_own(rows, settings, penalty)
+    block = Block.of(own, sections)
+    distinct = np.unique(fold)
+    if len(distinct) == 1 or _is_constant(settings.own):
+        return own, block
+    for f in distinct:
+        rest = fold != f
+        without = fit_own(rows.take(rest), settings, penalty)
+        for k, section in enumerate(sections):
+            at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
+            if at.any():
+                block.offset[k][at] = without.predict(section.focal.take(at))
+            if mine.any():
+                block.pool[k][mine] = without.predict(section.peers.take(mine))
+    return own, block
+
+
+def _is_constant(own: Any) -> bool:
+    return isinstance(own, str) and own == "none"
+
+
+def _peers_in_fold(section: Section, fold: np.ndarray, f: int) -> np.ndarray:
+    """Return which peers are held out with this fold: those of the period; on arrays those of the same row."""
+    if (fold == fold[0]).all():
+        return np.full(len(section.peers), fold[0] == f)
+    return fold == f if same_rows(section) else np.zeros(len(section.peers), dtype=bool)
+
+
+def same_rows(section: Section) -> bool:
+    """Tell whether focal rows and peers are the same rows in the same order, as on arrays."""
+    return len(section.peers) == len(section.focal) and np.shares_memory(section.peers.x, section.focal.x)

@@ -20,7 +20,8 @@ COLUMNS = ["size", "lev", "mom"]
 
 def quick(**options):
     return PeerAttentionRegressor(
-        **{"n_heads": 2, "max_steps": 20, "prune": False, "random_state": 0} | options
+        **{"similarity": "scaled_dot_product", "n_heads": 2, "max_steps": 20, "prune": False, "random_state": 0}
+        | options
     )
 
 

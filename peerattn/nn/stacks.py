@@ -215,7 +215,7 @@ class EncoderDecoder(nn.Module):
 
         Examples
         --------
-        >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16)).encoder.blocks)
+        >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16, batch_first=True)).encoder.blocks)
         3
         """
         ours = cls(0, 0, model.d_model, model.nhead)

@@ -23,7 +23,7 @@ class MultiheadAttention(nn.Module):
               \sum_j \alpha^H_{ij} W_V^H z_j\,],\qquad
               \alpha^h_{i\cdot} = \operatorname{softmax}_j\big((W_Q^h x_i)'(W_K^h z_j)/\sqrt{d}\big)
 
-    Rows x look, rows z (``memory``) are looked to; in self-attention they are the same.
+    Rows x attend to rows z (``memory``); in self-attention they are the same.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ class MultiheadAttention(nn.Module):
         Parameters
         ----------
         x : Tensor, shape (..., n_queries, d_model)
-            The rows that look.
+            The rows that attend.
         memory : Tensor, shape (..., n_keys, d_memory), default None
-            The rows that are looked to; None: x.
+            The rows that are attended to; None: x.
         mask, bias : Tensor broadcastable to (..., n_heads, n_queries, n_keys), default None
             As in `attention_weights`: True = may attend; added to the scores.
         cache : KeyValueCache, default None

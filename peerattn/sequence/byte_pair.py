@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import check_texts
-from peerattn.sequence.tokenizers import Tokenizer
+from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 END_OF_WORD = "</w>"
 CONTINUES = "@@"
@@ -19,6 +19,7 @@ CONTINUES = "@@"
 Pair = tuple[str, str]
 
 
+@dataclass(eq=False, repr=False)
 class BytePairTokenizer(Tokenizer):
     r"""Split words into the pieces that merging frequent pairs of symbols makes.
 
@@ -62,11 +63,10 @@ class BytePairTokenizer(Tokenizer):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("merges_", "symbols_")
-    merges_: list[Pair]
 
-    def __init__(self, n_merges: int = 10_000, *, min_count: int = 2):
-        self.n_merges = n_merges
-        self.min_count = min_count
+    n_merges: int = 10_000
+    _: KW_ONLY
+    min_count: int = 2
 
     def fit(self, X: Iterable[str], y: Any = None) -> Self:
         """Learn merges and pieces.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,9 +13,8 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import check_texts, pad
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer
+from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
 
 MASKED_SHARE = 0.15
 _MASK_SEED = 0
@@ -37,6 +37,7 @@ class MaskedLanguageModule(torch.nn.Module):
         return self.encoder.embedding.tokens.logits(rows) + self.popularity
 
 
+@dataclass(eq=False, repr=False)
 class MaskedLanguageModel(TextEstimator):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
@@ -84,36 +85,20 @@ class MaskedLanguageModel(TextEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
 
-    def __init__(
-        self,
-        tokenizer: str | Tokenizer = "words",
-        *,
-        n_layers: int = 4,
-        n_heads: int = 4,
-        d_model: int = 128,
-        n_positions: int = 64,
-        dropout: float = 0.1,
-        max_steps: int = 3000,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.01,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ):
-        self.tokenizer = tokenizer
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_model = d_model
-        self.n_positions = n_positions
-        self.dropout = dropout
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tokenizer: str | Tokenizer = "words"
+    _: KW_ONLY
+    n_layers: int = 4
+    n_heads: int = 4
+    d_model: int = 128
+    n_positions: int = 64
+    dropout: float = 0.1
+    max_steps: int = 3000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from texts.
@@ -133,15 +118,7 @@ class MaskedLanguageModel(TextEstimator):
             corrupted, lengths, places, truth = batch
             return F.cross_entropy(module(corrupted, lengths, places), truth)
 
-        self._train(
-            module,
-            loss,
-            self._masked_batches(sequences, generator),
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            schedule="cosine",
-            weight_decay=self.weight_decay,
-        )
+        self._train(module, loss, self._masked_batches(sequences, generator), schedule="cosine")
         return self
 
     def loss(self, X: Any) -> float:

@@ -327,7 +327,7 @@ def reference_bandwidths(
 
 
 def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) -> Bandwidths:
-    """Return the bandwidths a user asked for, and the reference's for the columns without one.
+    """Return the bandwidths a user gave, and the reference's for the columns without one.
 
     ``given`` is ``"normal_reference"``, one number for all characteristics, an array (of characteristics, or of characteristics
     and codes) or a dict by column; ``names`` are the columns, characteristics first.
@@ -344,7 +344,7 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         for name, value in given.items():
             if str(name) not in names:
                 raise InputError(
-                    f"bandwidth names {name!r}, which is no column used.{did_you_mean(str(name), names)}"
+                    f"bandwidth names {name!r}, which is not a column of the regression.{did_you_mean(str(name), names)}"
                 )
             both[list(names).index(str(name))] = value
     else:

@@ -144,7 +144,7 @@ class LocalRegression:
     ) -> tuple[Tensor, Tensor]:
         """Return fitted values (m, d) and slopes of the local line (m, k, d) at the focal rows.
 
-        ``values`` is (n, d); ``mask`` (m, n), True = may be looked to. A row without any peer is all zeros.
+        ``values`` is (n, d); ``mask`` (m, n), True = may be a peer. A row without any peer is all zeros.
         """
         payload = (
             values if self.degree == 0 else torch.cat([values, _moment_columns(peers.line, values)], dim=1)

@@ -334,7 +334,10 @@ def test_codes_alone():
             {"bandwidth": [1.0, 2.0, 3.0]},
             r"bandwidth has shape \(3,\), but there are 2 characteristics and 2 codes",
         ),
-        ({"bandwidth": {"siz": 1.0}}, "bandwidth names 'siz', which is no column used. Near match"),
+        (
+            {"bandwidth": {"siz": 1.0}},
+            "bandwidth names 'siz', which is not a column of the regression. Near match",
+        ),
         ({"bandwidth": {"sector": 2.0}}, "must be from 0 to 1"),
         ({"kernel": "gausian"}, "kernel must be one of"),
         ({"degree": 2}, "degree must be one of"),

@@ -246,16 +246,16 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     def _errors(self, module: HiddenPatches, windows: np.ndarray, first: int) -> np.ndarray:
         """Return the mean squared error of one block in every window."""
-        block, found = slice(first, first + self._block), []
-        module = module.double()
-        for start in range(0, len(windows), 256):
-            part = torch.tensor(windows[start : start + 256]).to(self.device)
-            hidden = torch.zeros(len(part), self._n_patches, dtype=torch.bool, device=part.device)
+        block, module = slice(first, first + self._block), module.double()
+
+        def errors(part: np.ndarray) -> Tensor:
+            seen = torch.tensor(part).to(self.device)
+            hidden = torch.zeros(len(seen), self._n_patches, dtype=torch.bool, device=seen.device)
             hidden[:, block] = True
-            with torch.no_grad():
-                error = (module(part, hidden) - module.encoder.patches(part))[:, :, block]
-            found.append(error.square().mean((1, 2, 3)).cpu().numpy())
-        return np.concatenate(found)
+            error = (module(seen, hidden) - module.encoder.patches(seen))[:, :, block]
+            return error.square().mean((1, 2, 3))
+
+        return self._in_parts(errors, windows)
 
     def _check_options(self) -> None:
         if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:

@@ -143,6 +143,12 @@ class SequenceEstimator(SavedEstimator):
         module.load_state_dict(state, assign=True)
         return module.to(self.device).eval()
 
+    def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
+        """Return what ``compute`` gives for the rows, so many at a time, without gradients."""
+        with torch.no_grad():
+            parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
+        return np.concatenate(parts)
+
 
 def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return a value as JSON holds it; arrays go into ``arrays``, under names that start with ``name``."""

@@ -324,12 +324,10 @@ class AttentionForecaster(WindowedEstimator):
 
     def _forecast(self, windows: np.ndarray) -> np.ndarray:
         """Return forecasts (n, columns, H, Q) of scaled windows, in the units of the series."""
-        module, parts = self._module().double(), []
-        for start in range(0, len(windows), 256):
-            with torch.no_grad():
-                part = module(torch.tensor(windows[start : start + 256]).to(self.device))
-            parts.append(part.sort(-1).values.cpu().numpy())  # quantiles in order
-        found = np.concatenate(parts)
+        module = self._module().double()
+        found = self._in_parts(  # quantiles in order
+            lambda part: module(torch.tensor(part).to(self.device)).sort(-1).values, windows
+        )
         return found * self.scale_[:, None, None] + self.mean_[:, None, None]
 
     def _scaled(self, X: Any, beyond: int = 0) -> np.ndarray:

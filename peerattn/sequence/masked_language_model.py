@@ -131,7 +131,7 @@ class MaskedLanguageModel(TextEstimator):
         chosen = masked_places(sequences)
         module = self._module()
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
                 logits = module(symbols.masked_fill(places, MASK), lengths, places)
                 total += float(F.cross_entropy(logits, symbols[places], reduction="sum"))
@@ -159,7 +159,7 @@ class MaskedLanguageModel(TextEstimator):
         module = self._module()
         filled: list[str] = [""] * len(sequences)
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 places = symbols == MASK
                 logits = module(symbols, lengths, places)
                 logits[:, : len(SPECIAL)] = -torch.inf
@@ -174,7 +174,7 @@ class MaskedLanguageModel(TextEstimator):
         module = self._module()
         vectors = np.empty((len(sequences), self.d_model), dtype=np.float32)
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 rows = module.encoder(symbols, lengths)
                 there = nn.padding_mask(lengths, symbols.shape[1])[:, 0].mT  # (B, n, 1)
                 vectors[at] = ((rows * there).sum(1) / lengths[:, None]).cpu().numpy()

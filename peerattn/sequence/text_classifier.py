@@ -157,7 +157,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         module = self._module()
         probabilities = np.empty((len(sequences), len(self.classes_)))
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 probabilities[at] = module(symbols, lengths).double().softmax(-1).cpu().numpy()
         return probabilities
 

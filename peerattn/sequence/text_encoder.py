@@ -69,7 +69,7 @@ class TextEstimator(SequenceEstimator):
             raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")
         return [[START, *self.tokenizer_.encode(text)[: longest - 1]] for text in texts]
 
-    def _in_parts(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield places, symbols and lengths of batches of texts of like length: every text once."""
         order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
         for start in range(0, len(order), _READ_AT_ONCE):

@@ -194,12 +194,10 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
             When the images have another size than those of ``fit``.
         """
         check_is_fitted(self)
-        images, module, found = self._checked(X), self._module(), []
-        with torch.no_grad():
-            for start in range(0, len(images), 256):
-                part = self._standardised(images[start : start + 256])
-                found.append(module(self._patches(part)).double().softmax(-1).cpu().numpy())
-        return np.concatenate(found)
+        images, module = self._checked(X), self._module()
+        return self._in_parts(
+            lambda part: module(self._patches(self._standardised(part))).double().softmax(-1), images
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of every image."""

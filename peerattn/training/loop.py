@@ -226,9 +226,7 @@ class _Best:
             self.values = [tensor.detach().clone() for tensor in self.trained]
 
     def restore(self) -> None:
-        with torch.no_grad():
-            for tensor, value in zip(self.trained, self.values):
-                tensor.copy_(value)
+        _restore(self.trained, self.values)
 
 
 class _Mean:
@@ -250,10 +248,14 @@ class _Mean:
             torch._foreach_lerp_(self.values, now, 1 / self.count)
 
     def restore(self) -> None:
-        if self.count:
-            with torch.no_grad():
-                for tensor, value in zip(self.trained, self.values):
-                    tensor.copy_(value)
+        _restore(self.trained, self.values)
+
+
+@torch.no_grad()
+def _restore(trained: list[Tensor], values: list[Tensor]) -> None:
+    """Set the parameters to the values that were kept, if any."""
+    for tensor, value in zip(trained, values):
+        tensor.copy_(value)
 
 
 def _is_flat(losses: list[float], rates: list[float], window: int, tolerance: float) -> bool:

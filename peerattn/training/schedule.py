@@ -49,7 +49,7 @@ def make_scheduler(
     >>> optimizer.param_groups[0]["lr"]  # half of the peak in the first of two rising steps
     0.25
     """
-    rise = max(round(WARMUP * max_steps), 1)
+    rising = max(WARMUP * max_steps, 1.0)
     if callable(schedule):
         return torch_schedules.LambdaLR(optimizer, lambda step: schedule(step, max_steps))
     if schedule == "constant":
@@ -59,9 +59,10 @@ def make_scheduler(
         return torch_schedules.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
     if schedule == "inverse_sqrt":
         return torch_schedules.LambdaLR(
-            optimizer, lambda step: min((step + 1) / rise, math.sqrt(rise / (step + 1)))
+            optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1)))
         )
     if schedule == "cosine":
+        rise = round(rising)
         up = torch_schedules.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
         down = torch_schedules.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
         return torch_schedules.SequentialLR(optimizer, [up, down], milestones=[rise])

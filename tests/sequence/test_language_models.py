@@ -108,7 +108,7 @@ def test_attention_looks_back_only(model):
         (lambda m: m.loss(""), "X: expected a text, got an empty one"),
         (lambda m: m.loss("a"), "X: expected at least two symbols, got 1"),
         (lambda m: m.loss("abc", stride=40), "stride: expected 1 to block_size=12"),
-        (lambda m: m.generate(""), "prompt: expected a text with something in it"),
+        (lambda m: m.generate(""), "prompt: expected a text, got an empty one"),
         (lambda m: m.generate("a", 0), "n_symbols: expected an integer of at least 1"),
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),

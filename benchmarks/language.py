@@ -122,10 +122,11 @@ def generation() -> Rows:
 
 def speed() -> Rows:
     """Training tokens a second against a plain torch.nn GPT of the same size, taking turns."""
-    from peerattn.sequence.language_module import LanguageModule
-
     sizes = {"n_symbols": 70, "n_positions": 64, "n_layers": 4, "d_model": 128, "n_heads": 4}
-    ours = LanguageModule(**sizes, positions="learned", dropout=0.0, generator=torch.Generator())
+    options = {"n_layers": 4, "d_model": 128, "n_heads": 4, "block_size": 64, "positions": "learned"}
+    model = LanguageModel(**options)
+    model.n_symbols_ = sizes["n_symbols"]
+    ours = model._build(torch.Generator())
     models = {"ours": ours, "torch": controls.PlainGPT(**sizes)}
     counts = {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
     assert len(set(counts.values())) == 1, counts

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "peerattn"
 
 FLOORS = {
     "nn": 0, "panel": 0, "render": 0,
-    "training": 1, "network": 1,
+    "training": 1, "network": 1, "state": 1,
     "datasets": 2, "models": 2, "sequence": 2,
     "evaluation": 3,
     "cli": 4, "__main__": 5,
@@ -26,10 +26,11 @@ MUST_NOT_USE = {
     "panel": {"torch"},
     "render": {"torch", "sklearn"},
     "network": {"torch", "sklearn"},
+    "state": {"torch", "sklearn", "pandas"},
     "training": {"pandas", "sklearn"},
 }
 #: Own parts that a part may use, where fewer than the floors below it.
-MAY_IMPORT = {"sequence": {"nn", "training", "render"}}
+MAY_IMPORT = {"sequence": {"nn", "training", "render", "state"}, "state": {"render"}}
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 
 

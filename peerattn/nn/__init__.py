@@ -24,14 +24,13 @@ from peerattn.nn.positions import (
     sinusoidal_positions,
 )
 from peerattn.nn.pruning import (
-    head_contribution,
     head_gates,
     head_importance,
     most_important,
     prune_heads,
     take_heads,
 )
-from peerattn.nn.scores import additive_scores, leaky_relu_scores
+from peerattn.nn.scores import additive_scores, leaky_relu_scores, score_terms
 from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
 
@@ -58,7 +57,6 @@ __all__ = [
     "edge_attention",
     "edge_mean",
     "edge_softmax",
-    "head_contribution",
     "head_gates",
     "head_importance",
     "hop_distance",
@@ -72,6 +70,7 @@ __all__ = [
     "prune_heads",
     "relative_distance",
     "rotary",
+    "score_terms",
     "sinusoidal_positions",
     "sparse_attention",
     "take_heads",

@@ -1,4 +1,4 @@
-"""Attention for less: to few keys, or by random features in linear time; with their errors."""
+"""Approximate attention: to few keys (sparse), or kernelized by a feature map (linear in the rows); with their errors."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def linear_attention(
     bias: Tensor | None = None,
     return_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    r"""Approximate scaled dot-product attention by positive random features, in time linear in the rows.
+    r"""Kernelized (feature-map) linear attention: scaled dot-product attention by positive random features.
 
     .. math:: \phi_r(x) = \tfrac{1}{\sqrt R} \exp\big(w_r' x - \tfrac12 \|x\|^2\big), \quad
               E\,\phi(q)'\phi(k) = e^{q'k}, \quad
               o_i = \frac{\phi(q_i)' \sum_j \phi(k_j) v_j'}{\phi(q_i)' \sum_j \phi(k_j)}
 
-    with q and k divided by :math:`d^{1/4}` and w standard normal, orthogonal within blocks of d.
+    with q and k divided by :math:`d^{1/4}` and w standard normal, orthogonal within blocks of d. Time is linear in the rows.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def linear_attention(
     True
     """
     if bias is not None:
-        raise InputError("bias: linear attention cannot take one. Use exact attention.")
+        raise InputError("bias: kernelized linear attention does not support one. Use exact attention.")
     scale = query.shape[-1] ** -0.25
     dtype = torch.promote_types(query.dtype, torch.float32)
     projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
@@ -140,7 +140,7 @@ def linear_attention(
         shown = shown * mask.mT
     if causal and not _is_causal(mask, query.shape[-2], key.shape[-2]):
         raise InputError(
-            f"mask: linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), or causal_mask with as many "
+            f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), or causal_mask with as many "
             "queries as keys. Use exact attention for others."
         )
     tiny = torch.finfo(dtype).tiny

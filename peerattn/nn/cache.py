@@ -40,7 +40,7 @@ class KeyValueCache:
         return self._key[..., : self.length, :], self._value[..., : self.length, :]
 
     def reorder(self, sequences: Tensor) -> None:
-        """Keep these sequences of the batch, in this order, as beam search asks for."""
+        """Keep these sequences of the batch, in this order, as beam search needs."""
         if self._key is not None and self._value is not None:
             self._key = self._key.index_select(0, sequences)
             self._value = self._value.index_select(0, sequences)

@@ -282,7 +282,7 @@ def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
     if edges.ndim != 2 or len(edges) != 2 or edges.dtype != torch.int64:
         raise InputError(
             f"edges: expected int64 of shape (2, n_edges), got {edges.dtype} of shape {tuple(edges.shape)}. "
-            "Row 0 looks, row 1 is looked to."
+            "Row 0 has the queries, row 1 the keys."
         )
     for row, (numbers, n) in enumerate(zip(edges, (n_queries, n_keys), strict=True)):
         outside = numbers[(numbers < 0) | (numbers >= n)]

@@ -14,9 +14,9 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     Parameters
     ----------
     n_queries : int
-        Rows that look: the last ``n_queries`` of the keys.
+        Rows that attend: the last ``n_queries`` of the keys.
     n_keys : int, default None
-        Rows that are looked to; None: ``n_queries``. More keys than queries is what a cache of earlier rows needs.
+        Rows that are attended to; None: ``n_queries``. More keys than queries is what a cache of earlier rows needs.
     device : torch.device, default None
 
     Returns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +13,7 @@ from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal
 from peerattn.nn.positions import rotary
-from peerattn.nn.scores import additive_scores, leaky_relu_scores
-
-Score = Literal["scaled_dot_product", "dot_product", "additive", "leaky_relu"]
-_SCORES = ("scaled_dot_product", "dot_product", "additive", "leaky_relu")
+from peerattn.nn.scores import Score, check_score, score_terms
 
 
 class MultiheadAttention(nn.Module):
@@ -27,7 +23,7 @@ class MultiheadAttention(nn.Module):
               \sum_j \alpha^H_{ij} W_V^H z_j\,],\qquad
               \alpha^h_{i\cdot} = \operatorname{softmax}_j\big((W_Q^h x_i)'(W_K^h z_j)/\sqrt{d}\big)
 
-    Rows x look, rows z (``memory``) are looked to; in self-attention they are the same.
+    Rows x attend to rows z (``memory``); in self-attention they are the same.
 
     Parameters
     ----------
@@ -45,8 +41,8 @@ class MultiheadAttention(nn.Module):
         Width of the output; None: ``d_model``.
     bias : bool, default True
         Whether the four projections have an intercept.
-    score : {"scaled_dot_product", "dot_product", "additive", "leaky_relu"}, default "scaled_dot_product"
-        "dot_product" leaves out :math:`1/\sqrt{d}`; the last two are `additive_scores` and `leaky_relu_scores`.
+    score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}, default "scaled_dot_product"
+        "dot_product" leaves out :math:`1/\sqrt{d}`; see `score_terms` for the others.
         (Attention without projections is `attention` itself.)
     rotary : bool, default False
         Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
@@ -103,8 +99,7 @@ class MultiheadAttention(nn.Module):
                 f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "
                 "Change one of them, or give d_head."
             )
-        if score not in _SCORES:
-            raise InputError(f"score: expected one of {list(_SCORES)}, got {score!r}.")
+        check_score(score)
         if n_features is not None and (score != "scaled_dot_product" or keep is not None):
             raise InputError("n_features: goes with score='scaled_dot_product' and keep=None only.")
         generator = torch.Generator() if generator is None else generator
@@ -137,9 +132,9 @@ class MultiheadAttention(nn.Module):
         Parameters
         ----------
         x : Tensor, shape (..., n_queries, d_model)
-            The rows that look.
+            The rows that attend.
         memory : Tensor, shape (..., n_keys, d_memory), default None
-            The rows that are looked to; None: x.
+            The rows that are attended to; None: x.
         mask, bias : Tensor broadcastable to (..., n_heads, n_queries, n_keys), default None
             As in `attention_weights`: True = may attend; added to the scores.
         cache : KeyValueCache, default None
@@ -186,23 +181,18 @@ class MultiheadAttention(nn.Module):
         bias: Tensor | None,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return every head's weighted mean, and its weights if asked for."""
+        """Return every head's weighted mean, and its weights where they are wanted."""
         if self.n_features is not None:
             return linear_attention(
                 query, key, value, self.n_features, mask=mask, bias=bias, return_weights=return_weights
             )
-        scale = None if self.score == "scaled_dot_product" else 1.0
-        if self.score in ("additive", "leaky_relu"):
-            scores = additive_scores if self.score == "additive" else leaky_relu_scores
-            learned = scores(query, key, self.combine)
-            bias = learned if bias is None else bias + learned
-            query, key = query[..., :1] * 0, key[..., :1] * 0  # all of the score is in the bias
+        terms = score_terms(query, key, self.score, combine=getattr(self, "combine", None), bias=bias)
         if self.keep is not None:
-            heads, weights = sparse_attention(query, key, value, self.keep, mask=mask, bias=bias, scale=scale)
+            heads, weights = sparse_attention(value=value, keep=self.keep, mask=mask, **terms)
             return heads, weights if return_weights else None
         if return_weights:
-            return attention(query, key, value, mask=mask, bias=bias, scale=scale, return_weights=True)
-        return attention(query, key, value, mask=mask, bias=bias, scale=scale), None
+            return attention(value=value, mask=mask, return_weights=True, **terms)
+        return attention(value=value, mask=mask, **terms), None
 
     def _split(self, x: Tensor, width: int) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
         return x.unflatten(-1, (self.n_heads, width)).transpose(-2, -3)

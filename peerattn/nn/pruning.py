@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -116,46 +116,6 @@ def head_importance(
     if n_batches == 0:
         raise InputError("batches: expected at least one batch, got none.")
     return {name: value / n_batches for name, value in total.items()}
-
-
-@torch.no_grad()
-def head_contribution(
-    layer: MultiheadAttention, x: Tensor, memory: Tensor | None = None, **options: Any
-) -> Tensor:
-    r"""Return how much each head's part of the output varies over the rows.
-
-    .. math:: c_h = \sqrt{\operatorname{tr}\operatorname{Var}_i (W_O^h \textstyle\sum_j \alpha^h_{ij} W_V^h z_j)}
-
-    Parameters
-    ----------
-    layer : MultiheadAttention
-        The heads.
-    x, memory, **options
-        As in `MultiheadAttention.forward`.
-
-    Returns
-    -------
-    Tensor, shape (n_heads,)
-        Standard deviations, in units of the output. A head that adds the same to every row has 0.
-
-    Examples
-    --------
-    >>> layer = MultiheadAttention(4, 2)
-    >>> bool((head_contribution(layer, torch.eye(4)) > 0).all())
-    True
-    >>> bool((head_contribution(layer, torch.ones(4, 4)) < 1e-6).all())  # all rows see the same
-    True
-    """
-    seen: list[Tensor] = []
-    hook = layer.output.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    try:
-        layer(x, memory, **options)
-    finally:
-        hook.remove()
-    heads = seen[0].unflatten(-1, (layer.n_heads, layer.d_value))  # (..., N, H, d_value)
-    maps = layer.output.weight.unflatten(1, (layer.n_heads, layer.d_value))  # (d_output, H, d_value)
-    parts = torch.einsum("...hv,ohv->...ho", heads, maps).flatten(0, -3)  # (rows, H, d_output)
-    return parts.var(0, correction=0).sum(-1).sqrt()
 
 
 def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:

@@ -1,10 +1,74 @@
-"""Scores that are not inner products: they enter `attention` as its bias."""
+"""Scores of queries and keys, as what `attention` takes: inner products, and a bias where they are none."""
 
 from __future__ import annotations
+
+import math
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from peerattn.exceptions import InputError
+
+Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"]
+SCORES = ("scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu")
+
+
+def score_terms(
+    query: Tensor, key: Tensor, score: str, *, combine: Tensor | None = None, bias: Tensor | None = None
+) -> dict[str, Any]:
+    r"""Return the arguments with which `attention` and its relatives compute a score.
+
+    .. math:: e_{ij} = \tfrac{1}{\sqrt d} q_i' k_j, \qquad q_i' k_j, \qquad -\tfrac12 \|q_i - k_j\|^2, \qquad
+              w' \tanh(q_i + k_j), \qquad \operatorname{LeakyReLU}(a' q_i + b' k_j)
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., H, n_queries, d)
+    key : Tensor, shape (..., H, n_keys, d)
+    score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}
+    combine : Tensor, default None
+        The learned vectors of `additive_scores` and `leaky_relu_scores`; other scores have none.
+    bias : Tensor broadcastable to (..., H, n_queries, n_keys), default None
+        Added to the scores.
+
+    Returns
+    -------
+    dict
+        ``query``, ``key``, ``bias`` and ``scale``. A Gaussian score is an inner product with one more column (up to a constant
+        of the row, which does not matter). Additive and LeakyReLU scores are a bias, beside queries and keys of zeros.
+
+    Raises
+    ------
+    InputError
+        When the score is unknown, or needs ``combine``.
+
+    Examples
+    --------
+    >>> from peerattn.nn import attention_weights
+    >>> x = torch.tensor([[[0.0], [3.0]]])
+    >>> attention_weights(**score_terms(x, x, "gaussian"))[0, 0]  # exp(0) to exp(-9/2)
+    tensor([0.9890, 0.0110])
+    """
+    check_score(score)
+    scale = 1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0
+    if score == "gaussian":
+        height = -0.5 * key.square().sum(-1, keepdim=True)
+        query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
+    elif score in ("additive", "leaky_relu"):
+        if combine is None:
+            raise InputError(f"combine: expected the learned vectors of score={score!r}, got None.")
+        learned = (additive_scores if score == "additive" else leaky_relu_scores)(query, key, combine)
+        bias = learned if bias is None else bias + learned
+        query, key = query[..., :1] * 0, key[..., :1] * 0
+    return {"query": query, "key": key, "bias": bias, "scale": scale}
+
+
+def check_score(score: str) -> None:
+    """Raise an InputError when there is no such score."""
+    if score not in SCORES:
+        raise InputError(f"score: expected one of {list(SCORES)}, got {score!r}.")
 
 
 def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn.blocks import Activation, Norm, TransformerBlock
+from peerattn.nn.blocks import Norm, TransformerBlock
 from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
 
@@ -25,8 +25,8 @@ class Encoder(nn.Module):
     ----------
     n_layers : int
         Number of blocks L.
-    d_model, n_heads, d_feedforward, norm, activation, cross_attention, dropout, generator, **heads
-        As in `TransformerBlock`.
+    d_model, n_heads, d_feedforward, norm, generator, **options
+        As in `TransformerBlock`: ``activation``, ``cross_attention``, ``dropout`` and those of the heads, too.
     final_norm : bool, default None
         Whether a last normalisation follows; None: exactly when the residual stream itself is not normalised, that is
         unless ``norm="post"``.
@@ -47,23 +47,15 @@ class Encoder(nn.Module):
         d_feedforward: int | None = None,
         *,
         norm: Norm = "pre",
-        activation: Activation = "gelu",
-        cross_attention: bool = False,
-        dropout: float = 0.0,
         final_norm: bool | None = None,
         generator: torch.Generator | None = None,
-        **heads: Any,
+        **options: Any,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
-        options: dict[str, Any] = {"norm": norm, "activation": activation, "dropout": dropout, **heads}
+        options |= {"norm": norm, "generator": torch.Generator() if generator is None else generator}
         self.blocks = nn.ModuleList(
-            TransformerBlock(
-                d_model, n_heads, d_feedforward,
-                cross_attention=cross_attention, generator=generator, **options,
-            )
-            for _ in range(n_layers)
-        )  # fmt: skip
+            TransformerBlock(d_model, n_heads, d_feedforward, **options) for _ in range(n_layers)
+        )
         final_norm = norm != "post" if final_norm is None else final_norm
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
@@ -215,7 +207,7 @@ class EncoderDecoder(nn.Module):
 
         Examples
         --------
-        >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16)).encoder.blocks)
+        >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16, batch_first=True)).encoder.blocks)
         3
         """
         ours = cls(0, 0, model.d_model, model.nhead)

@@ -1,8 +1,9 @@
-"""Anomalies in series: values that their surroundings do not lead one to expect."""
+"""Anomalies in series: values that the rows around them do not predict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,12 +16,11 @@ from peerattn.exceptions import InputError
 from peerattn.nn import linear, normal
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.patches import PatchEncoder
-from peerattn.sequence.series import check_series, column_number, windows_of
-from peerattn.sequence.windowed import WindowedEstimator
+from peerattn.sequence.series import WindowedEstimator, check_series, column_number, windows_of
 
 
 class HiddenPatches(nn.Module):
-    """Tells what stands in hidden patches from those that are shown: a learned vector takes the place of the hidden."""
+    """Predict hidden patches from those that are shown: a learned vector takes the place of the hidden."""
 
     def __init__(self, encoder: PatchEncoder, generator: torch.Generator):
         super().__init__()
@@ -40,12 +40,13 @@ class HiddenPatches(nn.Module):
         return (self.head(rows), layers) if return_weights else self.head(rows)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
-    r"""Score every row of a series by how badly it is told from the rows around it.
+    r"""Score every row of a series by how badly the rows around it predict it.
 
     .. math:: \text{score}_t = -\frac1{|B(t)|} \sum_{b \in B(t)} \frac1{|b|} \sum_{s \in b} (x_s - \hat x_s^{(-b)})^2
 
-    Blocks b of patches are hidden from windows that slide over the series, and told from what is shown; B(t) are the
+    Blocks b of patches are hidden from windows that slide over the series, and predicted from the rest; B(t) are the
     blocks that hold row t. The model learns this on the series of ``fit``, which should be mostly normal.
 
     Parameters
@@ -55,11 +56,11 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     patch : int, default 8
         Neighbouring values that attention sees as one, and the step between scored windows; divides ``window``.
     method : {"prediction", "reconstruction"}, default "prediction"
-        Whether blocks stand at the end of their window, so that only the past tells them, or anywhere in it.
+        Whether blocks stand at the end of their window, so that only the past predicts them, or anywhere in it.
     hidden : float, default 0.25
         Length of a block as a share of the window.
     channels : {"independent", "attending"}, default "independent"
-        Whether each column is told from itself only, or columns attend to each other. Scores are means over columns.
+        Whether each column is predicted from itself only, or columns attend to each other. Scores are means over columns.
     contamination : float, default 0.1
         Share of the rows of ``fit`` that ``predict`` calls anomalies.
     d_model, n_heads, n_layers, dropout
@@ -91,7 +92,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     References
     ----------
-    Devlin et al. (2019), BERT (hidden parts told from the rest). Kim et al. (2022), Towards a rigorous evaluation of
+    Devlin et al. (2019), BERT (hidden parts predicted from the rest). Kim et al. (2022), Towards a rigorous evaluation of
     time-series anomaly detection, AAAI (why point-adjusted scores mean nothing).
 
     Examples
@@ -105,44 +106,23 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "offset_", "state_")
 
-    def __init__(
-        self,
-        *,
-        window: int = 96,
-        patch: int = 8,
-        method: Literal["prediction", "reconstruction"] = "prediction",
-        hidden: float = 0.25,
-        channels: Literal["independent", "attending"] = "independent",
-        contamination: float = 0.1,
-        d_model: int = 32,
-        n_heads: int = 4,
-        n_layers: int = 2,
-        dropout: float = 0.1,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.05,
-        max_steps: int = 300,
-        batch_size: int = 64,
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.window = window
-        self.patch = patch
-        self.method = method
-        self.hidden = hidden
-        self.channels = channels
-        self.contamination = contamination
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.n_layers = n_layers
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    window: int = 96
+    patch: int = 8
+    method: Literal["prediction", "reconstruction"] = "prediction"
+    hidden: float = 0.25
+    channels: Literal["independent", "attending"] = "independent"
+    contamination: float = 0.1
+    d_model: int = 32
+    n_heads: int = 4
+    n_layers: int = 2
+    dropout: float = 0.1
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    max_steps: int = 300
+    batch_size: int = 64
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     # ------------------------------------------------------------------ fit
 
@@ -172,10 +152,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             error = module(seen, hidden) - module.encoder.patches(seen)
             return error.transpose(1, 2)[hidden].square().mean()
 
-        self._train(
-            module, loss, self._batches(windows, generator), max_steps=self.max_steps,
-            learning_rate=self.learning_rate, weight_decay=self.weight_decay,
-        )  # fmt: skip
+        self._train(module, loss, self._batches(windows, generator))
         self.offset_ = float(np.quantile(self._scores(module.eval(), values), self.contamination))
         return self
 
@@ -228,7 +205,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
-        """Return which patches of the last window look to which when its last block is hidden, for one column."""
+        """Return the attention weights between patches of the last window, its last block hidden, for one column."""
         check_is_fitted(self)
         values = check_series(self, X, reset=False, shortest=self.window, why="window")
         last = torch.tensor(((values - self.mean_) / self.scale_)[None, -self.window :].transpose(0, 2, 1))
@@ -269,16 +246,16 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     def _errors(self, module: HiddenPatches, windows: np.ndarray, first: int) -> np.ndarray:
         """Return the mean squared error of one block in every window."""
-        block, found = slice(first, first + self._block), []
-        module = module.double()
-        for start in range(0, len(windows), 256):
-            part = torch.tensor(windows[start : start + 256]).to(self.device)
-            hidden = torch.zeros(len(part), self._n_patches, dtype=torch.bool, device=part.device)
+        block, module = slice(first, first + self._block), module.double()
+
+        def errors(part: np.ndarray) -> Tensor:
+            seen = torch.tensor(part).to(self.device)
+            hidden = torch.zeros(len(seen), self._n_patches, dtype=torch.bool, device=seen.device)
             hidden[:, block] = True
-            with torch.no_grad():
-                error = (module(part, hidden) - module.encoder.patches(part))[:, :, block]
-            found.append(error.square().mean((1, 2, 3)).cpu().numpy())
-        return np.concatenate(found)
+            error = (module(seen, hidden) - module.encoder.patches(seen))[:, :, block]
+            return error.square().mean((1, 2, 3))
+
+        return self._in_parts(errors, windows)
 
     def _check_options(self) -> None:
         if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:

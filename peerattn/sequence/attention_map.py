@@ -1,4 +1,4 @@
-"""Who looks to whom inside a sequence: weights of every layer and head with their symbols."""
+"""Attention weights inside a sequence, of every layer and head, with their symbols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AttentionMap:
     Parameters
     ----------
     weights : ndarray, shape (n_layers, n_heads, n_queries, n_keys)
-        Rows look, columns are looked to; rows sum to one.
+        Rows attend to columns; rows sum to one.
     queries, keys : tuple of str
         The symbols of rows and columns.
 
@@ -133,8 +133,8 @@ class AttentionMap:
             axes.set_xticks(range(len(self.keys)), [_shown(s) for s in self.keys], rotation=90)
             axes.set_yticks(range(len(self.queries)), [_shown(s) for s in self.queries])
             axes.tick_params(length=0)
-            axes.set_xlabel("is looked to")
-            axes.set_ylabel("looks")
+            axes.set_xlabel("key (attended to)")
+            axes.set_ylabel("query (attends)")
         return drawing
 
     def _repr_html_(self) -> str:

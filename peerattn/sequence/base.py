@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,16 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.render import write_atomic
+from peerattn.state import read_state, write_state
 from peerattn.training import TrainingRecord, train
 
-_FORMAT = "peerattn.sequence 1"
+KIND = "sequence model"  # of the files of `SavedEstimator`
 
 
 class SavedEstimator(BaseEstimator):
     """An estimator whose parameters and fitted state go into a safetensors file and come back.
 
-    A subclass names its fitted attributes in ``_fitted``: numpy arrays, dictionaries of them, or what JSON holds.
+    A subclass names its fitted attributes in ``_fitted``: numpy arrays, dictionaries of them, or what JSON holds. Where it is a
+    dataclass, its fields are the constructor's arguments.
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
@@ -43,14 +44,10 @@ class SavedEstimator(BaseEstimator):
         InputError
             When a constructor argument is an object that JSON cannot hold (a seed as a number can be).
         """
-        from safetensors.numpy import save
-
         check_is_fitted(self)
         arrays: dict[str, np.ndarray] = {}
-        specification = _pack(self, "", arrays)
-        write_atomic(
-            path, save(arrays, metadata={"format": _FORMAT, "specification": json.dumps(specification)})
-        )
+        spec = _packed(self, "", arrays)
+        write_state(path, arrays, spec, KIND)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -62,31 +59,18 @@ class SavedEstimator(BaseEstimator):
 
         Returns
         -------
-        A fitted model of this class. What ``fit`` reports of its steps (``record_``) is not kept.
+        A fitted model of this class. The record of the training steps (``record_``) is not kept.
 
         Raises
         ------
         InputError
-            When the file is not one of ours, or holds another class.
+            When the file is not one of ours, is damaged, or holds another class.
         """
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(os.fspath(path), framework="np") as file:
-                header = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
-            raise InputError(
-                f"path: expected a file that save() wrote, got {str(path)!r}: {error}."
-            ) from error
-        if header.get("format") != _FORMAT:
-            raise InputError(f"path: expected a file that save() wrote, got {str(path)!r} of another origin.")
-        model = _unpack(json.loads(header["specification"]), "", arrays)
+        arrays, spec = read_state(path, KIND)
+        model = _unpacked(spec, arrays)
         if not isinstance(model, cls):
-            raise InputError(
-                f"path: expected a saved {cls.__name__}, got a {type(model).__name__}. "
-                f"Use {type(model).__name__}.load."
-            )
+            name = type(model).__name__
+            raise InputError(f"path: expected a saved {cls.__name__}, got a {name}. Use {name}.load.")
         return model
 
     def _restore(self) -> None:
@@ -113,6 +97,8 @@ class SequenceEstimator(SavedEstimator):
     random_state: Any
     device: str
     verbose: bool
+    max_steps: int
+    learning_rate: float
     state_: dict[str, np.ndarray]
     record_: TrainingRecord
 
@@ -131,7 +117,13 @@ class SequenceEstimator(SavedEstimator):
         batches: Iterable[Any],
         **options: Any,
     ) -> None:
-        """Minimise ``loss(batch)`` in place by `peerattn.training.train`, which takes the options, and keep the state."""
+        """Minimise ``loss(batch)`` in place by `peerattn.training.train`, which takes the options, and keep the state.
+
+        Steps, learning rate and weight decay are the estimator's own arguments, unless given.
+        """
+        for name in ("max_steps", "learning_rate", "weight_decay"):
+            if hasattr(self, name):
+                options.setdefault(name, getattr(self, name))
         module.train()
         label = type(self).__name__ if self.verbose else None
         self.record_ = train(module, loss, batches, progress=label, **options)
@@ -151,64 +143,33 @@ class SequenceEstimator(SavedEstimator):
         module.load_state_dict(state, assign=True)
         return module.to(self.device).eval()
 
-
-def check_texts(texts: Any, name: str = "X") -> list[str]:
-    """Return the texts as a list of strings, none empty.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        A list, an array, a Series.
-    name : str, default "X"
-        Name of the argument the error speaks of.
-
-    Raises
-    ------
-    InputError
-        When it is one string, holds something else or an empty text, or nothing.
-
-    Examples
-    --------
-    >>> check_texts(("one", "two"))
-    ['one', 'two']
-    """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
-    found = list(texts)
-    for k, text in enumerate(found):
-        if not isinstance(text, str):
-            raise InputError(f"{name}: expected strings, got {type(text).__name__} at place {k}.")
-        if not text.strip():
-            raise InputError(f"{name}: expected texts with something in them, got an empty one at place {k}.")
-    if not found:
-        raise InputError(f"{name}: expected at least one text, got none.")
-    return [str(text) for text in found]
+    def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
+        """Return what ``compute`` gives for the rows, so many at a time, without gradients."""
+        with torch.no_grad():
+            parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
+        return np.concatenate(parts)
 
 
-def _pack(model: SavedEstimator, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Put the model's arrays into ``arrays`` under the prefix and return the rest, for JSON."""
-    parameters = {
-        name: _packed(value, f"{prefix}{name}", arrays)
-        for name, value in model.get_params(deep=False).items()
-    }
-    fitted = {
-        name: _packed(getattr(model, name), f"{prefix}{name}", arrays)
-        for name in (*model._fitted, "feature_names_in_")
-        if hasattr(model, name)
-    }
-    return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
-
-
-def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return a value as JSON holds it; arrays go into ``arrays``, under names that start with ``name``."""
     if isinstance(value, SavedEstimator):
-        return {"estimator": _pack(value, f"{name}/", arrays)}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "UO":  # names: safetensors holds numbers only
-        return {"names": value.tolist(), "dtype": value.dtype.str}
+        fitted = [key for key in (*value._fitted, "feature_names_in_") if hasattr(value, key)]
+        parts = {
+            "parameters": value.get_params(deep=False),
+            "fitted": {key: getattr(value, key) for key in fitted},
+        }
+        packed = {
+            part: {key: _packed(v, f"{name}/{key}" if name else key, arrays) for key, v in values.items()}
+            for part, values in parts.items()
+        }
+        return {"estimator": type(value).__name__, **packed}
+    if isinstance(value, np.ndarray) and value.dtype == object:  # names
+        return {"names": value.tolist()}
     if isinstance(value, np.ndarray):
-        arrays[name] = np.ascontiguousarray(value)
+        arrays[name] = value
         return {"array": name}
     if isinstance(value, Mapping) and value and all(isinstance(v, np.ndarray) for v in value.values()):
-        return {"arrays": {key: _packed(v, f"{name}/{key}", arrays)["array"] for key, v in value.items()}}
+        return {"arrays": {key: _packed(v, f"{name}/{key}", arrays) for key, v in value.items()}}
     if isinstance(value, np.generic):
         value = value.item()
     try:
@@ -221,54 +182,22 @@ def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     return {"value": value}
 
 
-def _unpack(specification: Mapping[str, Any], prefix: str, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Build the model that :func:`_pack` described. Only classes of this package are ever made."""
-    home = importlib.import_module("peerattn.sequence")
-    name = specification["class"]
+def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the value that :func:`_packed` described. Only classes of this package are ever made."""
+    if "names" in packed:
+        return np.array(packed["names"], dtype=object)
+    if "array" in packed:
+        return arrays[packed["array"]]
+    if "arrays" in packed:
+        return {key: _unpacked(v, arrays) for key, v in packed["arrays"].items()}
+    if "estimator" not in packed:
+        return packed["value"]
+    home, name = importlib.import_module("peerattn.sequence"), packed["estimator"]
     kind = getattr(home, name, None) if name in home.__all__ else None
     if not (isinstance(kind, type) and issubclass(kind, SavedEstimator)):
-        raise InputError(f"path: holds the class {name!r}, which this version does not know.")
-
-    def unpacked(packed: Mapping[str, Any], at: str) -> Any:
-        if "estimator" in packed:
-            return _unpack(packed["estimator"], f"{at}/", arrays)
-        if "names" in packed:
-            return np.array(packed["names"], dtype=packed["dtype"])
-        if "array" in packed:
-            return arrays[packed["array"]]
-        if "arrays" in packed:
-            return {key: arrays[where] for key, where in packed["arrays"].items()}
-        return packed["value"]
-
-    model = kind(**{key: unpacked(v, prefix + key) for key, v in specification["parameters"].items()})
-    for key, packed in specification["fitted"].items():
-        setattr(model, key, unpacked(packed, prefix + key))
+        raise InputError(f"path: the file holds the class {name!r}, which this version does not know.")
+    model = kind(**{key: _unpacked(v, arrays) for key, v in packed["parameters"].items()})
+    for key, value in packed["fitted"].items():
+        setattr(model, key, _unpacked(value, arrays))
     model._restore()
     return model
-
-
-def pad(sequences: Sequence[Sequence[int]], filling: int) -> tuple[Tensor, Tensor]:
-    """Return sequences side by side, filled up to the longest, and their lengths.
-
-    Parameters
-    ----------
-    sequences : sequence of sequences of int
-    filling : int
-        Symbol that fills.
-
-    Returns
-    -------
-    symbols : Tensor of int64, shape (batch, longest)
-    lengths : Tensor of int64, shape (batch,)
-
-    Examples
-    --------
-    >>> pad([[5, 6], [7]], 0)
-    (tensor([[5, 6],
-             [7, 0]]), tensor([2, 1]))
-    """
-    lengths = torch.tensor([len(sequence) for sequence in sequences])
-    symbols = torch.full((len(sequences), max(map(len, sequences), default=0)), filling)
-    for row, sequence in enumerate(sequences):
-        symbols[row, : len(sequence)] = torch.as_tensor(sequence)
-    return symbols, lengths

@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import check_texts
-from peerattn.sequence.tokenizers import Tokenizer
+from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 END_OF_WORD = "</w>"
 CONTINUES = "@@"
@@ -19,6 +20,7 @@ CONTINUES = "@@"
 Pair = tuple[str, str]
 
 
+@dataclass(eq=False, repr=False)
 class BytePairTokenizer(Tokenizer):
     r"""Split words into the pieces that merging frequent pairs of symbols makes.
 
@@ -43,8 +45,8 @@ class BytePairTokenizer(Tokenizer):
 
     Notes
     -----
-    Words are what stands between spaces. Ties go to the lexicographically largest pair. Merging touches only the places
-    where the pair stands, so that the cost is that of the merges made, not of the text times their number.
+    Words are what stands between spaces. Ties go to the lexicographically largest pair. A merge touches only the distinct
+    words that hold the pair, so that the cost is that of the merges made, not of the text times their number.
 
     References
     ----------
@@ -62,11 +64,10 @@ class BytePairTokenizer(Tokenizer):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("merges_", "symbols_")
-    merges_: list[Pair]
 
-    def __init__(self, n_merges: int = 10_000, *, min_count: int = 2):
-        self.n_merges = n_merges
-        self.min_count = min_count
+    n_merges: int = 10_000
+    _: KW_ONLY
+    min_count: int = 2
 
     def fit(self, X: Iterable[str], y: Any = None) -> Self:
         """Learn merges and pieces.
@@ -85,7 +86,7 @@ class BytePairTokenizer(Tokenizer):
         if self.n_merges < 0:
             raise InputError(f"n_merges: expected an integer of at least 0, got {self.n_merges}.")
         words = Counter(word for text in check_texts(X) for word in text.split())
-        self.merges_ = _Merging(words).run(self.n_merges, self.min_count)
+        self.merges_ = learned_merges(words, self.n_merges, self.min_count)
         self._start()
         counts: Counter[str] = Counter()
         for word, n in words.items():
@@ -138,20 +139,10 @@ class BytePairTokenizer(Tokenizer):
         symbols = _characters(word)
         ranks, last = self._ranks, len(self._ranks)
         while len(symbols) > 1:
-            ordered = [ranks.get(pair, last) for pair in zip(symbols, symbols[1:])]
-            rank = min(ordered)
+            rank = min(ranks.get(pair, last) for pair in zip(symbols, symbols[1:]))
             if rank == last:
                 break
-            first, second = self.merges_[rank]
-            merged, k = [], 0
-            while k < len(symbols):
-                if k + 1 < len(symbols) and symbols[k] == first and symbols[k + 1] == second:
-                    merged.append(first + second)
-                    k += 2
-                else:
-                    merged.append(symbols[k])
-                    k += 1
-            symbols = merged
+            symbols = _merged(symbols, self.merges_[rank])
         return symbols
 
 
@@ -159,86 +150,66 @@ def _characters(word: str) -> list[str]:
     return [*word[:-1], word[-1] + END_OF_WORD]
 
 
-class _Merging:
-    """All distinct words as one linked list of symbols, with the places and the count of every pair of neighbours."""
+def _merged(symbols: list[str], pair: Pair) -> list[str]:
+    """Return the symbols with the pair as one symbol wherever it stands, from left to right."""
+    first, second = pair
+    merged, k, last = [], 0, len(symbols) - 1
+    while k <= last:
+        if k < last and symbols[k] == first and symbols[k + 1] == second:
+            merged.append(first + second)
+            k += 2
+        else:
+            merged.append(symbols[k])
+            k += 1
+    return merged
 
-    def __init__(self, words: Counter[str]):
-        self.symbol: list[str | None] = []  # None: swallowed by its left neighbour, or between words
-        self.after: list[int] = []
-        self.before: list[int] = []
-        self.times: list[int] = []  # how often the word occurs
-        self.count: defaultdict[Pair, int] = defaultdict(int)
-        self.places: defaultdict[Pair, list[int]] = defaultdict(list)
-        self.key: dict[str, tuple[int, ...]] = {}
-        for word, n in words.items():
-            self._add(_characters(word), n)
 
-    def _add(self, symbols: list[str], n: int) -> None:
-        start, length = len(self.symbol), len(symbols)
-        self.symbol += [*symbols, None]  # the wall to the next word; place -1 is one too
-        self.times += [n] * (length + 1)
-        self.before += range(start - 1, start + length)
-        self.after += range(start + 1, start + length + 2)
-        for k, pair in enumerate(zip(symbols, symbols[1:]), start):
-            self.count[pair] += n
-            self.places[pair].append(k)
+def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[Pair]:
+    """Merge the most frequent pair of neighbours, again and again, and return the pairs in order.
 
-    def run(self, n_merges: int, min_count: int) -> list[Pair]:
-        """Merge the most frequent pair, again and again; return the pairs in order."""
-        queue = [self._entry(pair) for pair in self.count]
-        heapq.heapify(queue)
-        merges: list[Pair] = []
-        while queue and len(merges) < n_merges:
-            negative, _, _, pair = heapq.heappop(queue)
-            now = self.count.get(pair, 0)
-            if now != -negative:  # counts that fell since are queued anew when their turn comes
-                if 0 < now < -negative:
-                    heapq.heappush(queue, self._entry(pair))
-                continue
-            if now < min_count:
-                break
-            merges.append(pair)
-            for risen in self._merge(pair):
-                heapq.heappush(queue, self._entry(risen))
-        return merges
-
-    def _merge(self, pair: Pair) -> set[Pair]:
-        """Merge the pair wherever it stands, left to right; return the pairs that have become more frequent."""
-        first, second = pair
-        symbol, after, before, count, places = self.symbol, self.after, self.before, self.count, self.places
-        merged = first + second
+    A merge recounts only the words that hold its pair. The queue keeps old counts: an entry whose count has changed since is
+    queued anew.
+    """
+    symbols, times = [_characters(word) for word in words], list(words.values())
+    count: Counter[Pair] = Counter()
+    holders: defaultdict[Pair, set[int]] = defaultdict(set)
+    for k, (word, n) in enumerate(zip(symbols, times)):
+        for pair in zip(word, word[1:]):
+            count[pair] += n
+            holders[pair].add(k)
+    queue = [_entry(pair, n) for pair, n in count.items()]
+    heapq.heapify(queue)
+    merges: list[Pair] = []
+    while queue and len(merges) < n_merges:
+        negative, _, _, pair = heapq.heappop(queue)
+        now = count[pair]
+        if now != -negative:
+            if 0 < now < -negative:
+                heapq.heappush(queue, _entry(pair, now))
+            continue
+        if now < min_count:
+            break
+        merges.append(pair)
         risen: set[Pair] = set()
-        standing = places.pop(pair)
-        standing.sort()
-        for k in standing:
-            right = after[k]
-            if symbol[k] != first or symbol[right] != second:
-                continue  # a neighbour has swallowed it since
-            n, left, beyond = self.times[k], before[k], after[right]
-            symbol[k], symbol[right] = merged, None
-            after[k] = beyond
-            before[beyond] = k
-            for place, old, new in (
-                (left, (symbol[left], first), (symbol[left], merged)),
-                (k, (second, symbol[beyond]), (merged, symbol[beyond])),
-            ):
-                if None not in old:
-                    count[old] -= n  # type: ignore[index]
-                    count[new] += n  # type: ignore[index]
-                    places[new].append(place)  # type: ignore[index]
-                    risen.add(new)  # type: ignore[arg-type]
-        count.pop(pair, None)
-        risen.discard(pair)
-        return risen
+        for k in holders.pop(pair):
+            old, symbols[k] = symbols[k], _merged(symbols[k], pair)
+            for gone in zip(old, old[1:]):
+                count[gone] -= times[k]
+            for new in zip(symbols[k], symbols[k][1:]):
+                count[new] += times[k]
+                if "".join(pair) in new:
+                    holders[new].add(k)
+                    risen.add(new)
+        for new in risen:
+            heapq.heappush(queue, _entry(new, count[new]))
+    return merges
 
-    def _entry(self, pair: Pair) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
-        """Return what a smallest-first queue sorts by count, then the lexicographically largest pair."""
-        return -self.count[pair], self._largest_first(pair[0]), self._largest_first(pair[1]), pair
 
-    def _largest_first(self, symbol: str) -> tuple[int, ...]:
-        if symbol not in self.key:
-            self.key[symbol] = (
-                *(-ord(character) for character in symbol),
-                1,
-            )  # 1: longer comes before its prefix
-        return self.key[symbol]
+def _entry(pair: Pair, n: int) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
+    """Return what a smallest-first queue sorts by count, then the lexicographically largest pair."""
+    return -n, _largest_first(pair[0]), _largest_first(pair[1]), pair
+
+
+@cache
+def _largest_first(symbol: str) -> tuple[int, ...]:
+    return (*(-ord(character) for character in symbol), 1)  # 1: longer comes before its prefix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,14 +15,14 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.patches import PatchForecast, pinball, spread_of
-from peerattn.sequence.series import check_series, column_number, later_index, windows_of
+from peerattn.sequence.series import WindowedEstimator, check_series, column_number, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
-from peerattn.sequence.windowed import WindowedEstimator
 
 EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
 SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
 
 
+@dataclass(eq=False, repr=False)
 class AttentionForecaster(WindowedEstimator):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
@@ -100,46 +101,25 @@ class AttentionForecaster(WindowedEstimator):
         "state_",
     )
 
-    def __init__(
-        self,
-        horizon: int = 24,
-        lookback: int = 96,
-        *,
-        patch: int = 16,
-        channels: Literal["independent", "attending"] = "independent",
-        line: bool = True,
-        quantiles: Sequence[float] | None = None,
-        d_model: int = 32,
-        n_heads: int = 4,
-        n_layers: int = 2,
-        dropout: float = 0.2,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.01,
-        max_steps: int = 600,
-        batch_size: int = 256,
-        validation_share: float = 0.2,
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.horizon = horizon
-        self.lookback = lookback
-        self.patch = patch
-        self.channels = channels
-        self.line = line
-        self.quantiles = quantiles
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.n_layers = n_layers
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.validation_share = validation_share
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    horizon: int = 24
+    lookback: int = 96
+    _: KW_ONLY
+    patch: int = 16
+    channels: Literal["independent", "attending"] = "independent"
+    line: bool = True
+    quantiles: Sequence[float] | None = None
+    d_model: int = 32
+    n_heads: int = 4
+    n_layers: int = 2
+    dropout: float = 0.2
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    max_steps: int = 600
+    batch_size: int = 256
+    validation_share: float = 0.2
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     # ------------------------------------------------------------------ fit
 
@@ -197,7 +177,6 @@ class AttentionForecaster(WindowedEstimator):
         start, without = self.state_, held_losses()
         self._train(
             module, lambda batch: self._losses(module, batch).mean(), self._drawn(windows, generator),
-            max_steps=self.max_steps, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
             validate=lambda: float(held_losses().mean()), validate_every=max(1, self.max_steps // 12),
         )  # fmt: skip
         self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), n_blocks)
@@ -299,7 +278,7 @@ class AttentionForecaster(WindowedEstimator):
         return -float(np.mean((found.transpose(0, 2, 1) - future) ** 2))
 
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
-        """Return which patches of the last window look to which, for one column.
+        """Return the attention weights between the patches of the last window, for one column.
 
         Parameters
         ----------
@@ -310,7 +289,7 @@ class AttentionForecaster(WindowedEstimator):
         Raises
         ------
         InputError
-            When the forecasts are the line's alone (``gain_`` within ``gain_error_``): there is no attention to show.
+            When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
         layers, at = self._weights(X), column_number(self, column)
         weights = np.stack([layer[0, at].numpy() for layer in layers[: self.n_layers]])
@@ -319,7 +298,7 @@ class AttentionForecaster(WindowedEstimator):
         return AttentionMap(weights, labels, labels)
 
     def attention_between(self, X: Any) -> AttentionMap:
-        """Return which columns look to which in the last patch, for ``channels="attending"``."""
+        """Return the attention weights between columns in the last patch, for ``channels="attending"``."""
         if self.channels != "attending":
             raise InputError(
                 'channels: columns are independent here. Make the model with channels="attending".'
@@ -332,7 +311,7 @@ class AttentionForecaster(WindowedEstimator):
         if self._line_alone:
             raise InputError(
                 f"line: forecasts are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
-                f"{self.gain_error_:.2g}), and no attention is in them. "
+                f"{self.gain_error_:.2g}), without attention. "
                 "Make the model with line=False, or train it longer."
             )
         window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
@@ -345,12 +324,10 @@ class AttentionForecaster(WindowedEstimator):
 
     def _forecast(self, windows: np.ndarray) -> np.ndarray:
         """Return forecasts (n, columns, H, Q) of scaled windows, in the units of the series."""
-        module, parts = self._module().double(), []
-        for start in range(0, len(windows), 256):
-            with torch.no_grad():
-                part = module(torch.tensor(windows[start : start + 256]).to(self.device))
-            parts.append(part.sort(-1).values.cpu().numpy())  # quantiles in order
-        found = np.concatenate(parts)
+        module = self._module().double()
+        found = self._in_parts(  # quantiles in order
+            lambda part: module(torch.tensor(part).to(self.device)).sort(-1).values, windows
+        )
         return found * self.scale_[:, None, None] + self.mean_[:, None, None]
 
     def _scaled(self, X: Any, beyond: int = 0) -> np.ndarray:

@@ -17,7 +17,7 @@ class Reader(Protocol):
         """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""
 
     def reorder(self, sequences: Tensor) -> None:
-        """Be told that row k of the sequences to come continues row ``sequences[k]`` of the last ones."""
+        """Note that row k of the next sequences continues row ``sequences[k]`` of the last ones."""
 
 
 def sample(

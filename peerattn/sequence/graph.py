@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar, Literal, Self
 
@@ -50,8 +51,9 @@ class GraphNetwork(nn.Module):
         return (x, found) if return_weights else x
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
-    r"""Classify the nodes of a graph by what they and their neighbours are.
+    r"""Classify the nodes of a graph by their own and their neighbours' features.
 
     .. math:: h_i = \operatorname{ELU}\Big(\big\Vert_k \sum_{j \in N(i) \cup \{i\}} \alpha^k_{ij} W^k x_j\Big), \qquad
               P(y_i = c) = \operatorname{softmax}_c \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} V h_j
@@ -108,34 +110,18 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         "n_features_in_", "classes_", "label_distributions_", "transduction_", "with_edges_", "state_",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        n_heads: int = 8,
-        d_head: int = 8,
-        n_layers: int = 2,
-        similarity: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
-        directed: bool = False,
-        dropout: float = 0.6,
-        alpha: float = 5e-4,
-        learning_rate: float = 0.01,
-        max_steps: int = 200,
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.n_layers = n_layers
-        self.similarity = similarity
-        self.directed = directed
-        self.dropout = dropout
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_steps = max_steps
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 8
+    d_head: int = 8
+    n_layers: int = 2
+    similarity: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu"
+    directed: bool = False
+    dropout: float = 0.6
+    alpha: float = 5e-4
+    learning_rate: float = 0.01
+    max_steps: int = 200
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,7 +138,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         X : array-like or sparse, shape (n_nodes, n_features)
             Features of all nodes, those with unknown class too.
         y : array-like, shape (n_nodes,)
-            Classes; −1 (or None, NaN among strings) where unknown. Those nodes are seen and carry no loss.
+            Classes; −1 (or None, NaN among strings) where unknown. Those nodes are seen, and excluded from the loss.
         edges : array-like of int, shape (2, n_edges), default None
             Pairs of nodes, numbered from 0. None: no edges, each node by itself.
         y_validation : array-like, shape (n_nodes,), default None
@@ -186,10 +172,10 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
                 F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
             )
 
+        validate = self._validation(module, x, pairs, y_validation)
         self._train(
-            module, loss, repeat(None), max_steps=self.max_steps, learning_rate=self.learning_rate, schedule="constant",
-            clip=None, validate=self._validation(module, x, pairs, y_validation), validate_every=5,
-        )  # fmt: skip
+            module, loss, repeat(None), schedule="constant", clip=None, validate=validate, validate_every=5
+        )
         self.label_distributions_ = self._probabilities(module.eval(), X, edges)
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         return self
@@ -200,11 +186,11 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         if y is None:
             return None
         labels, known = _labels(y, x.shape[0], "y_validation")
-        strange = set(labels[known].tolist()) - set(self.classes_.tolist())
-        if strange or not known.any():
+        unseen = set(labels[known].tolist()) - set(self.classes_.tolist())
+        if unseen or not known.any():
             raise InputError(
                 f"y_validation: expected classes that y has, {self.classes_.tolist()}, got "
-                f"{sorted(strange, key=str) if strange else 'unknown ones (−1) only'}."
+                f"{sorted(unseen, key=str) if unseen else 'unknown ones (−1) only'}."
             )
         rows = torch.tensor(np.flatnonzero(known)).to(x.device)
         truth = torch.tensor(np.searchsorted(self.classes_, labels[known])).to(x.device)
@@ -268,7 +254,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         return float(np.mean(predicted[known] == labels[known]))
 
     def attention(self, X: Any, *, edges: Any = None) -> pd.DataFrame:
-        """Return who looks to whom: one row per layer, head and edge.
+        """Return the attention weights: one row per layer, head and edge.
 
         Parameters
         ----------

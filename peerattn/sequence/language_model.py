@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,14 +17,63 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator, check_texts
+from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
-from peerattn.sequence.language_module import CausalReader, LanguageModule
-from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, fitted_tokenizer
+from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
 
 _EVALUATED = 2**14  # symbols at once in `loss`
 
 
+class LanguageModule(torch.nn.Module):
+    """Embedding, a stack that looks back only, and the embedding again as output."""
+
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
+        super().__init__()
+        self.embedding, self.stack = embedding, stack
+
+    def forward(
+        self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
+    ) -> Any:
+        """Return the logits (B, n, n_symbols) of the symbols after each of (B, n), and with ``return_weights`` the weights."""
+        start = 0 if cache is None else cache.length
+        n = symbols.shape[-1]
+        mask = None if n == 1 else nn.causal_mask(n, start + n, device=symbols.device)
+        found = self.stack(
+            self.embedding(symbols, start=start), mask=mask, cache=cache, return_weights=return_weights
+        )
+        x, weights = found if return_weights else (found, None)
+        logits = self.embedding.tokens.logits(x)
+        return (logits, weights) if return_weights else logits
+
+
+class CausalReader:
+    """Reads growing sequences, each symbol once where it keeps a cache."""
+
+    def __init__(self, module: LanguageModule, block_size: int, cache: bool, never: list[int]):
+        self.module, self.block_size, self.cached, self.never = module, block_size, cache, never
+        self.start = 0
+        self.cache = nn.StackCache(len(module.stack.blocks))
+
+    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
+        """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
+        length = sequences.shape[1]
+        half = max(1, self.block_size // 2)
+        start = max(0, math.ceil((length - self.block_size) / half) * half)
+        if not self.cached:
+            logits = self.module(sequences[:, start:])[:, -1]
+        else:
+            if start != self.start:
+                self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
+            logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
+        logits[:, self.never] = -torch.inf
+        return logits.log_softmax(-1)
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Follow the beams."""
+        self.cache.reorder(sequences)
+
+
+@dataclass(eq=False, repr=False)
 class LanguageModel(SequenceEstimator):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
@@ -80,42 +131,22 @@ class LanguageModel(SequenceEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "ends_", "state_")
-    tokenizer_: Tokenizer | None
-    n_symbols_: int
-    ends_: bool
 
-    def __init__(
-        self,
-        tokenizer: str | Tokenizer = "characters",
-        *,
-        n_layers: int = 4,
-        n_heads: int = 4,
-        d_model: int = 128,
-        block_size: int = 64,
-        positions: nn.embedding.Positions = "rotary",
-        dropout: float = 0.0,
-        max_steps: int = 2000,
-        batch_size: int = 12,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 0.1,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ):
-        self.tokenizer = tokenizer
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_model = d_model
-        self.block_size = block_size
-        self.positions = positions
-        self.dropout = dropout
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tokenizer: str | Tokenizer = "characters"
+    _: KW_ONLY
+    n_layers: int = 4
+    n_heads: int = 4
+    d_model: int = 128
+    block_size: int = 64
+    positions: nn.embedding.Positions = "rotary"
+    dropout: float = 0.0
+    max_steps: int = 2000
+    batch_size: int = 12
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.1
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a text, from texts (each ends with ``<end>``), or from numbers.
@@ -140,15 +171,8 @@ class LanguageModel(SequenceEstimator):
             logits = module(symbols[:, :-1])
             return F.cross_entropy(logits.flatten(0, 1), symbols[:, 1:].flatten())
 
-        self._train(
-            module,
-            loss,
-            _blocks(numbers, self.block_size, self.batch_size, generator, self.device),
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            schedule="cosine",
-            weight_decay=self.weight_decay,
-        )
+        blocks = _blocks(numbers, self.block_size, self.batch_size, generator, self.device)
+        self._train(module, loss, blocks, schedule="cosine")
         return self
 
     def loss(self, X: Any, *, stride: int | None = None) -> float:
@@ -270,7 +294,7 @@ class LanguageModel(SequenceEstimator):
         return self._written(added)
 
     def attention(self, X: Any) -> AttentionMap:
-        """Return who looks to whom in a text of at most ``block_size`` symbols.
+        """Return the attention weights in a text of at most ``block_size`` symbols.
 
         Raises
         ------
@@ -288,10 +312,13 @@ class LanguageModel(SequenceEstimator):
         return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
-        return LanguageModule(
-            self.n_symbols_, self.block_size, self.n_layers, self.d_model, self.n_heads,
-            positions=self.positions, dropout=self.dropout, generator=generator,
-        )  # fmt: skip
+        options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
+        embedding = nn.InputEmbedding(
+            self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
+        )
+        rotary = self.positions == "rotary"
+        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
+        return LanguageModule(embedding, stack)
 
     def _learn_symbols(self, X: Any) -> Tensor:
         """Set tokenizer and number of symbols, and return the training text as numbers."""
@@ -319,7 +346,7 @@ class LanguageModel(SequenceEstimator):
                 )
         elif isinstance(X, str):
             if not X:
-                raise InputError(f"{name}: expected a text with something in it, got an empty one.")
+                raise InputError(f"{name}: expected a text, got an empty one.")
             numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
             texts = check_texts(X, name)

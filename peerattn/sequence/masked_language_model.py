@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,9 +13,8 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import check_texts, pad
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer
+from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
 
 MASKED_SHARE = 0.15
 _MASK_SEED = 0
@@ -37,6 +37,7 @@ class MaskedLanguageModule(torch.nn.Module):
         return self.encoder.embedding.tokens.logits(rows) + self.popularity
 
 
+@dataclass(eq=False, repr=False)
 class MaskedLanguageModel(TextEstimator):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
@@ -84,36 +85,20 @@ class MaskedLanguageModel(TextEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
 
-    def __init__(
-        self,
-        tokenizer: str | Tokenizer = "words",
-        *,
-        n_layers: int = 4,
-        n_heads: int = 4,
-        d_model: int = 128,
-        n_positions: int = 64,
-        dropout: float = 0.1,
-        max_steps: int = 3000,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.01,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ):
-        self.tokenizer = tokenizer
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_model = d_model
-        self.n_positions = n_positions
-        self.dropout = dropout
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tokenizer: str | Tokenizer = "words"
+    _: KW_ONLY
+    n_layers: int = 4
+    n_heads: int = 4
+    d_model: int = 128
+    n_positions: int = 64
+    dropout: float = 0.1
+    max_steps: int = 3000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from texts.
@@ -133,15 +118,7 @@ class MaskedLanguageModel(TextEstimator):
             corrupted, lengths, places, truth = batch
             return F.cross_entropy(module(corrupted, lengths, places), truth)
 
-        self._train(
-            module,
-            loss,
-            self._masked_batches(sequences, generator),
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            schedule="cosine",
-            weight_decay=self.weight_decay,
-        )
+        self._train(module, loss, self._masked_batches(sequences, generator), schedule="cosine")
         return self
 
     def loss(self, X: Any) -> float:
@@ -154,7 +131,7 @@ class MaskedLanguageModel(TextEstimator):
         chosen = masked_places(sequences)
         module = self._module()
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
                 logits = module(symbols.masked_fill(places, MASK), lengths, places)
                 total += float(F.cross_entropy(logits, symbols[places], reduction="sum"))
@@ -182,7 +159,7 @@ class MaskedLanguageModel(TextEstimator):
         module = self._module()
         filled: list[str] = [""] * len(sequences)
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 places = symbols == MASK
                 logits = module(symbols, lengths, places)
                 logits[:, : len(SPECIAL)] = -torch.inf
@@ -197,7 +174,7 @@ class MaskedLanguageModel(TextEstimator):
         module = self._module()
         vectors = np.empty((len(sequences), self.d_model), dtype=np.float32)
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 rows = module.encoder(symbols, lengths)
                 there = nn.padding_mask(lengths, symbols.shape[1])[:, 0].mT  # (B, n, 1)
                 vectors[at] = ((rows * there).sum(1) / lengths[:, None]).cpu().numpy()

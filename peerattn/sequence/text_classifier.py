@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +15,9 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import check_texts, pad
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
 
 
 class ClassifierModule(torch.nn.Module):
@@ -36,6 +36,7 @@ class ClassifierModule(torch.nn.Module):
         return self.classes(self.dropout(self.encoder(symbols, lengths)[:, 0]))
 
 
+@dataclass(eq=False, repr=False)
 class TextClassifier(ClassifierMixin, TextEstimator):
     r"""Classify texts by a stack of transformer blocks, from scratch or from a masked language model.
 
@@ -88,44 +89,24 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "classes_", "state_")
-    classes_: np.ndarray
 
-    def __init__(
-        self,
-        tokenizer: str | Tokenizer = "words",
-        *,
-        pretrained: MaskedLanguageModel | None = None,
-        n_layers: int = 1,
-        n_heads: int = 4,
-        d_model: int = 64,
-        n_positions: int = 128,
-        dropout: float = 0.5,
-        symbol_dropout: float = 0.5,
-        n_epochs: int = 8,
-        batch_size: int = 50,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 0.01,
-        label_smoothing: float = 0.1,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ):
-        self.tokenizer = tokenizer
-        self.pretrained = pretrained
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_model = d_model
-        self.n_positions = n_positions
-        self.dropout = dropout
-        self.symbol_dropout = symbol_dropout
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.label_smoothing = label_smoothing
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tokenizer: str | Tokenizer = "words"
+    _: KW_ONLY
+    pretrained: MaskedLanguageModel | None = None
+    n_layers: int = 1
+    n_heads: int = 4
+    d_model: int = 64
+    n_positions: int = 128
+    dropout: float = 0.5
+    symbol_dropout: float = 0.5
+    n_epochs: int = 8
+    batch_size: int = 50
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.01
+    label_smoothing: float = 0.1
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
@@ -166,14 +147,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
             symbols, lengths, truth = batch
             return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
 
-        self._train(
-            module,
-            loss,
-            self._batches(sequences, numbers, generator),
-            max_steps=self.n_epochs * -(-len(texts) // self.batch_size),
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-        )
+        steps = self.n_epochs * -(-len(texts) // self.batch_size)
+        self._train(module, loss, self._batches(sequences, numbers, generator), max_steps=steps)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -182,7 +157,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         module = self._module()
         probabilities = np.empty((len(sequences), len(self.classes_)))
         with torch.inference_mode():
-            for at, symbols, lengths in self._in_parts(sequences):
+            for at, symbols, lengths in self._by_length(sequences):
                 probabilities[at] = module(symbols, lengths).double().softmax(-1).cpu().numpy()
         return probabilities
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator, check_texts, pad
-from peerattn.sequence.tokenizers import PAD, START, Tokenizer, fitted_tokenizer
+from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
 
 _READ_AT_ONCE = 256  # texts
 
@@ -22,25 +22,12 @@ _READ_AT_ONCE = 256  # texts
 class TextEncoder(torch.nn.Module):
     """Symbols to rows: embedding and a stack in which every row sees all rows of its text."""
 
-    def __init__(
-        self,
-        n_symbols: int,
-        n_positions: int,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        *,
-        dropout: float,
-        generator: torch.Generator,
-    ):
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
-        self.embedding = nn.InputEmbedding(
-            n_symbols, d_model, n_positions, dropout=dropout, std=0.02, generator=generator
-        )
-        self.stack = nn.Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
+        self.embedding, self.stack = embedding, stack
 
     def forward(self, symbols: Tensor, lengths: Tensor, return_weights: bool = False) -> Any:
-        """Return the rows (B, n, d_model) of symbols (B, n), and weights if asked for."""
+        """Return the rows (B, n, d_model) of symbols (B, n), and with ``return_weights`` the weights."""
         mask = nn.padding_mask(lengths, symbols.shape[1])
         return self.stack(self.embedding(symbols), mask=mask, return_weights=return_weights)
 
@@ -62,15 +49,14 @@ class TextEstimator(SequenceEstimator):
     batch_size: int
 
     def _sizes(self) -> TextEstimator:
-        """Return who says how large the encoder is."""
+        """Return the estimator whose arguments set the size of the encoder."""
         return self
 
     def _encoder(self, generator: torch.Generator) -> TextEncoder:
-        size = self._sizes()
-        return TextEncoder(
-            len(self.tokenizer_.symbols_), size.n_positions, size.n_layers, size.d_model, size.n_heads,
-            dropout=self.dropout, generator=generator,
-        )  # fmt: skip
+        size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
+        options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
+        embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
+        return TextEncoder(embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **options))
 
     def _learn_symbols(self, texts: list[str]) -> None:
         self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
@@ -83,7 +69,7 @@ class TextEstimator(SequenceEstimator):
             raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")
         return [[START, *self.tokenizer_.encode(text)[: longest - 1]] for text in texts]
 
-    def _in_parts(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield places, symbols and lengths of batches of texts of like length: every text once."""
         order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
         for start in range(0, len(order), _READ_AT_ONCE):
@@ -92,7 +78,7 @@ class TextEstimator(SequenceEstimator):
             yield places, symbols.to(self.device), lengths.to(self.device)
 
     def attention(self, X: str) -> AttentionMap:
-        """Return who looks to whom in one text."""
+        """Return the attention weights in one text."""
         (text,) = check_texts([X])
         (numbers,) = self._read([text])
         symbols, lengths = pad([numbers], PAD)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import torch
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.sequence.base import SavedEstimator, check_texts
+from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>", "<mask>")
@@ -104,6 +108,7 @@ class CharacterTokenizer(Tokenizer):
         return "".join(symbols)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WordTokenizer(Tokenizer):
     r"""Words and punctuation marks are symbols.
 
@@ -127,18 +132,10 @@ class WordTokenizer(Tokenizer):
     [5, 6, 1]
     """
 
-    def __init__(
-        self,
-        *,
-        n_symbols: int | None = None,
-        min_count: int = 1,
-        lowercase: bool = True,
-        split: str = "words",
-    ):
-        self.n_symbols = n_symbols
-        self.min_count = min_count
-        self.lowercase = lowercase
-        self.split = split
+    n_symbols: int | None = None
+    min_count: int = 1
+    lowercase: bool = True
+    split: str = "words"
 
     def fit(self, X: Iterable[str], y: Any = None) -> Self:
         """Learn the words of these texts.
@@ -185,8 +182,6 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     >>> find_tokenizer("words")
     WordTokenizer()
     """
-    import copy
-
     if isinstance(tokenizer, Tokenizer):
         return copy.deepcopy(tokenizer)
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
@@ -196,3 +191,63 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
             f"{did_you_mean(tokenizer, names)}"
         )
     return names[tokenizer]()
+
+
+def check_texts(texts: Any, name: str = "X") -> list[str]:
+    """Return the texts as a list of strings, none empty.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        A list, an array, a Series.
+    name : str, default "X"
+        Name of the argument the error speaks of.
+
+    Raises
+    ------
+    InputError
+        When it is one string, holds something else or an empty text, or nothing.
+
+    Examples
+    --------
+    >>> check_texts(("one", "two"))
+    ['one', 'two']
+    """
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
+    found = list(texts)
+    for k, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(f"{name}: expected strings, got {type(text).__name__} at place {k}.")
+        if not text.strip():
+            raise InputError(f"{name}: expected texts that are not empty, got an empty one at place {k}.")
+    if not found:
+        raise InputError(f"{name}: expected at least one text, got none.")
+    return [str(text) for text in found]
+
+
+def pad(sequences: Sequence[Sequence[int]], filling: int) -> tuple[Tensor, Tensor]:
+    """Return sequences side by side, filled up to the longest, and their lengths.
+
+    Parameters
+    ----------
+    sequences : sequence of sequences of int
+    filling : int
+        Symbol that fills.
+
+    Returns
+    -------
+    symbols : Tensor of int64, shape (batch, longest)
+    lengths : Tensor of int64, shape (batch,)
+
+    Examples
+    --------
+    >>> pad([[5, 6], [7]], 0)
+    (tensor([[5, 6],
+             [7, 0]]), tensor([2, 1]))
+    """
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    symbols = torch.full((len(sequences), max(map(len, sequences), default=0)), filling)
+    for row, sequence in enumerate(sequences):
+        symbols[row, : len(sequence)] = torch.as_tensor(sequence)
+    return symbols, lengths

@@ -3,24 +3,128 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import torch
+import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator, check_texts, pad
+from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.text_encoder import batches_of_texts
-from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, fitted_tokenizer
-from peerattn.sequence.translator_module import Source, TranslatorModule
+from peerattn.sequence.tokenizers import (
+    END,
+    PAD,
+    START,
+    UNKNOWN,
+    Tokenizer,
+    check_texts,
+    fitted_tokenizer,
+    pad,
+)
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
 
+@dataclass(frozen=True)
+class Source:
+    """What the decoder attends to.
+
+    ``rows`` (B, n, d) of the encoder, ``mask`` (B, 1, 1, n), ``symbols`` (B, n): the source in extended numbers, in
+    which words outside the vocabulary have numbers of their own from n_symbols on.
+    """
+
+    rows: Tensor
+    mask: Tensor
+    symbols: Tensor
+
+    def take(self, sequences: Tensor) -> Source:
+        """Return these sequences of the batch."""
+        return Source(self.rows[sequences], self.mask[sequences], self.symbols[sequences])
+
+
+class TranslatorModule(torch.nn.Module):
+    r"""One vocabulary for source, target and output; the next symbol is written or copied.
+
+    .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
+    """
+
+    def __init__(
+        self, embedding: nn.InputEmbedding, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator
+    ):
+        super().__init__()
+        self.n_symbols, d_model = embedding.tokens.weight.shape
+        self.embedding, self.stacks = embedding, stacks
+        if copy:
+            self.pointer = nn.MultiheadAttention(d_model, 1, generator=generator)
+            self.gate = nn.linear(2 * d_model, 1, generator=generator)
+
+    def read(self, symbols: Tensor, lengths: Tensor, start: int = 0) -> Source:
+        """Encode source symbols (B, n) in extended numbers, at positions start, start + 1, ..."""
+        mask = nn.padding_mask(lengths, symbols.shape[1])
+        rows = self.embedding(self._known(symbols), start=start)
+        return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
+
+    def write(
+        self,
+        target: Tensor,
+        source: Source,
+        *,
+        start: int = 0,
+        cache: nn.StackCache | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """Return the decoder's rows (B, m, d) for target symbols (B, m), and with ``return_weights`` its weights."""
+        read = 0 if cache is None else cache.length
+        m = target.shape[1]
+        mask = None if m == 1 else nn.causal_mask(m, read + m, device=target.device)
+        rows, options = (
+            self.embedding(self._known(target), start=start + read),
+            {"cache": cache, "mask": mask},
+        )
+        context = {"context": source.rows, "context_mask": source.mask}
+        return self.stacks.decoder(rows, **context, **options, return_weights=return_weights)
+
+    def loss(self, rows: Tensor, source: Source, truth: Tensor, there: Tensor, smoothing: float) -> Tensor:
+        r"""Return the mean of :math:`-(1-\epsilon) \log p(s) - \epsilon \text{ mean}_v \log \text{softmax}(Ex)_v`.
+
+        Rows (B, m, d), truth (B, m) in extended numbers, there (B, m): which are not padding.
+        """
+        written = self.embedding.tokens.logits(rows).log_softmax(-1)  # (B, m, V)
+        known = truth < self.n_symbols
+        log_p = written.gather(-1, self._known(truth)[..., None])[..., 0]
+        if hasattr(self, "pointer"):
+            weights, gate = self._copy(rows, source)
+            copied = (weights * (source.symbols[:, None, :] == truth[..., None])).sum(-1)  # (B, m)
+            by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known, -1e4)
+            log_p = torch.logaddexp(by_hand, F.logsigmoid(-gate) + copied.clamp_min(1e-30).log())
+        losses = -(1 - smoothing) * log_p - smoothing * written.mean(-1)
+        return losses[there].mean()
+
+    def log_probabilities(self, rows: Tensor, source: Source, n_extended: int) -> Tensor:
+        """Return log p of every symbol, those outside the vocabulary too: rows (B, d) -> (B, n_extended)."""
+        written = self.embedding.tokens.logits(rows).log_softmax(-1)
+        if not hasattr(self, "pointer"):
+            return F.pad(written, (0, n_extended - self.n_symbols), value=-torch.inf)
+        weights, gate = self._copy(rows[:, None], source)
+        p = F.pad(written.exp() * gate.sigmoid(), (0, n_extended - self.n_symbols))
+        return p.scatter_add(1, source.symbols, weights[:, 0] * (-gate).sigmoid()).clamp_min(1e-30).log()
+
+    def _copy(self, rows: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+        """Return where the pointer points (B, m, n), and the logit of writing rather than copying (B, m)."""
+        found, weights = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
+        return weights[:, 0], self.gate(torch.cat([rows, found], dim=-1))[..., 0]
+
+    def _known(self, symbols: Tensor) -> Tensor:
+        return symbols.masked_fill(symbols >= self.n_symbols, UNKNOWN)
+
+
+@dataclass(eq=False, repr=False)
 class Translator(SequenceEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
@@ -69,7 +173,7 @@ class Translator(SequenceEstimator):
 
     Notes
     -----
-    Positions are sinusoidal: no text is too long, but one longer than those of training is translated at one's own risk.
+    Positions are sinusoidal: no text is too long, but texts longer than those of training may be translated badly.
     A word outside the vocabulary is read as ``<unknown>`` and can be copied.
 
     References
@@ -87,50 +191,27 @@ class Translator(SequenceEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
-    tokenizer_: Tokenizer
 
-    def __init__(
-        self,
-        tokenizer: str | Tokenizer = "words",
-        *,
-        n_layers: int = 4,
-        n_heads: int = 4,
-        d_model: int = 128,
-        d_feedforward: int | None = None,
-        copy: bool = True,
-        position_shift: int = 0,
-        dropout: float = 0.1,
-        label_smoothing: float = 0.1,
-        max_steps: int = 5000,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        schedule: str = "inverse_sqrt",
-        average: int = 500,
-        n_beams: int = 5,
-        length_penalty: float = 0.6,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-    ):
-        self.tokenizer = tokenizer
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_model = d_model
-        self.d_feedforward = d_feedforward
-        self.copy = copy
-        self.position_shift = position_shift
-        self.dropout = dropout
-        self.label_smoothing = label_smoothing
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.average = average
-        self.n_beams = n_beams
-        self.length_penalty = length_penalty
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tokenizer: str | Tokenizer = "words"
+    _: KW_ONLY
+    n_layers: int = 4
+    n_heads: int = 4
+    d_model: int = 128
+    d_feedforward: int | None = None
+    copy: bool = True
+    position_shift: int = 0
+    dropout: float = 0.1
+    label_smoothing: float = 0.1
+    max_steps: int = 5000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    schedule: str = "inverse_sqrt"
+    average: int = 500
+    n_beams: int = 5
+    length_penalty: float = 0.6
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from texts and their translations.
@@ -161,15 +242,8 @@ class Translator(SequenceEstimator):
                 start = int(torch.randint(self.position_shift + 1, (), generator=generator))
                 yield places.tolist(), start
 
-        self._train(
-            module,
-            loss,
-            batches(),
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            average=min(self.average, self.max_steps),
-        )
+        average = min(self.average, self.max_steps)
+        self._train(module, loss, batches(), schedule=self.schedule, average=average)
         return self
 
     def predict(self, X: Any) -> list[str]:
@@ -205,7 +279,7 @@ class Translator(SequenceEstimator):
         return -self.loss(X, y)
 
     def attention(self, X: str, y: str | None = None) -> AttentionMap:
-        """Return where in the source each symbol of the translation looks.
+        """Return which symbols of the source each symbol of the translation attends to.
 
         Parameters
         ----------
@@ -235,10 +309,11 @@ class Translator(SequenceEstimator):
         )
 
     def _build(self, generator: torch.Generator) -> TranslatorModule:
-        return TranslatorModule(
-            len(self.tokenizer_.symbols_), self.n_layers, self.d_model, self.n_heads, self.d_feedforward,
-            copy=self.copy, dropout=self.dropout, generator=generator,
-        )  # fmt: skip
+        options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
+        n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
+        embedding = nn.InputEmbedding(n_symbols, self.d_model, 0, positions="sinusoidal", **options)
+        stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
+        return TranslatorModule(embedding, stacks, self.copy, generator)
 
     def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:
         """Return source (with its end) and target in extended numbers, and the words that extend them.
@@ -276,14 +351,9 @@ class Translator(SequenceEstimator):
         n_extended = max(module.n_symbols, int(symbols.max()) + 1)
         reader = _TranslationReader(module, module.read(symbols, lengths), n_extended)
         start = torch.full((len(sources), 1), START, device=self.device)
-        return beam_search(
-            reader,
-            start,
-            n_beams=self.n_beams,
-            max_symbols=2 * symbols.shape[1] + 10,
-            end=END,
-            length_penalty=self.length_penalty,
-        )
+        longest = 2 * symbols.shape[1] + 10
+        options: dict[str, Any] = {"n_beams": self.n_beams, "length_penalty": self.length_penalty}
+        return beam_search(reader, start, max_symbols=longest, end=END, **options)
 
 
 class _TranslationReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ class VisionTransformer(nn.Module):
         return (scores, layers) if return_weights else scores
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
     r"""Classify images by a transformer over their patches.
 
@@ -97,36 +99,19 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("classes_", "image_shape_", "mean_", "scale_", "state_")
 
-    def __init__(
-        self,
-        *,
-        patch: int = 4,
-        d_model: int = 64,
-        n_heads: int = 4,
-        n_layers: int = 4,
-        dropout: float = 0.1,
-        shift: int = 1,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.05,
-        n_epochs: int = 30,
-        batch_size: int = 64,
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.patch = patch
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.n_layers = n_layers
-        self.dropout = dropout
-        self.shift = shift
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    patch: int = 4
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 4
+    dropout: float = 0.1
+    shift: int = 1
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    n_epochs: int = 30
+    batch_size: int = 64
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -180,10 +165,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
             return F.cross_entropy(module(self._patches(batch)), truth[at])
 
         steps = self.n_epochs * -(-n // self.batch_size)
-        self._train(
-            module, loss, _shuffled(n, self.batch_size, generator), max_steps=steps,
-            learning_rate=self.learning_rate, weight_decay=self.weight_decay,
-        )  # fmt: skip
+        self._train(module, loss, _shuffled(n, self.batch_size, generator), max_steps=steps)
         return self
 
     def _build(self, generator: torch.Generator) -> VisionTransformer:
@@ -212,12 +194,10 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
             When the images have another size than those of ``fit``.
         """
         check_is_fitted(self)
-        images, module, found = self._checked(X), self._module(), []
-        with torch.no_grad():
-            for start in range(0, len(images), 256):
-                part = self._standardised(images[start : start + 256])
-                found.append(module(self._patches(part)).double().softmax(-1).cpu().numpy())
-        return np.concatenate(found)
+        images, module = self._checked(X), self._module()
+        return self._in_parts(
+            lambda part: module(self._patches(self._standardised(part))).double().softmax(-1), images
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of every image."""
@@ -225,7 +205,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         return np.asarray(self.classes_[found])
 
     def attention(self, image: Any) -> AttentionMap:
-        """Return which patches of one image look to which; "cls" is the row that the class is read from.
+        """Return the attention weights between patches of one image; "cls" is the row that the class is read from.
 
         Parameters
         ----------

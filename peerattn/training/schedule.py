@@ -1,148 +1,72 @@
-"""Learning-rate schedules: functions from the step to a share of the peak learning rate."""
+"""Learning-rate schedules: torch's by name, or a function from the step to a share of the peak learning rate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from torch.optim import Optimizer
+from torch.optim import lr_scheduler as torch_schedules
+
 from peerattn.exceptions import InputError, did_you_mean
 
 #: ``schedule(step, max_steps)`` with step = 0, ..., max_steps - 1 gives the share of the peak learning rate.
 Schedule = Callable[[int, int], float]
+SCHEDULES = ("constant", "cosine", "inverse_sqrt", "one_cycle")
+WARMUP = 0.1  # share of the steps in which "cosine" and "inverse_sqrt" rise
 
 
-def constant(step: int, max_steps: int) -> float:
-    """Return 1 at every step.
-
-    Examples
-    --------
-    >>> constant(0, 10), constant(9, 10)
-    (1.0, 1.0)
-    """
-    return 1.0
-
-
-def one_cycle(
-    step: int, max_steps: int, *, warmup: float = 0.3, start: float = 1 / 25, end: float = 4e-6
-) -> float:
-    r"""Rise along a half cosine from ``start`` to 1, then fall along another to ``end``.
-
-    .. math:: c(a, b, u) = b + (a - b)\,\tfrac12 (1 + \cos \pi u)
+def make_scheduler(
+    schedule: str | Schedule, optimizer: Optimizer, max_steps: int
+) -> torch_schedules.LRScheduler:
+    r"""Return a torch scheduler whose peak is the optimizer's learning rate.
 
     Parameters
     ----------
-    step, max_steps : int
-        Step 0, ..., max_steps - 1, and how many there are.
-    warmup : float, default 0.3
-        Share of the steps that rise.
-    start, end : float
-        First and last value, as shares of the peak.
+    schedule : {"one_cycle", "cosine", "inverse_sqrt", "constant"} or callable
+        "one_cycle": torch's `OneCycleLR`, up along a half cosine for 30 % of the steps, then down along another. "cosine" and
+        "inverse_sqrt": up along a line for 10 % of the steps (w), then along a half cosine to 0, or as :math:`\sqrt{w / t}`. A
+        function of (step, max_steps) gives the share of the peak.
+    optimizer : torch.optim.Optimizer
+    max_steps : int
 
-    Returns
-    -------
-    float
-        The same numbers as `torch.optim.lr_scheduler.OneCycleLR`.
-
-    References
-    ----------
-    Smith and Topin (2017), Super-convergence: very fast training of neural networks using large learning rates.
-
-    Examples
-    --------
-    >>> [round(one_cycle(step, 10), 3) for step in range(10)]
-    [0.04, 0.52, 1.0, 0.95, 0.812, 0.611, 0.389, 0.188, 0.05, 0.0]
-    """
-    peak, last = max(warmup * max_steps - 1, 0.0), max_steps - 1
-    if step < peak:
-        return _half_cosine(start, 1.0, step / peak)
-    return _half_cosine(1.0, end, (step - peak) / (last - peak)) if last > peak else 1.0
-
-
-def cosine(step: int, max_steps: int, *, warmup: float = 0.1, end: float = 0.0) -> float:
-    """Rise along a line to 1, then fall along a half cosine towards ``end``.
-
-    Parameters
-    ----------
-    step, max_steps : int
-        Step 0, ..., max_steps - 1, and how many there are.
-    warmup : float, default 0.1
-        Share of the steps that rise.
-    end : float, default 0
-        Where the fall would arrive one step after the last, as a share of the peak.
-
-    Returns
-    -------
-    float
+    Raises
+    ------
+    InputError
+        When there is no schedule of that name.
 
     References
     ----------
-    Loshchilov and Hutter (2017), SGDR: stochastic gradient descent with warm restarts, ICLR.
+    Smith and Topin (2017), Super-convergence: very fast training of neural networks using large learning rates. Loshchilov and
+    Hutter (2017), SGDR: stochastic gradient descent with warm restarts, ICLR. Vaswani et al. (2017), Attention is all you need,
+    section 5.3.
 
     Examples
     --------
-    >>> [round(cosine(step, 10, warmup=0.2), 2) for step in range(10)]
-    [0.5, 1.0, 1.0, 0.96, 0.85, 0.69, 0.5, 0.31, 0.15, 0.04]
+    >>> import torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    >>> scheduler = make_scheduler("inverse_sqrt", optimizer, 20)
+    >>> optimizer.param_groups[0]["lr"]  # half of the peak in the first of two rising steps
+    0.25
     """
-    rising = warmup * max_steps
-    if step < rising:
-        return min((step + 1) / rising, 1.0)
-    return _half_cosine(1.0, end, (step - rising) / (max_steps - rising))
-
-
-def inverse_sqrt(step: int, max_steps: int, *, warmup: float = 0.1) -> float:
-    r"""Rise along a line to 1, then fall with the inverse square root of the step.
-
-    .. math:: \min\big((t + 1) / w,\; \sqrt{w / (t + 1)}\big), \qquad w = \text{warmup} \cdot \text{max\_steps}
-
-    Parameters
-    ----------
-    step, max_steps : int
-        Step t = 0, ..., max_steps - 1, and how many there are.
-    warmup : float, default 0.1
-        Share of the steps that rise.
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Vaswani et al. (2017), Attention is all you need, section 5.3.
-
-    Examples
-    --------
-    >>> [round(inverse_sqrt(step, 8, warmup=0.25), 2) for step in range(8)]
-    [0.5, 1.0, 0.82, 0.71, 0.63, 0.58, 0.53, 0.5]
-    """
-    rising = max(warmup * max_steps, 1.0)
-    return min((step + 1) / rising, math.sqrt(rising / (step + 1)))
-
-
-SCHEDULES: dict[str, Schedule] = {
-    "constant": constant,
-    "cosine": cosine,
-    "inverse_sqrt": inverse_sqrt,
-    "one_cycle": one_cycle,
-}
-
-
-def find_schedule(schedule: str | Schedule) -> Schedule:
-    """Return the schedule of that name; a function is returned as it is.
-
-    Examples
-    --------
-    >>> find_schedule("cosine") is cosine
-    True
-    """
+    rising = max(WARMUP * max_steps, 1.0)
     if callable(schedule):
-        return schedule
-    if schedule not in SCHEDULES:
-        raise InputError(
-            f"schedule: expected one of {sorted(SCHEDULES)} or a function of (step, max_steps), got {schedule!r}."
-            f"{did_you_mean(schedule, SCHEDULES)}"
+        return torch_schedules.LambdaLR(optimizer, lambda step: schedule(step, max_steps))
+    if schedule == "constant":
+        return torch_schedules.ConstantLR(optimizer, factor=1.0)
+    if schedule == "one_cycle":
+        peak = optimizer.param_groups[0]["lr"]
+        return torch_schedules.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
+    if schedule == "inverse_sqrt":
+        return torch_schedules.LambdaLR(
+            optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1)))
         )
-    return SCHEDULES[schedule]
-
-
-def _half_cosine(start: float, end: float, share: float) -> float:
-    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+    if schedule == "cosine":
+        rise = round(rising)
+        up = torch_schedules.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
+        down = torch_schedules.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
+        return torch_schedules.SequentialLR(optimizer, [up, down], milestones=[rise])
+    raise InputError(
+        f"schedule: expected one of {list(SCHEDULES)} or a function of (step, max_steps), got {schedule!r}."
+        f"{did_you_mean(schedule, SCHEDULES)}"
+    )

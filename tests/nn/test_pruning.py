@@ -9,7 +9,6 @@ from peerattn.exceptions import InputError
 from peerattn.nn import (
     Encoder,
     MultiheadAttention,
-    head_contribution,
     head_gates,
     head_importance,
     prune_heads,
@@ -93,19 +92,6 @@ def test_importance_is_the_slope_in_every_gate():
                 slopes.append(abs(values[0] - values[1]) / (2 * step))
             assert importance[name][head].item() == pytest.approx(sum(slopes) / 2, rel=1e-5)
     assert all(parameter.grad is None for parameter in encoder.parameters())
-
-
-def test_contribution_is_the_standard_deviation_of_each_heads_part():
-    layer, x = make_layer(d_value=2), draw(3, 5, 8)
-    mask = ~torch.eye(5, dtype=torch.bool)
-    got = head_contribution(layer, x, mask=mask)
-    for head in range(4):
-        gate = torch.zeros(4, dtype=torch.float64)
-        gate[head] = 1
-        with torch.no_grad(), head_gates({layer: gate}):
-            part = layer(x, mask=mask).flatten(0, 1)
-        want = part.var(0, correction=0).sum().sqrt()
-        torch.testing.assert_close(got[head], want)
 
 
 def test_pruning_by_importance_beats_pruning_the_rest():

@@ -16,8 +16,10 @@ from peerattn.nn import (
     causal_mask,
     leaky_relu_scores,
     linear_attention,
+    score_terms,
     sparse_attention,
 )
+from peerattn.nn.scores import SCORES
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -36,7 +38,7 @@ def test_scores_against_plain_loops():
                 assert float(leaky[h, i, j]) == pytest.approx(raw if raw > 0 else 0.2 * raw)
 
 
-@pytest.mark.parametrize("score", ["scaled_dot_product", "dot_product", "additive", "leaky_relu"])
+@pytest.mark.parametrize("score", SCORES)
 def test_layers_use_their_score(score):
     layer = MultiheadAttention(8, 2, score=score).double()
     x, mask = draw(5, 8), causal_mask(5)
@@ -44,6 +46,7 @@ def test_layers_use_their_score(score):
     scores = {
         "scaled_dot_product": lambda: q @ k.mT / 2,
         "dot_product": lambda: q @ k.mT,
+        "gaussian": lambda: -(torch.cdist(q, k) ** 2) / 2,
         "additive": lambda: additive_scores(q, k, layer.combine),
         "leaky_relu": lambda: leaky_relu_scores(q, k, layer.combine),
     }[score]()
@@ -112,11 +115,13 @@ def test_what_cannot_be_done_is_said():
     q = draw(4, 2)
     with pytest.raises(InputError, match="keep: expected an integer of at least 1"):
         sparse_attention(q, q, q, 0)
-    with pytest.raises(InputError, match="bias: linear attention cannot take one"):
+    with pytest.raises(InputError, match="bias: kernelized linear attention does not support one"):
         linear_attention(q, q, q, 8, bias=q @ q.T)
-    with pytest.raises(InputError, match="mask: linear attention takes a mask of keys"):
+    with pytest.raises(InputError, match="mask: kernelized linear attention takes a mask of keys"):
         linear_attention(q, q, q, 8, mask=~torch.eye(4, dtype=torch.bool))
     with pytest.raises(InputError, match="score: expected one of"):
         MultiheadAttention(4, 2, score="cosine")
+    with pytest.raises(InputError, match="combine: expected the learned vectors of score='additive'"):
+        score_terms(q, q, "additive")
     with pytest.raises(InputError, match="n_features: goes with"):
         MultiheadAttention(4, 2, n_features=8, keep=3)

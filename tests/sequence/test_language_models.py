@@ -82,7 +82,7 @@ def test_same_seed_same_model_and_files_without_pickle(model, tmp_path):
     assert loaded.loss("the cat") == model.loss("the cat") and loaded.get_params()["block_size"] == 12
     raw = (tmp_path / "m.safetensors").read_bytes()
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    assert json.loads(header["__metadata__"]["specification"])["class"] == "LanguageModel"
+    assert json.loads(header["__metadata__"]["peerattn"])["spec"]["estimator"] == "LanguageModel"
     with pytest.raises(InputError, match="expected a saved TextClassifier, got a LanguageModel"):
         TextClassifier.load(tmp_path / "m.safetensors")
     (tmp_path / "other").write_bytes(b"not one of ours")
@@ -105,10 +105,10 @@ def test_attention_looks_back_only(model):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m.loss(""), "X: expected a text with something in it"),
+        (lambda m: m.loss(""), "X: expected a text, got an empty one"),
         (lambda m: m.loss("a"), "X: expected at least two symbols, got 1"),
         (lambda m: m.loss("abc", stride=40), "stride: expected 1 to block_size=12"),
-        (lambda m: m.generate(""), "prompt: expected a text with something in it"),
+        (lambda m: m.generate(""), "prompt: expected a text, got an empty one"),
         (lambda m: m.generate("a", 0), "n_symbols: expected an integer of at least 1"),
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),

@@ -98,7 +98,7 @@ def test_what_was_never_seen_is_unknown():
     ("X", "message"),
     [
         ([], "X: expected at least one text"),
-        (["a", " "], "X: expected texts with something in them, got an empty one at place 1"),
+        (["a", " "], "X: expected texts that are not empty, got an empty one at place 1"),
         ("a text", "X: expected a list of texts, got str"),
         ([1], "X: expected strings, got int at place 0"),
     ],

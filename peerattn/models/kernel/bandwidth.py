@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,9 @@ from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, Loca
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")
 POINTS_TRIED = 8  # quasi-random points among which further starts are sought
-FIRST_STEPS = 12  # of every start, before the best is followed
+FIRST_STEPS, MOST_STEPS = 12, 200  # of every start, before the best is followed to its end
 STREAMED, DENSE = 20_000_000, 2_000_000  # cells of a chunk, where the fit streams and where it holds arrays
-FLAT_ENOUGH = 1e-6  # a flat bandwidth may cost this share of the criterion
+FLAT_ENOUGH = 1e-7  # share of the criterion that a limit may cost: what rounding leaves uncertain
 
 
 @dataclass(frozen=True)
@@ -89,97 +89,127 @@ def choose_bandwidths(
     regression: LocalRegression,
     problems: Sequence[Problem],
     start: Bandwidths,
-    ranges: np.ndarray,
     *,
     criterion: str = "cv_ls",
     n_starts: int = 2,
 ) -> Choice:
-    """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range).
+    """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range), limits included.
 
     Starts are the given bandwidths and the best of eight quasi-random points around them; the best of the first steps is
-    followed to its end. A bandwidth beyond the characteristic's range is set to infinity where that costs nothing.
+    followed to its end. Then every parameter is tried at its limits (an infinite h, the smallest and the largest λ), the others
+    following, and stays there where the criterion is no worse: a flat criterion has its minimum at the limit, not where the
+    rounding errors of a processor happen to end the search.
     """
-    map_, sample = _Parameters(regression, start), _Sample(regression, problems, criterion)
+    scale, sample = _Scale.around(regression, start), _Sample(regression, problems, criterion)
     evaluations = 0
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal evaluations
         evaluations += 1
-        return sample.value_and_gradient(map_, theta)
-
-    def value(bandwidths: Bandwidths) -> float:
-        nonlocal evaluations
-        evaluations += 1
-        return sample.value(bandwidths)
+        return sample.value(scale.bandwidths(torch.from_numpy(theta))), theta
 
     def descend(theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        options = {"maxiter": steps, "ftol": 1e-9, "gtol": 1e-7}
-        found = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=map_.bounds, options=options)
-        return float(found.fun), found.x
+        free, least = np.isfinite(theta), evaluate(theta)[0]
+        if not free.any():
+            return least, theta
+        unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
 
-    if not map_.size:
-        return Choice(start, value(start), evaluations)
-    starts = [np.zeros(map_.size)]
-    if n_starts > 1:
-        tried = qmc.scale(qmc.Sobol(map_.size, scramble=False).random(POINTS_TRIED), -1.5, 2.5)
-        values = [value(map_.bandwidths(torch.from_numpy(theta))) for theta in tried]
-        starts += [tried[k] for k in np.argsort(values, kind="stable")[: n_starts - 1]]
-    first = [descend(theta, FIRST_STEPS if len(starts) > 1 else 200) for theta in starts]
-    best = min(first, key=lambda found: found[0])
-    if len(starts) > 1:
-        best = min(best, descend(best[1], 200), key=lambda found: found[0])
-    chosen = map_.bandwidths(torch.from_numpy(best[1]))
-    chosen, least = _flattened(regression, chosen, ranges, best[0], value)
-    return Choice(chosen, least, evaluations)
+        def objective(part: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal evaluations
+            evaluations += 1
+            value, gradient = sample.value_and_gradient(scale, _filled(theta, part))
+            return value / unit, gradient / unit
+
+        options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-8}
+        found = minimize(
+            objective, theta[free], jac=True, method="L-BFGS-B", bounds=scale.bounds[free], options=options
+        )
+        return float(found.fun) * unit, _filled(theta, found.x)
+
+    starts = [scale.start]
+    free = np.isfinite(scale.start)
+    if n_starts > 1 and free.any():
+        points = qmc.scale(qmc.Sobol(int(free.sum()), scramble=False).random(POINTS_TRIED), -1.5, 2.5)
+        tried = sorted(
+            (evaluate(_filled(scale.start, point)) for point in points), key=lambda found: found[0]
+        )
+        starts += [theta for _, theta in tried[: n_starts - 1]]
+    best = min((descend(theta, FIRST_STEPS) for theta in starts), key=lambda found: found[0])
+    best = descend(best[1], MOST_STEPS)
+    while True:
+        moved = _at_limits(best, scale, evaluate, descend)
+        if moved is best:
+            break
+        best = descend(moved[1], MOST_STEPS)
+    return Choice(scale.bandwidths(torch.from_numpy(best[1])), best[0], evaluations)
 
 
-class _Parameters:
-    """Free parameters: log-ratios to the start's h, and shifted logits of λ over its range; a flat start stays flat."""
+def _filled(theta: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return theta with these values of its finite entries."""
+    full = theta.copy()
+    full[np.isfinite(theta)] = part
+    return full
 
-    def __init__(self, regression: LocalRegression, start: Bandwidths) -> None:
-        self.start = start
-        self.free = torch.isfinite(start.h)
-        self.most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
-        self.shift = torch.logit(start.mixing / self.most, eps=1e-3)
-        self.n_h = int(self.free.sum())
-        self.size = self.n_h + len(self.most)
-        self.bounds = [(-5.0, 8.0)] * self.n_h + [(-12.0, 12.0)] * len(self.most)
+
+def _at_limits(
+    best: tuple[float, np.ndarray],
+    scale: _Scale,
+    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    descend: Callable[[np.ndarray, int], tuple[float, np.ndarray]],
+) -> tuple[float, np.ndarray]:
+    """Move parameters to their limits, the least costly first, where the criterion is no worse; return ``best`` if none is."""
+
+    def moved(theta: np.ndarray, at: int, limit: float) -> np.ndarray:
+        there = theta.copy()
+        there[at] = limit
+        return there
+
+    limits = [(k, limit) for k, limit in scale.limits if np.isfinite(best[1][k])]
+    for at, limit in sorted(limits, key=lambda one: evaluate(moved(best[1], *one))[0]):
+        if not np.isfinite(best[1][at]):
+            continue  # its other limit was taken
+        no_worse = best[0] + FLAT_ENOUGH * abs(best[0])
+        found = evaluate(moved(best[1], at, limit))
+        if found[0] > no_worse:
+            found = descend(found[1], FIRST_STEPS)
+        if found[0] <= no_worse:
+            best = found
+    return best
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Bandwidths as points theta: log-ratios to the start's h, and logits of λ over its range, less the start's.
+
+    Infinite entries are the limits: a flat h, the smallest and the largest λ.
+    """
+
+    h: Tensor
+    most: Tensor
+    shift: Tensor
+
+    @classmethod
+    def around(cls, regression: LocalRegression, start: Bandwidths) -> _Scale:
+        most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
+        return cls(start.h, most, torch.logit(start.mixing / most, eps=1e-3))
+
+    @property
+    def start(self) -> np.ndarray:
+        return np.r_[np.where(torch.isfinite(self.h), 0.0, np.inf), np.zeros(len(self.most))]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([(-5.0, 8.0)] * len(self.h) + [(-12.0, 12.0)] * len(self.most))
+
+    @property
+    def limits(self) -> list[tuple[int, float]]:
+        p = len(self.h)
+        codes = range(p, p + len(self.most))
+        return [(k, np.inf) for k in (*range(p), *codes)] + [(k, -np.inf) for k in codes]
 
     def bandwidths(self, theta: Tensor) -> Bandwidths:
-        theta = theta.to(self.start.h.dtype)
-        scaled = self.start.h[self.free] * theta[: self.n_h].exp()
-        h = scaled if self.n_h == len(self.start.h) else self.start.h.masked_scatter(self.free, scaled)
-        if not len(self.most):
-            return Bandwidths(h, self.start.mixing)
-        return Bandwidths(h, self.most * torch.sigmoid(self.shift + theta[self.n_h :]))
-
-
-def _flattened(
-    regression: LocalRegression, chosen: Bandwidths, ranges: np.ndarray, least: float, value: object
-) -> tuple[Bandwidths, float]:
-    """Set bandwidths to flat one by one, the widest first, where the criterion does not mind."""
-    assert callable(value)
-    slack = FLAT_ENOUGH * abs(least)
-    ratio = (chosen.h / torch.as_tensor(ranges, dtype=chosen.h.dtype)).nan_to_num(nan=0.0, posinf=0.0)
-    for column in ratio.argsort(descending=True).tolist():
-        if ratio[column] > 1:
-            h = chosen.h.clone()
-            h[column] = torch.inf
-            chosen, least = _if_no_worse(Bandwidths(h, chosen.mixing), chosen, least, slack, value)
-    for column, kernel in enumerate(regression.code_kernels):
-        if kernel.places is None and chosen.mixing[column] > 0.9 * kernel.most:
-            mixing = chosen.mixing.clone()
-            mixing[column] = kernel.most
-            chosen, least = _if_no_worse(Bandwidths(chosen.h, mixing), chosen, least, slack, value)
-    return chosen, least
-
-
-def _if_no_worse(
-    tried: Bandwidths, chosen: Bandwidths, least: float, slack: float, value: object
-) -> tuple[Bandwidths, float]:
-    assert callable(value)
-    now = value(tried)
-    return (tried, now) if now <= least + slack else (chosen, least)
+        p = len(self.h)
+        return Bandwidths(self.h * theta[:p].exp(), self.most * torch.sigmoid(self.shift + theta[p:]))
 
 
 # ---------------------------------------------------------------------- criteria
@@ -200,12 +230,13 @@ class _Sample:
         assert isinstance(sums, Tensor)
         return float(_combined(sums, self.n, self.criterion))
 
-    def value_and_gradient(self, map_: _Parameters, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return criterion and gradient: memory of one chunk."""
-        leaf = torch.tensor(theta, requires_grad=True)
+    def value_and_gradient(self, scale: _Scale, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return criterion and gradient in the finite entries of theta: memory of one chunk."""
+        full = torch.from_numpy(theta)
+        leaf = full[full.isfinite()].requires_grad_()
         total, slopes = None, None
         for chunk in self.kept or self._chunks():
-            sums = self._sums(chunk, map_.bandwidths(leaf))
+            sums = self._sums(chunk, scale.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
             parts = [
                 torch.autograd.grad(part, leaf, retain_graph=True, allow_unused=True)[0] for part in sums
             ]
@@ -218,7 +249,7 @@ class _Sample:
         outer = total.clone().requires_grad_(True)
         value = _combined(outer, self.n, self.criterion)
         if not torch.isfinite(value):
-            return 1e10, np.zeros(len(theta))
+            return 1e10, np.zeros(len(leaf))
         (by_sums,) = torch.autograd.grad(value, outer)
         return float(value.detach()), (by_sums.to(slopes.dtype) @ slopes).numpy()
 
@@ -296,7 +327,7 @@ def reference_bandwidths(
 
 
 def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) -> Bandwidths:
-    """Return the bandwidths a user asked for, and the reference's for the columns without one.
+    """Return the bandwidths a user gave, and the reference's for the columns without one.
 
     ``given`` is ``"normal_reference"``, one number for all characteristics, an array (of characteristics, or of characteristics
     and codes) or a dict by column; ``names`` are the columns, characteristics first.
@@ -313,7 +344,7 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         for name, value in given.items():
             if str(name) not in names:
                 raise InputError(
-                    f"bandwidth names {name!r}, which is no column used.{did_you_mean(str(name), names)}"
+                    f"bandwidth names {name!r}, which is not a column of the regression.{did_you_mean(str(name), names)}"
                 )
             both[list(names).index(str(name))] = value
     else:

@@ -301,12 +301,10 @@ class NadarayaWatsonRegressor(PeerRegressor):
             problems.append(
                 Problem(self._points(rows, torch.float64), y, torch.from_numpy(rows.identity), at)
             )
-        x = self.training_rows_.x
         return choose_bandwidths(
             self.regression_,
             [problem for problem in problems if len(problem.at)],
             start,
-            x.max(axis=0) - x.min(axis=0),
             criterion=str(self.bandwidth),
             n_starts=self.n_starts,
         )

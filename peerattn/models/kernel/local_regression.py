@@ -12,8 +12,7 @@ from peerattn import nn
 
 WIDE = 32  # levels from which a code is a bias (rows × peers), not one column a level
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
-#: Spreads of the peers that count as none: relative to the widest, and to the squares they come from.
-FLAT = 1e-10, 1e-13
+FLAT = 1e-10  # variance of the peers, as a share of the squares it comes from, that counts as none
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class LocalRegression:
     ) -> tuple[Tensor, Tensor]:
         """Return fitted values (m, d) and slopes of the local line (m, k, d) at the focal rows.
 
-        ``values`` is (n, d); ``mask`` (m, n), True = may be looked to. A row without any peer is all zeros.
+        ``values`` is (n, d); ``mask`` (m, n), True = may be a peer. A row without any peer is all zeros.
         """
         payload = (
             values if self.degree == 0 else torch.cat([values, _moment_columns(peers.line, values)], dim=1)
@@ -279,14 +278,20 @@ def _moment_columns(line: Tensor, values: Tensor) -> Tensor:
 
 
 def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the weighted mean of the line's columns (m, k) and the pseudo-inverse of their covariance (m, k, k)."""
+    """Return the weighted mean of the line's columns (m, k) and the inverse of their covariance C (m, k, k), where there is one.
+
+    An eigenvalue λ becomes ``λ (λ + 3τ) / (λ + τ)³``: ``1/λ`` up to ``3 (τ/λ)²``, and 0 for λ far below τ, where rounding would
+    decide. It falls smoothly in between: a cut-off would make a criterion jump in the bandwidths.
+    """
     center = moments[:, :k]
     second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
-    noise = FLAT[1] * (1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1))
     covariance = second - center[:, :, None] * center[:, None, :]
     coarse = 1e6 if moments.dtype == torch.float32 else 1.0
-    relative = torch.full_like(noise, FLAT[0] * coarse)
-    return center, torch.linalg.pinv(covariance, atol=noise * coarse, rtol=relative, hermitian=True)
+    size = 1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1)
+    one = torch.eye(k, dtype=moments.dtype)
+    tau = (FLAT * coarse * size)[:, None, None] * one
+    damped = torch.linalg.inv(covariance + tau)
+    return center, damped @ covariance @ damped @ (one + 2 * tau @ damped)
 
 
 def _local_line(mean: Tensor, at: Tensor, d: int) -> tuple[Tensor, Tensor]:

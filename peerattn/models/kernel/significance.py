@@ -1,4 +1,4 @@
-"""Does a characteristic matter? Bootstrap tests of the columns of a kernel regression."""
+"""Bootstrap tests of the columns of a kernel regression."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Significance:
         rows = [(name, *values) for name, values in zip(self.table.index, self.table.to_numpy(), strict=True)]
         wild = f"one sign a {self.cluster}" if self.cluster else "one sign a row"
         return Table(
-            "Does it matter? Kernel regression, bootstrap tests",
+            "Significance of each column: kernel regression, bootstrap tests",
             ("", *self.table.columns),
             rows,
             formats=("", ".4g", ".3f"),
@@ -96,7 +96,7 @@ class Sample:
             yield slice(start, start + step)
 
     def mask(self, rows: slice) -> Tensor:
-        """Return who may be looked to by these rows."""
+        """Return which rows may be peers of these."""
         return self.identity[rows, None] != self.identity
 
     def weights(self, focal: Points, rows: slice) -> Tensor:

@@ -84,6 +84,7 @@ def test_float32_is_close():
 # ---------------------------------------------------------------------- bandwidths
 
 
+@pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")  # of KernelReg itself
 @pytest.mark.parametrize("criterion", ["cv_ls", "aic"])
 def test_criterion_is_kernel_regs_and_no_worse(criterion):
     x, y = smooth_sample(60)
@@ -122,6 +123,25 @@ def test_an_irrelevant_code_is_said_to_be():
     assert model.mixing_[0] == pytest.approx(2 / 3)
 
 
+def test_a_code_that_separates_wholly_is_at_its_lower_limit():
+    code = np.repeat(list("AB"), 60)
+    frame = pd.DataFrame({"size": np.random.default_rng(5).normal(size=120), "sector": code})
+    model = NadarayaWatsonRegressor(bandwidth="cv_ls").fit(frame, np.where(code == "A", 1.0, -1.0))
+    assert model.mixing_ == 0 and model.criterion_ < 1e-20
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_bandwidths_do_not_depend_on_rounding(degree):
+    """Rows in another order are summed in another order, as other processors do."""
+    x, y = smooth_sample(150, seed=1)
+    y = y + 2 * x[:, 1]
+    order = np.random.default_rng(0).permutation(150)
+    model = NadarayaWatsonRegressor(bandwidth="cv_ls", degree=degree)
+    found, criterion = model.fit(x, y).bandwidth_, model.criterion_
+    np.testing.assert_allclose(model.fit(x[order], y[order]).bandwidth_, found, rtol=1e-4)
+    assert model.criterion_ == pytest.approx(criterion, rel=1e-6)
+
+
 def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
     X, y = simulated_panel(20, 3)
     X = X[["size", "lev"]]
@@ -149,17 +169,20 @@ def test_gradient_of_the_criterion(kernel, degree):
     start = Bandwidths(
         torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
     )
-    map_ = module._Parameters(regression, start)
+    scale = module._Scale.around(regression, start)
     for criterion in ("cv_ls", "aic"):
         sample = module._Sample(regression, [problem], criterion)
         theta = np.array([0.1, -0.2, 0.3])
-        value, gradient = sample.value_and_gradient(map_, theta)
+        value, gradient = sample.value_and_gradient(scale, theta)
         assert value == pytest.approx(
-            criterion_value(regression, [problem], map_.bandwidths(torch.tensor(theta)), criterion), rel=1e-12
+            criterion_value(regression, [problem], scale.bandwidths(torch.tensor(theta)), criterion),
+            rel=1e-12,
         )
+        at_limit = sample.value_and_gradient(scale, np.array([np.inf, -0.2, np.inf]))
+        assert at_limit[1].shape == (1,) and np.isfinite(at_limit[1]).all()
         for k in range(3):
             step = np.eye(3)[k] * 1e-5
-            up, down = (sample.value_and_gradient(map_, theta + sign * step)[0] for sign in (1, -1))
+            up, down = (sample.value_and_gradient(scale, theta + sign * step)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
 
 
@@ -311,7 +334,10 @@ def test_codes_alone():
             {"bandwidth": [1.0, 2.0, 3.0]},
             r"bandwidth has shape \(3,\), but there are 2 characteristics and 2 codes",
         ),
-        ({"bandwidth": {"siz": 1.0}}, "bandwidth names 'siz', which is no column used. Near match"),
+        (
+            {"bandwidth": {"siz": 1.0}},
+            "bandwidth names 'siz', which is not a column of the regression. Near match",
+        ),
         ({"bandwidth": {"sector": 2.0}}, "must be from 0 to 1"),
         ({"kernel": "gausian"}, "kernel must be one of"),
         ({"degree": 2}, "degree must be one of"),

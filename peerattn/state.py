@@ -1,0 +1,138 @@
+"""Fitted state as one file: arrays as safetensors, the rest as JSON in its header. No pickle, whole or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from peerattn.exceptions import InputError
+from peerattn.render import write_atomic
+
+KEY, VERSION = "peerattn", 1
+#: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that stand for them.
+_AS_NUMBERS = {"U": "<u4", "M": "<i8", "m": "<i8"}
+
+
+def write_state(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str
+) -> None:
+    """Write arrays and a specification to one file, atomically.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write. Its folder must exist.
+    arrays : dict of str to ndarray
+        Numbers, booleans, text, dates or durations, of any shape.
+    spec : dict
+        Whatever JSON holds; tuples come back as lists.
+    kind : str
+        What the file holds, for example the name of a class; `read_state` asks for the same.
+
+    Raises
+    ------
+    InputError
+        When an array holds Python objects, the specification holds what JSON cannot, or the file cannot be written.
+
+    Notes
+    -----
+    The header has the format's version and a SHA-256 digest of everything else. Equal content gives equal bytes.
+    """
+    try:
+        text = json.dumps(spec)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"spec: expected what JSON holds (numbers, strings, lists, dictionaries), got {error}."
+        ) from error
+    stored, dtypes = {}, {}
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
+        if array.dtype.kind not in "biufUMm":
+            raise InputError(
+                f"arrays: expected numbers, booleans, text or dates, got dtype {array.dtype} in {name!r}. "
+                "Convert it, or put it into spec."
+            )
+        if array.dtype.kind in _AS_NUMBERS:
+            dtypes[name] = array.dtype.newbyteorder("<").str
+            array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
+        stored[name] = array
+    header = {"version": VERSION, "kind": kind, "spec": json.loads(text), "dtypes": dtypes}
+    metadata = {KEY: json.dumps({**header, "digest": _digest(stored, header)}, sort_keys=True)}
+    write_atomic(path, save(stored, metadata=metadata))
+
+
+def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read the arrays and the specification that `write_state` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        What the file must hold.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    spec : dict
+
+    Raises
+    ------
+    InputError
+        When there is no such file; when it is of another origin (a pickle, for example), truncated or changed since it was
+        written; when it holds another kind, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_state(f"{folder}/a", {"firm": np.array(["XOM"]), "x": np.ones(2)}, {"alpha": 0.5}, "Model")
+    ...     read_state(f"{folder}/a", "Model")
+    ({'firm': array(['XOM'], dtype='<U3'), 'x': array([1., 1.])}, {'alpha': 0.5})
+    """
+    where = repr(os.fspath(path))
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise InputError(f"path: cannot read {where}: {error.strerror}.") from error
+    try:
+        stored = load(content)
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        header = json.loads(metadata[KEY])
+        digest, version = header.pop("digest"), header["version"]
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"path: expected a file that save() of this package wrote, got {where}, which is of another origin or damaged."
+        ) from error
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(
+            f"path: {where} has format version {version}, and this version of peerattn reads versions up to {VERSION}. "
+            "Upgrade peerattn."
+        )
+    if digest != _digest(stored, header):
+        raise InputError(f"path: {where} was changed or damaged after it was written. Save the model again.")
+    if header["kind"] != kind:
+        raise InputError(f"path: expected a saved {kind}, got a saved {header['kind']} in {where}.")
+    dtypes = header["dtypes"]
+    arrays = {
+        name: array.view(dtypes[name])[..., 0] if name in dtypes else array
+        for name, array in sorted(stored.items())
+    }
+    return arrays, header["spec"]
+
+
+def _digest(stored: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the header and of every array with its name, dtype and shape."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(stored):
+        array = stored[name]
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

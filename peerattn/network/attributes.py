@@ -1,7 +1,8 @@
-"""What is known of firms (codes, size), brought into a network's order by label."""
+"""By label: characteristics and codes brought into a network's order, and a network's numbers out of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,41 @@ from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
 
 if TYPE_CHECKING:
-    from peerattn.network.store import NetworkStore
+    from peerattn.network.peer_network import PeerNetwork
 
 
-def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | None:
+def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
+    """Return one tidy frame from the parts of every period.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    columns : mapping of str to sequences of arrays
+        One array for each period. ``firm`` and ``peer`` hold positions and come out as labels.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Column ``period`` and those given.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> labelled(network, {"firm": [np.array([1])], "size": [np.array([2.0])]})
+       period firm  size
+    0    2001    B   2.0
+    """
+    counts = np.array([len(part) for part in next(iter(columns.values()))], dtype=np.intp)
+    frame: dict[str, Any] = {"period": network.periods.repeat(counts)}
+    for name, parts in columns.items():
+        values = np.concatenate(parts) if len(parts) else np.empty(0)
+        is_label = name in ("firm", "peer")
+        frame[name] = network.labels.take(values.astype(np.intp)) if is_label else values
+    return pd.DataFrame(frame)
+
+
+def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | None:
     """Return the position of the firm level in an index of firms and periods; None for an index of firms.
 
     Raises
@@ -45,7 +77,7 @@ def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | N
     return level
 
 
-def _firms_are(network: NetworkStore, index: pd.Index) -> int:
+def _firms_are(network: PeerNetwork, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
     if "period" in index.names:
         return 1 - list(index.names).index("period")
@@ -56,7 +88,7 @@ def _firms_are(network: NetworkStore, index: pd.Index) -> int:
 
 
 def places_of(
-    network: NetworkStore, index: pd.Index, level: int | None, positions: Array, period: Any
+    network: PeerNetwork, index: pd.Index, level: int | None, positions: Array, period: Any
 ) -> Array:
     """Return the row of ``index`` that belongs to each firm in a period, -1 where there is none.
 
@@ -76,7 +108,7 @@ def places_of(
 
 
 def characteristic(
-    network: NetworkStore, values: pd.Series, positions: Array, period: Any, argument: str
+    network: PeerNetwork, values: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return a characteristic of firms in one period, NaN where it is unknown.
 
@@ -116,7 +148,7 @@ def characteristic(
 
 
 def code_numbers(
-    network: NetworkStore, codes: pd.Series, positions: Array, period: Any, argument: str
+    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 

@@ -1,9 +1,8 @@
 """Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown."""
 
-from peerattn.render.escape import escape, printable
+from peerattn.render.escape import csv_text, escape, latex_text, markdown_text, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, write_atomic
-from peerattn.render.latex import latex_text, markdown_text
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.table import Table, show_label
@@ -19,6 +18,7 @@ __all__ = [
     "Table",
     "atomic_path",
     "check_writable",
+    "csv_text",
     "escape",
     "figure_style",
     "latex_text",

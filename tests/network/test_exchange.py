@@ -49,7 +49,7 @@ def test_graphml_of_one_period_of_a_rectangle(tmp_path: Path) -> None:
 def test_gexf_has_direction_weight_isolates_and_labels(tmp_path: Path) -> None:
     network_of(LABELS["str"]()).to_gexf(tmp_path / "n.gexf")
     graph = nx.read_gexf(tmp_path / "n.gexf", relabel=True)
-    assert graph.is_directed() and list(graph.nodes) == ["A", "B & <co>", "C"]
+    assert graph.is_directed() and list(graph.nodes) == ["B & <co>", "A", "C"]
     found = nx.to_pandas_adjacency(graph).loc[LABELS["str"](), LABELS["str"]()]
     np.testing.assert_array_equal(found, W)
 
@@ -163,7 +163,7 @@ def test_partitions_refuse(tmp_path: Path) -> None:
         PeerNetwork.from_parquet(tmp_path / "n")
     (tmp_path / "n" / "period=2003" / "edges.parquet").unlink()
     (tmp_path / "n" / "period=2002").rename(tmp_path / "n" / "elsewhere")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no file .*period=2002"):
         PeerNetwork.from_parquet(tmp_path / "n")
 
 

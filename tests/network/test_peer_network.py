@@ -113,7 +113,7 @@ def test_peers_of_one_period() -> None:
     row = network.matrix(2003).loc["B"].sort_values(ascending=False)
     assert network.peers("B", 2003, k=2).weight.tolist() == row.iloc[:2].tolist()
     assert network.peers("C", "2001").empty
-    with pytest.raises(InputError, match="'D' does not look in period 2001"):
+    with pytest.raises(InputError, match="'D' is not a focal firm in period 2001"):
         network.peers("D", 2001)
 
 
@@ -126,7 +126,7 @@ def test_unknown_labels_show_near_ones() -> None:
         network.peers("XON")
     with pytest.raises(InputError, match="2013-06"):
         network.matrix("2013-06")
-    with pytest.raises(InputError, match="2 periods; name one"):
+    with pytest.raises(InputError, match="2 periods; choose one"):
         network.matrix()
     with pytest.raises(InputError, match="undated"):
         network.mean().matrix("2012-06")
@@ -222,7 +222,7 @@ RING = np.eye(3)[[1, 2, 0]]
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ((["A", "A", "C"], None, RING), "'A'.*once a period"),
+        ((["A", "A", "C"], None, RING), "'A'.*once per period"),
         ((["A", None, "C"], None, RING), "missing"),
         ((["A", 1, "C"], None, RING), "mix int and str"),
         ((FIRMS, [1, 2, 3], RING), "mix int and str"),

@@ -46,7 +46,7 @@ def timeline(network: PeerNetwork, *, axes: tuple[Axes, Axes] | None = None) -> 
     ['asymmetry (log)', 'turnover']
     """
     if len(network.periods) < 2:
-        raise InputError("timeline: one period makes no line; the network needs several.")
+        raise InputError("timeline: expected several periods, got one.")
     split, moved = asymmetry(network).by_period, turnover(network)
     with figure_style():
         if axes is None:

@@ -1,12 +1,14 @@
-"""Both directions of every pair: w_ij against w_ji."""
+"""Firms and pairs as points: both directions of every pair, in-strength against a characteristic."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.network.attributes import characteristic
 from peerattn.network.figures.axes import fresh_axes, label_points, short_name, title_of
 from peerattn.render import INK, PALETTE, figure_style, show_label, weight_colours
 
@@ -44,37 +46,35 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
 
     Examples
     --------
-    >>> import numpy as np
     >>> from peerattn.network import PeerNetwork
     >>> W = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.8], [0.6, 0.4, 0.0]])
     >>> pair_plot(PeerNetwork.from_matrices({None: ("ABC", None, W)})).get_xscale()
     'log'
     """
     if network.signed:
-        raise InputError("pair_plot: log scales need weights that are not negative; the network is signed.")
+        raise InputError("pair_plot: logarithmic scales need non-negative weights; the network is signed.")
     when, section = network.section(period)
     positions, weights = section.square()
     i, j = np.triu_indices(len(positions), 1)
     larger, smaller = np.maximum(weights[i, j], weights[j, i]), np.minimum(weights[i, j], weights[j, i])
     both = smaller > 0
     if not both.any():
-        raise InputError("pair_plot: no pair of firms looks to each other; there is nothing to draw.")
+        raise InputError(
+            "pair_plot: no pair of firms has positive weights in both directions; there is nothing to draw."
+        )
     with figure_style():
         axes = fresh_axes((5.2, 4.6)) if ax is None else ax
         x, y = larger[both], smaller[both]
         if len(x) > _POINTS:
-            axes.hexbin(
-                x, y, xscale="log", yscale="log", gridsize=55, bins="log", cmap=weight_colours(), linewidths=0
-            )
+            scale: Any = {"xscale": "log", "yscale": "log", "bins": "log"}
+            axes.hexbin(x, y, gridsize=55, cmap=weight_colours(), linewidths=0, **scale)
         else:
             axes.plot(x, y, "o", color=PALETTE[0], alpha=0.7, markeredgewidth=0)
         axes.set_xscale("log")
         axes.set_yscale("log")
         low, high = float(y.min()), float(x.max())
         axes.plot([low, high], [low, high], color=INK, linewidth=0.7, alpha=0.5)
-        powers = np.arange(
-            0, np.floor(np.log10(low)) - 1, -1
-        )  # the room to the right is for names: no weight is beyond 1
+        powers = np.arange(0, np.floor(np.log10(low)) - 1, -1)  # beyond 1 there is room for names
         axes.set_xticks(10.0 ** powers[:: -(-len(powers) // 7)], minor=False)
         axes.set_xticks([], minor=True)
         axes.set_xlim(low / 1.3, high * (high / low) ** 0.6)
@@ -92,4 +92,66 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
             for pair in ends.T
         ]
         label_points(axes, larger[top], smaller[top], names, right=np.ones(len(top), dtype=bool))
+    return axes
+
+
+def strength_plot(
+    network: PeerNetwork, values: pd.Series, period: Any = None, *, ax: Axes | None = None, label: int = 8
+) -> Axes:
+    """Draw how much each firm is looked to against a characteristic.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    values : pandas.Series
+        Characteristic by firm, or firm and period; its name is the label of the axis.
+    period : label, optional
+        May be left out when there is only one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    label : int, default 8
+        How many of the most looked-to firms to name.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The title gives the rank correlation.
+
+    Raises
+    ------
+    InputError
+        When no firm has a value.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
+    >>> size = pd.Series([3.0, 2.0, 1.0], index=list("ABC"), name="size")
+    >>> strength_plot(network, size).get_xlabel()
+    'size'
+    """
+    when, section = network.section(period)
+    x = characteristic(network, values, section.columns, when, "values")
+    y = section.column_sums()
+    known = ~np.isnan(x)
+    if not known.any():
+        raise InputError("values: no peer has a value.")
+    x, y, positions = x[known], y[known], section.columns[known]
+    with figure_style():
+        axes = fresh_axes((5.6, 3.9)) if ax is None else ax
+        many = len(x) > 300
+        axes.plot(
+            x, y, "o", color=PALETTE[0], alpha=0.35 if many else 0.75, markersize=3 if many else 5, mew=0
+        )
+        axes.axhline(
+            len(section.rows) / len(section.columns), color=PALETTE[1], linewidth=0.8, linestyle=(0, (4, 3))
+        )
+        axes.set_xlabel(str(values.name) if values.name is not None else "characteristic")
+        axes.set_ylabel("in-strength")
+        varies = len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
+        rank = pd.Series(x).corr(pd.Series(y), method="spearman") if varies else float("nan")
+        axes.set_title(title_of(network, when) + (f" (rank correlation {rank:.2f})" if varies else ""))
+        first = np.argsort(-y, kind="stable")[:label]
+        names = [short_name(show_label(network.labels[positions[place]])) for place in first]
+        label_points(axes, x[first], y[first], names, right=x[first] <= (x.min() + x.max()) / 2)
     return axes

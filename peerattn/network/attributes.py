@@ -16,18 +16,9 @@ if TYPE_CHECKING:
 
 
 def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
-    """Return one tidy frame from the parts of every period.
+    """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    columns : mapping of str to sequences of arrays
-        One array for each period. ``firm`` and ``peer`` hold positions and come out as labels.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Column ``period`` and those given.
+    ``firm`` and ``peer`` hold positions in ``network.labels`` and come out as labels.
 
     Examples
     --------
@@ -79,10 +70,9 @@ def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | No
 
 def _firms_are(network: PeerNetwork, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
-    if "period" in index.names:
-        return 1 - list(index.names).index("period")
-    if "firm" in index.names:
-        return list(index.names).index("firm")
+    names = list(index.names)
+    if "period" in names or "firm" in names:
+        return 1 - names.index("period") if "period" in names else names.index("firm")
     matches = [int(np.sum(index.get_level_values(level).isin(network.periods))) for level in (0, 1)]
     return 1 if matches[0] > matches[1] else 0
 
@@ -110,22 +100,9 @@ def places_of(
 def characteristic(
     network: PeerNetwork, values: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
-    """Return a characteristic of firms in one period, NaN where it is unknown.
+    """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    values : pandas.Series
-        By firm, or by firm and period.
-    positions : ndarray of int
-        Positions in ``network.labels``.
-    period : label
-    argument : str
-        What an error calls it.
-
-    Returns
-    -------
-    ndarray of float, shape (n_firms,)
+    ``values`` are by firm, or by firm and period; an error calls them ``argument``.
 
     Raises
     ------
@@ -139,12 +116,10 @@ def characteristic(
     >>> characteristic(network, pd.Series({"B": 2.0}), np.array([0, 1]), 2001, "size")
     array([nan,  2.])
     """
-    _require_series(values, argument)
+    place = _series_places(network, values, positions, period, argument)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
-    place = places_of(network, values.index, firm_level(network, values.index, argument), positions, period)
-    numbers = np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)
-    return np.asarray(numbers[place])
+    return np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)[place]
 
 
 def code_numbers(
@@ -152,21 +127,7 @@ def code_numbers(
 ) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
-    Parameters
-    ----------
-    network, positions, period, argument
-        As in :func:`characteristic`.
-    codes : pandas.Series
-        By firm, or by firm and period; missing values are unknown.
-
-    Returns
-    -------
-    ndarray of int, shape (n_firms,)
-
-    Raises
-    ------
-    InputError
-        When ``codes`` is not a Series labelled so.
+    As :func:`characteristic`, with codes of any kind, missing values unknown.
 
     Examples
     --------
@@ -175,14 +136,13 @@ def code_numbers(
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
-    _require_series(codes, argument)
-    place = places_of(network, codes.index, firm_level(network, codes.index, argument), positions, period)
-    numbers = np.append(pd.factorize(codes)[0], -1)
-    return np.asarray(numbers[place])
+    place = _series_places(network, codes, positions, period, argument)
+    return np.append(pd.factorize(codes)[0], -1)[place]
 
 
-def _require_series(values: object, argument: str) -> None:
+def _series_places(network: PeerNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
     if not isinstance(values, pd.Series):
         raise InputError(
             f"{argument}: expected a Series labelled by firm, or by firm and period, got {type(values).__name__}."
         )
+    return places_of(network, values.index, firm_level(network, values.index, argument), positions, period)

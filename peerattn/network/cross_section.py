@@ -45,15 +45,14 @@ class CrossSection:
 
     @property
     def is_square(self) -> bool:
-        """Whether those who look are those who are looked to, in the same order."""
+        """Whether focal firms and peers are the same firms, in the same order."""
         return np.array_equal(self.rows, self.columns)
 
     @property
     def n_edges(self) -> int:
         """How many weights are not zero."""
-        return int(
-            self.weights.nnz if isinstance(self.weights, sparse.csr_array) else np.count_nonzero(self.weights)
-        )
+        weights: Any = self.weights
+        return int(weights.nnz if self.is_sparse else np.count_nonzero(weights))
 
     def dense(self) -> Array:
         """Return the weights as an array, shape (n_firms, n_peers)."""
@@ -93,12 +92,9 @@ class CrossSection:
         if top_k is None:
             found = self.csr().tocoo()
             return found.row, found.col, found.data
-        if isinstance(self.weights, sparse.csr_array):
-            found = self.weights.tocoo()
-            i, j, w = found.row, found.col, found.data
-        else:
-            i, j = np.nonzero(_largest_in_rows(np.abs(self.weights), top_k))
-            w = self.weights[i, j]
+        weights: Any = self.weights
+        i, j = (weights if self.is_sparse else _largest_in_rows(np.abs(weights), top_k)).nonzero()
+        w = np.asarray(as_dense(weights[i, j])).ravel()
         order = np.lexsort((j, -np.abs(w), i))
         i, j, w = i[order], j[order], w[order]
         place = np.arange(len(i)) - np.searchsorted(i, i)

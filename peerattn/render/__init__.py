@@ -9,26 +9,7 @@ from peerattn.render.table import Table, show_label
 from peerattn.render.workbook import write_workbook
 
 __all__ = [
-    "Code",
-    "Frame",
-    "INK",
-    "PALETTE",
-    "Picture",
-    "Section",
-    "Table",
-    "atomic_path",
-    "check_writable",
-    "csv_text",
-    "escape",
-    "figure_style",
-    "latex_text",
-    "markdown_text",
-    "page",
-    "printable",
-    "progress_bar",
-    "show_label",
-    "svg",
-    "weight_colours",
-    "write_atomic",
-    "write_workbook",
-]
+    "Code", "Frame", "INK", "PALETTE", "Picture", "Section", "Table", "atomic_path", "check_writable",
+    "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
+    "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
+]  # fmt: skip

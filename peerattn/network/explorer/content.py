@@ -27,22 +27,10 @@ _KINDS = ("direction", "popularity", "difference")
 def explorer_content(
     network: PeerNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
 ) -> dict[str, Any]:
-    """Return all that the page shows, ready for JSON.
+    """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    codes : Series by firm, or by firm and period, or None
-        Industries.
-    top_k : int
-        Edges kept for each firm, as a focal firm and as a peer.
-    intervals : DataFrame or None
-        Columns ``firm, peer, lower, upper`` and, unless undated, ``period``.
-
-    Returns
-    -------
-    dict
-        Numbers of each period are one gzipped block of 4-byte numbers, in base64.
+    ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
+    of 4-byte numbers, in base64.
     """
     groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:

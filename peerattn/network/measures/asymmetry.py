@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Kind = Literal["difference", "popularity", "direction"]
 _KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
 _KEPT_PAIRS = 50
+_MEASURES = ("raw", "log_ratio", "popularity", "direction", "direction_share", "one_way", "pairs")
 _PAIR = ("firm", "peer", "weight", "reverse", "log_ratio", "popularity", "direction", "gap", "kind")
 
 
@@ -109,22 +110,13 @@ class Asymmetry:
         of = f" of {self.name}" if self.name else ""
         return Table(
             f"Asymmetry{of}",
-            (
-                "Period",
-                "Raw",
-                "Log ratio",
-                "Popularity",
-                "Direction",
-                "Direction share",
-                "One-way weight",
-                "Pairs",
-            ),
+            ("Period", *(column.capitalize().replace("_", " ") for column in _MEASURES)),
             rows,
             alignment="lrrrrrrr",
             formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
             footnotes=(
                 "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, split into popularity "
-                "(any kernel has it) and direction (no symmetric score has it).",
+                "(any kernel has it) and direction (no symmetric score has it). One way: share of weight with none in return.",
                 *((f"Every {step}th of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
             ),
             marked=(len(rows) - 1,) if len(frame) > 1 else (),
@@ -238,17 +230,8 @@ def cyclic_part(weights: Array) -> Array:
 def potential(ratios: Array, known: Array) -> Array:
     """Return the least-squares c of ``ratios[i, j] ≈ c[j] − c[i]`` over known pairs, centred in each component.
 
-    Parameters
-    ----------
-    ratios : ndarray, shape (n, n)
-        Antisymmetric, zero where unknown.
-    known : ndarray of bool, shape (n, n)
-        Symmetric; which pairs count.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Zero for firms in no known pair.
+    ``ratios`` (n, n) are antisymmetric and zero where unknown, ``known`` (n, n) is symmetric; c (n,) is zero for firms
+    in no known pair.
 
     Examples
     --------
@@ -274,17 +257,14 @@ def potential(ratios: Array, known: Array) -> Array:
 
 
 def _measures(weights: Array, split: tuple[Array, Array, Array] | None) -> dict[str, float]:
-    both_ways = np.linalg.norm(weights + weights.T)
-    raw = float(np.linalg.norm(weights - weights.T) / both_ways) if both_ways else np.nan
-    found = {"raw": raw, "log_ratio": np.nan, "popularity": np.nan, "direction": np.nan}
-    found |= {"direction_share": np.nan, "one_way": np.nan, "pairs": 0}
+    found = dict.fromkeys(_MEASURES, np.nan) | {"pairs": 0}
+    if both_ways := np.linalg.norm(weights + weights.T):
+        found["raw"] = float(np.linalg.norm(weights - weights.T) / both_ways)
     if split is None:
         return found
     c, ratios, both = split
-    pairs = int(both.sum()) // 2
-    total = float(weights.sum())
-    found["pairs"] = pairs
-    if total:
+    found["pairs"] = pairs = int(both.sum()) // 2
+    if total := float(weights.sum()):
         found["one_way"] = float(weights[~both].sum()) / total
     if pairs:
         step = np.where(both, c[None, :] - c[:, None], 0.0)

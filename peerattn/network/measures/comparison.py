@@ -344,9 +344,9 @@ def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
     if not count:
         return float("nan")
     x, y, xx, yy, xy = moments / count
-    scale = np.sqrt(max(xx - x * x, 0.0)) * np.sqrt(max(yy - y * y, 0.0))
-    flat = scale <= 1e-12 * np.sqrt(xx * yy)  # what rounding leaves of equal weights
-    return float("nan") if flat else float((xy - x * y) / scale)
+    if min(xx - x * x - 1e-12 * xx, yy - y * y - 1e-12 * yy) <= 0:  # what rounding leaves of equal weights
+        return float("nan")
+    return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
 
 
 def _empty_rows(weights: Weights) -> Array:

@@ -181,10 +181,6 @@ def connectedness(network: PeerNetwork) -> pd.DataFrame:
 def summary_table(network: PeerNetwork) -> Table:
     """Return a summary: sizes, spread and isolates, a row for each period (every so many when there are over 24).
 
-    Parameters
-    ----------
-    network : PeerNetwork
-
     Returns
     -------
     Table

@@ -60,11 +60,11 @@ def _entry(name: str, value: Any) -> Iterator[str]:
     for method, function in _methods(value):
         yield f"#### {name}.{method}\n"
         if not isinstance(function, property):
-            yield f"```python\n{method}{_signature(function)}\n```\n"
+            yield f"```python\n{method}{_signature(function, bound=True)}\n```\n"
         yield from _docstring(function)
 
 
-def _signature(value: Any) -> str:
+def _signature(value: Any, *, bound: bool = False) -> str:
     """Return the signature without types, which the parameters' list gives, one line where it fits."""
     try:
         signature = inspect.signature(value)
@@ -72,8 +72,8 @@ def _signature(value: Any) -> str:
         return "(...)"
     bare = [
         p.replace(annotation=inspect.Parameter.empty)
-        for p in signature.parameters.values()
-        if p.name != "self"
+        for place, p in enumerate(signature.parameters.values())
+        if p.name != "self" and not (bound and place == 0 and p.name == "network")
     ]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
     return re.sub(r"<([\w.]+)[^<>]*>", r"\1", text)  # no addresses

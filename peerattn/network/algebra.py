@@ -11,8 +11,7 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import firm_level, places_of
-from peerattn.network.cross_section import Array, CrossSection, Weights, frozen
-from peerattn.network.store import where_in
+from peerattn.network.cross_section import Array, CrossSection, Weights, as_dense, frozen, where_in
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -20,80 +19,49 @@ if TYPE_CHECKING:
 Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
 
 
-def mean_rows(network: PeerNetwork, firms: Array) -> tuple[Array, Array]:
-    """Average rows over the periods in which a firm looks at someone; a peer absent then counts zero.
+def weights_from(network: PeerNetwork, firm: int) -> Array:
+    """Return a firm's mean weight on every label, shape (n_labels,): its row of the mean network.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    firms : ndarray of int
-        Positions in ``network.labels``.
-
-    Returns
-    -------
-    weights : ndarray, shape (n_firms, n_labels)
-        Averages; zero rows for firms that never look.
-    counts : ndarray of int, shape (n_firms,)
-        Periods averaged.
+    The mean is over the periods in which the firm has a peer; a peer absent in one of them counts zero there.
     """
-    total = np.zeros((len(firms), len(network.labels)))
-    counts = np.zeros(len(firms), dtype=np.intp)
+    total, count = np.zeros(len(network.labels)), 0
     for _, section in network.sections():
-        if not len(section.rows):
-            continue
-        looking = ~section.isolates()
-        place = _places(section.rows, len(network.labels))[firms]
-        here = np.flatnonzero((place >= 0) & looking[place])
-        if len(here):
-            block: Any = section.weights[place[here]]
-            total[np.ix_(here, section.columns)] += block.toarray() if section.is_sparse else block
-            counts[here] += 1
-    return total / np.maximum(counts, 1)[:, None], counts
+        row = as_dense(section.weights[np.flatnonzero(section.rows == firm)])
+        if row.any():
+            total[section.columns] += row[0]
+            count += 1
+    return total / max(count, 1)
 
 
 def weights_to(network: PeerNetwork, firm: int) -> Array:
-    """Average weight that every label puts on one firm, over the periods in which that label looks at someone.
-
-    Parameters
-    ----------
-    network : PeerNetwork
-    firm : int
-        Position in ``network.labels``.
-
-    Returns
-    -------
-    ndarray, shape (n_labels,)
-        Column of the mean network.
-    """
-    total = np.zeros(len(network.labels))
-    counts = np.zeros(len(network.labels))
+    """Return every label's mean weight on a firm, shape (n_labels,): its column of the mean network."""
+    total, counts = np.zeros((2, len(network.labels)))
     for _, section in network.sections():
         counts[section.rows[~section.isolates()]] += 1
         column = np.flatnonzero(section.columns == firm)
         if len(column):
-            found: Any = section.weights[:, [int(column[0])]]
-            total[section.rows] += np.asarray(found.toarray() if section.is_sparse else found).ravel()
+            total[section.rows] += as_dense(section.weights[:, column]).ravel()
     return total / np.maximum(counts, 1)
 
 
-def _places(positions: Array, size: int) -> Array:
-    """Inverse of a list of positions: where each label stands in it, or -1."""
-    place = np.full(size, -1, dtype=np.intp)
-    place[positions] = np.arange(len(positions))
-    return place
+def mean(network: PeerNetwork) -> PeerNetwork:
+    """Return the mean over periods as one undated cross-section.
 
+    Each firm's row is averaged over the periods in which it looks at someone; a peer absent in one of
+    them counts zero there. Rows therefore still sum to one.
 
-def mean_network(network: PeerNetwork) -> PeerNetwork:
-    """Average over periods, firm by firm, as :func:`mean_rows` does; sparse where the periods are."""
-    labels = len(network.labels)
+    Returns
+    -------
+    PeerNetwork
+        Sparse where all periods are.
+    """
     rows, columns = (network.labels.get_indexer_for(side) for side in (network.firms, network.reference))
-    row_place, column_place = _places(rows, labels), _places(columns, labels)
     counts = np.zeros(len(rows))
     shape = (len(rows), len(columns))
     every_sparse = all(section.is_sparse for _, section in network.sections())
     total: Any = sparse.csr_array(shape) if every_sparse else np.zeros(shape)
     for _, section in network.sections():
-        i, j = row_place[section.rows], column_place[section.columns]
+        i, j = np.searchsorted(rows, section.rows), np.searchsorted(columns, section.columns)
         counts[i[~section.isolates()]] += 1
         if every_sparse:
             found = section.csr().tocoo()
@@ -111,30 +79,43 @@ def _scaled_rows(weights: Any, factors: Array) -> Weights:
     return np.asarray(weights * factors[:, None].astype(weights.dtype))
 
 
-def subset(network: PeerNetwork, firms: Any, periods: Any) -> PeerNetwork:
-    """Keep some firms (as rows and columns) and some periods; rows may then sum to less than one."""
-    kept = np.ones(len(network.labels), dtype=bool)
-    if firms is not None:
-        chosen = [network.firm_position(firm) for firm in _listed(firms)]
-        kept = np.isin(np.arange(len(network.labels)), chosen)
+def subset(network: PeerNetwork, *, firms: Any = None, periods: Any = None) -> PeerNetwork:
+    """Return the network among some firms, in some periods.
+
+    Parameters
+    ----------
+    firms : iterable of labels, optional
+        Kept as rows and columns. Weights stay what they are, so rows may sum to less than one.
+    periods : iterable of labels, optional
+        Kept periods.
+
+    Returns
+    -------
+    PeerNetwork
+        A choice of periods alone keeps :attr:`PeerNetwork.stability`.
+
+    Raises
+    ------
+    InputError
+        When a firm or period is unknown.
+    """
     found = network.periods
     if periods is not None:
-        wanted = [network.section(period)[0] for period in _listed(periods)]
-        found = found[found.isin(wanted)]
-    sections = []
-    for period, section in network.sections():
-        if period not in found and network.is_dated:
-            continue
-        if firms is None:
-            sections.append(section)
-            continue
-        i, j = np.flatnonzero(kept[section.rows]), np.flatnonzero(kept[section.columns])
-        rows = section.rows[i]
-        columns = rows if section.is_square else section.columns[j]
-        weights: Any = section.csr()[i][:, j] if section.is_sparse else section.dense()[np.ix_(i, j)]
-        sections.append(CrossSection(rows, columns, frozen(weights)))
-    whole = firms is None and network.row_normalized
-    return network.replaced(sections, periods=found, row_normalized=whole)
+        found = found[found.isin([network.section(period)[0] for period in _listed(periods)])]
+    sections = [s for period, s in network.sections() if period in found or not network.is_dated]
+    if firms is None:
+        return network.replaced(sections, periods=found, stability=network.stability)
+    chosen = [network.firm_position(firm) for firm in _listed(firms)]
+    among = [_among(section, chosen) for section in sections]
+    return network.replaced(among, periods=found, row_normalized=False)
+
+
+def _among(section: CrossSection, firms: list[int]) -> CrossSection:
+    i, j = np.flatnonzero(np.isin(section.rows, firms)), np.flatnonzero(np.isin(section.columns, firms))
+    rows = section.rows[i]
+    columns = rows if section.is_square else section.columns[j]
+    weights: Any = section.csr()[i][:, j] if section.is_sparse else section.dense()[np.ix_(i, j)]
+    return CrossSection(rows, columns, frozen(weights))
 
 
 def _listed(labels: Any) -> Iterable[Any]:
@@ -143,26 +124,43 @@ def _listed(labels: Any) -> Iterable[Any]:
 
 
 def symmetrized(network: PeerNetwork) -> PeerNetwork:
-    """Replace each cross-section by (W + W') / 2."""
+    """Return (W + W') / 2; its rows need not sum to one.
+
+    Returns
+    -------
+    PeerNetwork
+
+    Raises
+    ------
+    InputError
+        When focal firms and peers are not the same firms.
+    """
     sections = []
     for period, section in network.sections():
         if not section.is_square:
             raise InputError(
-                f"symmetrized: those who look and those who are looked to differ{where_in(period)}; a "
-                "cross-attention network has no transpose among the same firms."
+                f"symmetrized: focal firms and peers differ{where_in(period)}; a cross-attention network has no "
+                "transpose among the same firms."
             )
         weights: Any = section.weights
-        half = sparse.csr_array((weights + weights.T) / 2) if section.is_sparse else (weights + weights.T) / 2
-        sections.append(CrossSection(section.rows, section.columns, frozen(half)))
+        sections.append(CrossSection(section.rows, section.columns, frozen((weights + weights.T) / 2)))
     return network.replaced(sections, row_normalized=False)
 
 
 def normalized(network: PeerNetwork) -> PeerNetwork:
-    """Divide each row by its sum; rows of zeros stay."""
+    """Return the network with every row divided by its sum; isolates stay isolates.
+
+    Returns
+    -------
+    PeerNetwork
+
+    Raises
+    ------
+    InputError
+        When the network is signed.
+    """
     if network.signed:
-        raise InputError(
-            "normalized: rows of a signed network may sum to nothing; there is no sum to divide by."
-        )
+        raise InputError("normalized: rows of a signed network may sum to zero and cannot be normalised.")
     sections = []
     for _, section in network.sections():
         sums = section.row_sums()
@@ -173,7 +171,7 @@ def normalized(network: PeerNetwork) -> PeerNetwork:
 
 
 def peer_average(network: PeerNetwork, values: Values) -> Values:
-    """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label."""
+    """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
     if not isinstance(values, pd.Series | pd.DataFrame):
         raise InputError(
             f"W @ x: expected a Series or DataFrame labelled by firm, got {type(values).__name__}; "
@@ -183,8 +181,7 @@ def peer_average(network: PeerNetwork, values: Values) -> Values:
     level = firm_level(network, frame.index, "W @ x")
     parts, keys = [], []
     for period, section in network.sections():
-        block = _values_of(network, frame, section, period, level)
-        parts.append(_product(section, block))
+        parts.append(_product(section, _values_of(network, frame, section, period, level)))
         keys.append(network.labels.take(section.rows))
     index = _result_index(network, keys, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
@@ -218,11 +215,9 @@ def _product(section: CrossSection, values: Array) -> Array:
 def _result_index(network: PeerNetwork, keys: list[pd.Index], given: pd.Index, level: int | None) -> pd.Index:
     if not network.is_dated:
         return keys[0].rename(given.name or "firm")
-    firms = network.labels.take(
-        np.concatenate([section.rows for _, section in network.sections()]).astype(np.intp)
-    )
+    rows = np.concatenate([section.rows for _, section in network.sections()])
     periods = network.periods.repeat([len(key) for key in keys])
-    levels = [firms, periods]
+    levels = [network.labels.take(rows), periods]
     names: list[Any] = ["firm", "period"]
     if level is not None:
         names = [given.names[level] or "firm", given.names[1 - level] or "period"]

@@ -1,7 +1,8 @@
-"""What is known of firms (codes, size), brought into a network's order by label."""
+"""By label: characteristics and codes brought into a network's order, and a network's numbers out of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,32 @@ from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
 
 if TYPE_CHECKING:
-    from peerattn.network.store import NetworkStore
+    from peerattn.network.peer_network import PeerNetwork
 
 
-def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | None:
+def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
+    """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
+
+    ``firm`` and ``peer`` hold positions in ``network.labels`` and come out as labels.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> labelled(network, {"firm": [np.array([1])], "size": [np.array([2.0])]})
+       period firm  size
+    0    2001    B   2.0
+    """
+    counts = np.array([len(part) for part in next(iter(columns.values()))], dtype=np.intp)
+    frame: dict[str, Any] = {"period": network.periods.repeat(counts)}
+    for name, parts in columns.items():
+        values = np.concatenate(parts) if len(parts) else np.empty(0)
+        is_label = name in ("firm", "peer")
+        frame[name] = network.labels.take(values.astype(np.intp)) if is_label else values
+    return pd.DataFrame(frame)
+
+
+def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | None:
     """Return the position of the firm level in an index of firms and periods; None for an index of firms.
 
     Raises
@@ -45,18 +68,17 @@ def firm_level(network: NetworkStore, index: pd.Index, argument: str) -> int | N
     return level
 
 
-def _firms_are(network: NetworkStore, index: pd.Index) -> int:
+def _firms_are(network: PeerNetwork, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
-    if "period" in index.names:
-        return 1 - list(index.names).index("period")
-    if "firm" in index.names:
-        return list(index.names).index("firm")
+    names = list(index.names)
+    if "period" in names or "firm" in names:
+        return 1 - names.index("period") if "period" in names else names.index("firm")
     matches = [int(np.sum(index.get_level_values(level).isin(network.periods))) for level in (0, 1)]
     return 1 if matches[0] > matches[1] else 0
 
 
 def places_of(
-    network: NetworkStore, index: pd.Index, level: int | None, positions: Array, period: Any
+    network: PeerNetwork, index: pd.Index, level: int | None, positions: Array, period: Any
 ) -> Array:
     """Return the row of ``index`` that belongs to each firm in a period, -1 where there is none.
 
@@ -76,24 +98,11 @@ def places_of(
 
 
 def characteristic(
-    network: NetworkStore, values: pd.Series, positions: Array, period: Any, argument: str
+    network: PeerNetwork, values: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
-    """Return a characteristic of firms in one period, NaN where it is unknown.
+    """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    values : pandas.Series
-        By firm, or by firm and period.
-    positions : ndarray of int
-        Positions in ``network.labels``.
-    period : label
-    argument : str
-        What an error calls it.
-
-    Returns
-    -------
-    ndarray of float, shape (n_firms,)
+    ``values`` are by firm, or by firm and period; an error calls them ``argument``.
 
     Raises
     ------
@@ -107,34 +116,18 @@ def characteristic(
     >>> characteristic(network, pd.Series({"B": 2.0}), np.array([0, 1]), 2001, "size")
     array([nan,  2.])
     """
-    _require_series(values, argument)
+    place = _series_places(network, values, positions, period, argument)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
-    place = places_of(network, values.index, firm_level(network, values.index, argument), positions, period)
-    numbers = np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)
-    return np.asarray(numbers[place])
+    return np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)[place]
 
 
 def code_numbers(
-    network: NetworkStore, codes: pd.Series, positions: Array, period: Any, argument: str
+    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
-    Parameters
-    ----------
-    network, positions, period, argument
-        As in :func:`characteristic`.
-    codes : pandas.Series
-        By firm, or by firm and period; missing values are unknown.
-
-    Returns
-    -------
-    ndarray of int, shape (n_firms,)
-
-    Raises
-    ------
-    InputError
-        When ``codes`` is not a Series labelled so.
+    As :func:`characteristic`, with codes of any kind, missing values unknown.
 
     Examples
     --------
@@ -143,14 +136,13 @@ def code_numbers(
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
-    _require_series(codes, argument)
-    place = places_of(network, codes.index, firm_level(network, codes.index, argument), positions, period)
-    numbers = np.append(pd.factorize(codes)[0], -1)
-    return np.asarray(numbers[place])
+    place = _series_places(network, codes, positions, period, argument)
+    return np.append(pd.factorize(codes)[0], -1)[place]
 
 
-def _require_series(values: object, argument: str) -> None:
+def _series_places(network: PeerNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
     if not isinstance(values, pd.Series):
         raise InputError(
             f"{argument}: expected a Series labelled by firm, or by firm and period, got {type(values).__name__}."
         )
+    return places_of(network, values.index, firm_level(network, values.index, argument), positions, period)

@@ -1,38 +1,71 @@
-"""From what a user has (matrices, frames of edges) to labels, periods and cross-sections."""
+"""From what a user has (matrices, frames of edges) to labels, periods and cross-sections of a network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 from scipy import sparse
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.network.cross_section import Array, CrossSection, checked_weights
-from peerattn.network.labels import as_labels, as_periods, check_unique, common_labels
-from peerattn.network.store import where_in
+from peerattn.network.cross_section import Array, CrossSection, checked_weights, place_in, where_in
 
-Built = tuple[pd.Index, pd.Index, list[CrossSection]]
+if TYPE_CHECKING:
+    from peerattn.network.peer_network import PeerNetwork
 
 
-def sections_from_matrices(matrices: Mapping[Any, Any]) -> Built:
-    """Return labels, sorted periods and checked cross-sections of ``{period: (firms, peers, W) or frame}``.
+def from_matrices(
+    cls: type[PeerNetwork],
+    matrices: Mapping[Any, Any],
+    *,
+    name: str = "",
+    signed: bool = False,
+    row_normalized: bool = True,
+) -> PeerNetwork:
+    """Make a network from one matrix of weights for each period.
+
+    Parameters
+    ----------
+    matrices : mapping of period to (firms, peers, W) or DataFrame
+        ``W`` has shape (n_firms, n_peers), dense or scipy sparse (it stays sparse); firms label its rows,
+        peers its columns. ``peers=None`` means the firms. A frame carries its own labels. One undated
+        cross-section has the key ``None``. Firms may differ from period to period.
+    name : str, default ""
+        What made the network.
+    signed : bool, default False
+        Whether weights may be negative.
+    row_normalized : bool, default True
+        Whether rows must sum to one (to 1e-6) or zero.
+
+    Returns
+    -------
+    PeerNetwork
+        With own copies of the weights.
 
     Raises
     ------
     InputError
-        As :meth:`PeerNetwork.from_matrices` says.
+        When labels repeat, are missing or do not fit the shape; when weights are NaN, infinite, negative
+        (unless signed) or do not sum to one.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> frame = pd.DataFrame([[0.0, 1.0], [1.0, 0.0]], index=["A", "B"], columns=["A", "B"])
+    >>> PeerNetwork.from_matrices({2001: frame, 2002: frame}).periods.tolist()
+    [2001, 2002]
     """
     if not isinstance(matrices, Mapping):
         raise InputError(
             f"matrices: expected a mapping of period to (firms, peers, W), got {type(matrices).__name__}; "
             "for one undated cross-section pass {None: (firms, peers, W)}."
         )
-    periods = as_periods(matrices.keys())
+    periods = _as_periods(matrices.keys())
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
-    labels = common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
+    labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
         rows = labels.get_indexer_for(firms)
@@ -40,7 +73,8 @@ def sections_from_matrices(matrices: Mapping[Any, Any]) -> Built:
         checked = checked_weights(weights, (len(rows), len(columns)), where_in(period))
         sections.append(CrossSection(rows, columns, checked))
     order = _order_of(periods)
-    return labels, periods.take(order), [sections[position] for position in order]
+    sections = [sections[position] for position in order]
+    return cls(labels, periods.take(order), sections, name=name, signed=signed, row_normalized=row_normalized)
 
 
 def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
@@ -50,14 +84,14 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
         raise InputError(
             f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry).__name__}."
         )
-    firms = as_labels(entry[0], "firms" + where)
-    check_unique(firms, "firms" + where)
+    firms = _as_labels(entry[0], "firms" + where)
+    _check_unique(firms, "firms" + where)
     if entry[1] is None or entry[1] is entry[0]:
         return firms, firms, entry[2]
-    peers = as_labels(entry[1], "peers" + where)
+    peers = _as_labels(entry[1], "peers" + where)
     if peers.equals(firms) and peers.dtype == firms.dtype:
         return firms, firms, entry[2]
-    check_unique(peers, "peers" + where)
+    _check_unique(peers, "peers" + where)
     return firms, peers, entry[2]
 
 
@@ -70,13 +104,44 @@ def _order_of(periods: pd.Index) -> Array:
         raise InputError(f"periods cannot be sorted: {', '.join(map(repr, periods[:3]))}, ...") from error
 
 
-def network_from_edges(edges: pd.DataFrame, firms: Any) -> Built:
-    """Return labels, sorted periods and sparse square cross-sections of a frame of edges.
+def from_edges(
+    cls: type[PeerNetwork],
+    edges: pd.DataFrame,
+    firms: Any = None,
+    *,
+    name: str = "",
+    signed: bool = False,
+    row_normalized: bool = True,
+) -> PeerNetwork:
+    """Make a network from a frame of edges.
+
+    Parameters
+    ----------
+    edges : pandas.DataFrame
+        Columns ``firm``, ``peer``, ``weight`` and, unless undated, ``period``.
+    firms : DataFrame with columns period and firm, or iterable of labels, optional
+        All firms of each period (or of every period), isolates included. By default the firms of a
+        period are those its edges name.
+    name, signed, row_normalized
+        As in :meth:`from_matrices`.
+
+    Returns
+    -------
+    PeerNetwork
+        Square and sparse inside.
 
     Raises
     ------
     InputError
-        As :meth:`PeerNetwork.from_edges` says.
+        When a column is missing, an edge is given twice or names an unknown firm, or weights are bad.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> edges = pd.DataFrame({"period": 2001, "firm": ["A", "B"], "peer": ["B", "A"], "weight": 1.0})
+    >>> PeerNetwork.from_edges(edges, firms=["A", "B", "C"]).isolates
+       period firm
+    0    2001    C
     """
     for column in ("firm", "peer", "weight"):
         if column not in edges.columns:
@@ -84,11 +149,9 @@ def network_from_edges(edges: pd.DataFrame, firms: Any) -> Built:
                 f"edges: column {column!r} is missing; expected period, firm, peer, weight, got "
                 f"{list(map(str, edges.columns))}.{did_you_mean(column, edges.columns)}"
             )
-    focal, peers = as_labels(edges["firm"], "edges['firm']"), as_labels(edges["peer"], "edges['peer']")
+    focal, peers = _as_labels(edges["firm"], "edges['firm']"), _as_labels(edges["peer"], "edges['peer']")
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
-    dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
-    dated = dated or (isinstance(firms, pd.DataFrame) and "period" in firms.columns)
-    periods, when = _period_codes(edges, firms, dated)
+    periods, when = _period_codes(edges, firms)
     labels, members = _members(firms, focal, peers, periods, when)
     i, j = labels.get_indexer_for(focal), labels.get_indexer_for(peers)
     sections = []
@@ -96,23 +159,23 @@ def network_from_edges(edges: pd.DataFrame, firms: Any) -> Built:
         here = when == position
         positions = members[position]
         _refuse_strangers(labels, positions, np.concatenate([i[here], j[here]]), where_in(period))
-        place = np.full(len(labels), -1, dtype=np.intp)
-        place[positions] = np.arange(len(positions))
         shape = (len(positions), len(positions))
-        entries = sparse.coo_array((weights[here], (place[i[here]], place[j[here]])), shape=shape)
+        ends = place_in(positions, i[here]), place_in(positions, j[here])
+        entries = sparse.coo_array((weights[here], ends), shape=shape)
         _refuse_repeats(entries, labels.take(positions), where_in(period))
         sections.append(CrossSection(positions, positions, checked_weights(entries, shape, where_in(period))))
-    return labels, periods, sections
+    return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
 
 
-def _period_codes(edges: pd.DataFrame, firms: Any, dated: bool) -> tuple[pd.Index, Array]:
+def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array]:
     """Sorted periods and, for each edge, the position of its period."""
-    if not dated:
+    dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
+    listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
+    if not dated and not listed:
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp)
-    given = [as_labels(edges["period"], "edges['period']")]
-    if isinstance(firms, pd.DataFrame) and "period" in firms.columns:
-        given.append(as_labels(firms["period"], "firms['period']"))
-    periods = common_labels(given)
+    given = [_as_labels(edges["period"], "edges['period']")]
+    given += [_as_labels(firms["period"], "firms['period']")] if listed else []
+    periods = _common_labels(given)
     return periods, np.asarray(periods.get_indexer_for(given[0]))
 
 
@@ -121,20 +184,18 @@ def _members(
 ) -> tuple[pd.Index, list[Array]]:
     """Labels, and the positions of each period's firms, in the order given or sorted."""
     if firms is None:
-        labels = common_labels([focal, peers])
+        labels = _common_labels([focal, peers])
         i, j = labels.get_indexer_for(focal), labels.get_indexer_for(peers)
         return labels, [np.unique(np.concatenate([i[when == t], j[when == t]])) for t in range(len(periods))]
-    if not isinstance(firms, pd.DataFrame) or "period" not in firms.columns:
-        listed = as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
-        check_unique(listed, "firms")
-        labels = common_labels([listed, focal, peers])
-        return labels, [labels.get_indexer_for(listed)] * len(periods)
-    listed = as_labels(firms["firm"], "firms['firm']")
-    codes = periods.get_indexer_for(as_labels(firms["period"], "firms['period']"))
-    labels = common_labels([listed, focal, peers])
+    listed = _as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
+    labels = _common_labels([listed, focal, peers])
     found = labels.get_indexer_for(listed)
+    if not isinstance(firms, pd.DataFrame) or "period" not in firms.columns:
+        _check_unique(listed, "firms")
+        return labels, [found] * len(periods)
+    codes = periods.get_indexer_for(_as_labels(firms["period"], "firms['period']"))
     for position, period in enumerate(periods):
-        check_unique(labels.take(found[codes == position]), "firms" + where_in(period))
+        _check_unique(labels.take(found[codes == position]), "firms" + where_in(period))
     return labels, [found[codes == position] for position in range(len(periods))]
 
 
@@ -157,3 +218,73 @@ def _refuse_repeats(entries: sparse.coo_array, firms: pd.Index, where: str) -> N
             f"edges{where}: {int((counts > 1).sum())} edges are given twice, such as {pair[0]!r} to {pair[1]!r}; "
             "add their weights up or keep one."
         )
+
+
+def _as_labels(labels: Any, argument: str) -> pd.Index:
+    """Return labels (strings, integers, timestamps, periods, categories) as an index of one kind, none missing.
+
+    Object columns that hold one kind become that kind.
+    """
+    given = labels if isinstance(labels, pd.Index | pd.Series | np.ndarray) else list(labels)
+    index = pd.Index(given, tupleize_cols=False) if not isinstance(given, pd.Series) else pd.Index(given)
+    if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):
+        raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
+    index = _of_one_kind(index.rename(None), argument)
+    if index.hasnans:
+        raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
+    return index
+
+
+def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:
+    index = index.infer_objects()
+    if index.dtype == object and len(kinds := sorted({type(label).__name__ for label in index})) > 1:
+        raise InputError(f"{argument}: labels mix {' and '.join(kinds)}; use one kind.")
+    return index
+
+
+def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
+    """Return every label that occurs in ``indexes`` once, sorted where labels can be sorted."""
+    distinct: list[pd.Index] = []
+    for index in indexes:
+        if not any(
+            index is seen or (index.dtype == seen.dtype and index.equals(seen)) for seen in distinct[-2:]
+        ):
+            distinct.append(index)
+    everything = _joined(distinct).unique()
+    try:
+        return everything.sort_values()
+    except TypeError:
+        return everything
+
+
+def _joined(indexes: Sequence[pd.Index]) -> pd.Index:
+    if not indexes:
+        return pd.Index([], dtype=str)
+    if all(isinstance(index.dtype, pd.CategoricalDtype) for index in indexes):
+        same = all(index.dtype == indexes[0].dtype for index in indexes)
+        return pd.CategoricalIndex(
+            union_categoricals([pd.Categorical(index) for index in indexes], ignore_order=not same)
+        )
+    plain = [index for index in indexes if len(index)] or list(indexes[:1])
+    return _of_one_kind(plain[0].append(list(plain[1:])), "firms")
+
+
+def _as_periods(keys: Iterable[Any]) -> pd.Index:
+    """Return period labels as an index; ``None`` alone stands for one undated cross-section."""
+    labels = list(keys)
+    if len(labels) == 1 and labels[0] is None:
+        return pd.Index([None], dtype=object)
+    if any(label is None for label in labels):
+        raise InputError("periods: None stands for a single undated cross-section, not for one of several.")
+    periods = _as_labels(labels, "periods")
+    if periods.has_duplicates:
+        raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")
+    return periods
+
+
+def _check_unique(labels: pd.Index, argument: str) -> None:
+    """Refuse a firm that is given twice in one cross-section, showing up to three."""
+    if labels.has_duplicates:
+        repeated = labels[labels.duplicated()].unique()
+        shown = ", ".join(repr(label) for label in repeated[:3])
+        raise InputError(f"{argument}: repeated labels ({shown}); a firm appears once per period.")

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.render import show_label
 
 Array: TypeAlias = npt.NDArray[Any]
 Weights: TypeAlias = Array | sparse.csr_array
@@ -43,19 +45,18 @@ class CrossSection:
 
     @property
     def is_square(self) -> bool:
-        """Whether those who look are those who are looked to, in the same order."""
+        """Whether focal firms and peers are the same firms, in the same order."""
         return np.array_equal(self.rows, self.columns)
 
     @property
     def n_edges(self) -> int:
         """How many weights are not zero."""
-        return int(
-            self.weights.nnz if isinstance(self.weights, sparse.csr_array) else np.count_nonzero(self.weights)
-        )
+        weights: Any = self.weights
+        return int(weights.nnz if self.is_sparse else np.count_nonzero(weights))
 
     def dense(self) -> Array:
         """Return the weights as an array, shape (n_firms, n_peers)."""
-        return self.weights.toarray() if isinstance(self.weights, sparse.csr_array) else self.weights
+        return as_dense(self.weights)
 
     def csr(self) -> sparse.csr_array:
         """Return the weights as a sparse array: no stored zeros, columns in order within each row."""
@@ -68,6 +69,13 @@ class CrossSection:
     def column_sums(self) -> Array:
         """Return the weight each peer is given in float64, shape (n_peers,)."""
         return np.asarray(self.weights.sum(axis=0, dtype=np.float64)).ravel()
+
+    def effective(self) -> Array:
+        """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""
+        sizes: Any = abs(self.weights)
+        total = np.asarray(sizes.sum(axis=1), dtype=np.float64).ravel()
+        squares = np.asarray((sizes * sizes).sum(axis=1), dtype=np.float64).ravel()
+        return np.divide(total**2, squares, out=np.full(len(total), np.nan), where=squares > 0)
 
     def isolates(self) -> Array:
         """Return which focal firms put no weight on anyone, shape (n_firms,), bool."""
@@ -84,12 +92,9 @@ class CrossSection:
         if top_k is None:
             found = self.csr().tocoo()
             return found.row, found.col, found.data
-        if isinstance(self.weights, sparse.csr_array):
-            found = self.weights.tocoo()
-            i, j, w = found.row, found.col, found.data
-        else:
-            i, j = np.nonzero(_largest_in_rows(np.abs(self.weights), top_k))
-            w = self.weights[i, j]
+        weights: Any = self.weights
+        i, j = (weights if self.is_sparse else _largest_in_rows(np.abs(weights), top_k)).nonzero()
+        w = np.asarray(as_dense(weights[i, j])).ravel()
         order = np.lexsort((j, -np.abs(w), i))
         i, j, w = i[order], j[order], w[order]
         place = np.arange(len(i)) - np.searchsorted(i, i)
@@ -121,6 +126,11 @@ def _largest_in_rows(sizes: Array, k: int) -> Array:
         return np.asarray(sizes > 0)
     bar = np.partition(sizes, sizes.shape[1] - k, axis=1)[:, sizes.shape[1] - k]
     return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
+
+
+def as_dense(weights: Any) -> Array:
+    """Return weights, sparse or not, as an array."""
+    return weights.toarray() if sparse.issparse(weights) else weights
 
 
 def strongest(weights: Any, top_k: int) -> sparse.csr_array:
@@ -176,7 +186,7 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         )
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
-        raise InputError(f"weights{where}: {count} weights are NaN or infinite; write no weight as 0.")
+        raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
     return frozen(kept)
 
 
@@ -199,7 +209,7 @@ def check_rows(section: CrossSection, firms: Any, where: str) -> None:
         first = int(np.flatnonzero(w < 0)[0])
         raise InputError(
             f"weights{where}: {int((w < 0).sum())} weights are negative (the first in the row of {firms[i[first]]!r}: "
-            f"{w[first]:.4g}). A network with negative weights says signed=True."
+            f"{w[first]:.4g}). Pass signed=True for a network with negative weights."
         )
     sums = section.row_sums()
     tolerance = _TOLERANCE[str(weights.dtype)]
@@ -207,5 +217,21 @@ def check_rows(section: CrossSection, firms: Any, where: str) -> None:
     if len(wrong):
         raise InputError(
             f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 (the first: {firms[wrong[0]]!r}, sum "
-            f"{sums[wrong[0]]:.6g}). Divide each row by its sum, or say row_normalized=False."
+            f"{sums[wrong[0]]:.6g}). Divide each row by its sum, or pass row_normalized=False."
         )
+
+
+def place_in(members: Array, positions: Array) -> Array:
+    """Return where each position stands among ``members``, -1 where it does not."""
+    return np.asarray(pd.Index(members).get_indexer_for(pd.Index(positions)))
+
+
+def where_in(period: Any) -> str:
+    """Return how an error names a period; nothing for an undated cross-section.
+
+    Examples
+    --------
+    >>> where_in(2001), where_in(None)
+    (' in period 2001', '')
+    """
+    return "" if period is None else f" in period {show_label(period)}"

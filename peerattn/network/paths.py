@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.cross_section import Array, CrossSection, frozen
-from peerattn.network.store import where_in
+from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.network import algebra, views
-from peerattn.network.building import network_from_edges, sections_from_matrices
-from peerattn.network.exchange import NetworkExchange
-from peerattn.render import Table
+from peerattn.exceptions import InputError
+from peerattn.network import algebra, building
+from peerattn.network.attributes import labelled
+from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
+from peerattn.network.explorer import write_explorer
+from peerattn.network.figures import matrices
+from peerattn.network.io import graphs, parquet, tables
+from peerattn.network.measures import comparison, concentration
+from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
+from peerattn.panel.labels import find_firm, find_period
 
-if TYPE_CHECKING:
-    import matplotlib.axes
 
-    from peerattn.network.measures.asymmetry import Asymmetry
-
-
-class PeerNetwork(NetworkExchange):
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class PeerNetwork:
     """Directed, weighted network of firms over periods.
 
     ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows look, columns are
@@ -30,9 +33,9 @@ class PeerNetwork(NetworkExchange):
     Parameters
     ----------
     labels : pandas.Index
-        Every firm that occurs.
+        Every firm that looks or is looked to in any period.
     periods : pandas.Index
-        One label for each cross-section; ``Index([None])`` for one undated cross-section.
+        One label for each cross-section, in order; ``Index([None])`` for one undated cross-section.
     sections : sequence of CrossSection
         One for each period.
     name : str
@@ -41,6 +44,10 @@ class PeerNetwork(NetworkExchange):
         Weights may be negative, and rows sum to anything.
     row_normalized : bool
         Rows sum to one or zero; False after steps such as :meth:`symmetrized` or a cut to the top k.
+    stability : pandas.DataFrame, optional
+        How well repeated estimates of this network agree, a row for each pair of estimates: ``comparison``
+        (``"seeds"`` or ``"folds"``), ``correlation`` (:func:`network_correlation`) and ``common_top5``
+        (:func:`common_peers`). A choice of periods keeps it, other changes drop it.
 
     Notes
     -----
@@ -56,96 +63,152 @@ class PeerNetwork(NetworkExchange):
     >>> network
     PeerNetwork('by hand', 3 firms, 1 period, 5 edges)
     >>> network.peers("GM")
-           peer  weight
-    0  US Steel     0.9
-    1  Chrysler     0.1
+    1.2 effective peers      peer  weight
+    0                    US Steel     0.9
+    1                    Chrysler     0.1
     """
 
-    @classmethod
-    def from_matrices(
-        cls,
-        matrices: Mapping[Any, Any],
+    labels: pd.Index
+    periods: pd.Index
+    name: str
+    signed: bool
+    row_normalized: bool
+    stability: pd.DataFrame | None
+    _sections: tuple[CrossSection, ...]
+
+    def __init__(
+        self,
+        labels: pd.Index,
+        periods: pd.Index,
+        sections: Iterable[CrossSection],
         *,
         name: str = "",
         signed: bool = False,
         row_normalized: bool = True,
-    ) -> PeerNetwork:
-        """Make a network from one matrix of weights for each period.
+        stability: pd.DataFrame | None = None,
+    ) -> None:
+        vars(self).update(  # the class is frozen: this is the only place that sets anything
+            labels=labels,
+            periods=periods,
+            name=str(name),
+            signed=bool(signed),
+            row_normalized=bool(row_normalized) and not signed,
+            stability=comparison.checked_stability(stability),
+            _sections=tuple(sections),
+        )
+        if self.row_normalized:
+            for period, section in self.sections():
+                check_rows(section, labels.take(section.rows), where_in(period))
 
-        Parameters
-        ----------
-        matrices : mapping of period to (firms, peers, W) or DataFrame
-            ``W`` has shape (n_firms, n_peers), dense or scipy sparse (it stays sparse); firms label its rows,
-            peers its columns. ``peers=None`` means the firms. A frame carries its own labels. One undated
-            cross-section has the key ``None``. Firms may differ from period to period.
-        name : str, default ""
-            What made the network.
-        signed : bool, default False
-            Whether weights may be negative.
-        row_normalized : bool, default True
-            Whether rows must sum to one (to 1e-6) or zero.
+    from_matrices = classmethod(building.from_matrices)
+    from_edges = classmethod(building.from_edges)
 
-        Returns
-        -------
-        PeerNetwork
-            With own copies of the weights.
-
-        Raises
-        ------
-        InputError
-            When labels repeat, are missing or do not fit the shape; when weights are NaN, infinite, negative
-            (unless signed) or do not sum to one.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame([[0.0, 1.0], [1.0, 0.0]], index=["A", "B"], columns=["A", "B"])
-        >>> PeerNetwork.from_matrices({2001: frame, 2002: frame}).periods.tolist()
-        [2001, 2002]
-        """
-        labels, periods, sections = sections_from_matrices(matrices)
-        return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
-
-    @classmethod
-    def from_edges(
-        cls,
-        edges: pd.DataFrame,
-        firms: Any = None,
+    def replaced(
+        self,
+        sections: Iterable[CrossSection] | None = None,
         *,
-        name: str = "",
-        signed: bool = False,
-        row_normalized: bool = True,
+        periods: pd.Index | None = None,
+        row_normalized: bool | None = None,
+        signed: bool | None = None,
+        stability: pd.DataFrame | None = None,
     ) -> PeerNetwork:
-        """Make a network from a frame of edges.
+        """Return a network with the same labels and name and other cross-sections.
 
         Parameters
         ----------
-        edges : pandas.DataFrame
-            Columns ``firm``, ``peer``, ``weight`` and, unless undated, ``period``.
-        firms : DataFrame with columns period and firm, or iterable of labels, optional
-            All firms of each period (or of every period), isolates included. By default the firms of a
-            period are those its edges name.
-        name, signed, row_normalized
-            As in :meth:`from_matrices`.
+        sections : iterable of CrossSection, optional
+            One for each period; default: this network's.
+        periods : pandas.Index, optional
+            Their labels; default: this network's.
+        row_normalized, signed : bool, optional
+            Default: as here.
+        stability : pandas.DataFrame, optional
+            Default: none, for other weights are another estimate.
 
         Returns
         -------
         PeerNetwork
-            Square and sparse inside.
+        """
+        return PeerNetwork(
+            self.labels,
+            self.periods if periods is None else periods,
+            self._sections if sections is None else sections,
+            name=self.name,
+            signed=self.signed if signed is None else signed,
+            row_normalized=self.row_normalized if row_normalized is None else row_normalized,
+            stability=stability,
+        )
+
+    @property
+    def firms(self) -> pd.Index:
+        """Focal firms: firms that look in any period (rows)."""
+        return self.labels.take(self._occurring("rows"))
+
+    @property
+    def reference(self) -> pd.Index:
+        """Firms that may be looked to in any period (columns)."""
+        return self.labels.take(self._occurring("columns"))
+
+    def _occurring(self, side: str) -> Array:
+        seen = np.zeros(len(self.labels), dtype=bool)
+        for section in self._sections:
+            seen[getattr(section, side)] = True
+        return np.flatnonzero(seen)
+
+    @property
+    def is_dated(self) -> bool:
+        """False for one undated cross-section."""
+        return not (len(self.periods) == 1 and self.periods[0] is None)
+
+    @property
+    def isolates(self) -> pd.DataFrame:
+        """Firms whose weights are all zero: columns ``period``, ``firm``."""
+        return labelled(self, {"firm": [section.rows[section.isolates()] for section in self._sections]})
+
+    def sections(self) -> Iterator[tuple[Any, CrossSection]]:
+        """Iterate over (period, cross-section) in the order of :attr:`periods`."""
+        return zip(self.periods, self._sections, strict=True)
+
+    def section(self, period: Any = None) -> tuple[Any, CrossSection]:
+        """Return the label and cross-section of one period.
+
+        Parameters
+        ----------
+        period : label, optional
+            May be left out when there is only one; strings such as ``"2012-06"`` are understood.
+
+        Returns
+        -------
+        tuple
+            Period label and :class:`CrossSection`.
 
         Raises
         ------
         InputError
-            When a column is missing, an edge is given twice or names an unknown firm, or weights are bad.
-
-        Examples
-        --------
-        >>> edges = pd.DataFrame({"period": 2001, "firm": ["A", "B"], "peer": ["B", "A"], "weight": 1.0})
-        >>> PeerNetwork.from_edges(edges, firms=["A", "B", "C"]).isolates
-           period firm
-        0    2001    C
+            When the period is unknown, or left out though there are several.
         """
-        labels, periods, sections = network_from_edges(edges, firms)
-        return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
+        if period is None:
+            if len(self._sections) != 1:
+                raise InputError(
+                    f"period: the network has {len(self._sections)} periods; choose one, or average them with mean()."
+                )
+            return self.periods[0], self._sections[0]
+        if not self.is_dated:
+            raise InputError(
+                f"period: got {period!r}, but this network is one undated cross-section; leave period out."
+            )
+        found = find_period(period, self.periods)
+        return found, self._sections[int(np.flatnonzero(self.periods == found)[0])]
+
+    def firm_position(self, firm: Any) -> int:
+        """Return the position of a firm in :attr:`labels`.
+
+        Raises
+        ------
+        InputError
+            When there is no such firm; near matches are shown.
+        """
+        return int(np.flatnonzero(self.labels == find_firm(firm, self.labels))[0])
 
     def matrix(self, period: Any = None) -> pd.DataFrame:
         """Return one period's weights as a frame.
@@ -175,11 +238,8 @@ class PeerNetwork(NetworkExchange):
         B     1.0  0.0
         """
         _, section = self.section(period)
-        return pd.DataFrame(
-            np.array(section.dense()),
-            index=self._labels.take(section.rows).rename("firm"),
-            columns=self._labels.take(section.columns).rename("peer"),
-        )
+        firms, peers = self.labels.take(section.rows), self.labels.take(section.columns)
+        return pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
 
     def edges(self, period: Any = None, top_k: int | None = None) -> pd.DataFrame:
         """Return the weights that are not zero, one row each.
@@ -202,7 +262,18 @@ class PeerNetwork(NetworkExchange):
         InputError
             When the period is unknown or ``top_k`` is not a positive integer.
         """
-        return views.edges(self, period, top_k)
+        if top_k is not None and (
+            isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1
+        ):
+            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
+        chosen = self if period is None else self.subset(periods=[period])
+        found = [(section, *section.entries(top_k)) for section in chosen._sections]
+        columns = {
+            "firm": [section.rows[i] for section, i, _, _ in found],
+            "peer": [section.columns[j] for section, _, j, _ in found],
+            "weight": [w.astype(np.float64) for *_, w in found],
+        }
+        return labelled(chosen, columns)
 
     def to_frame(self) -> pd.DataFrame:
         """Return all edges: :meth:`edges` without a choice.
@@ -229,14 +300,19 @@ class PeerNetwork(NetworkExchange):
         Returns
         -------
         pandas.DataFrame
-            Columns ``peer, weight``, zero weights left out.
+            Columns ``peer, weight``, zero weights left out. The title above the columns gives the effective number
+            of peers, 1 / Σ w² of weights that sum to one: where it is far above ``k``, those shown are a small part.
 
         Raises
         ------
         InputError
-            When the firm or period is unknown, or the firm does not look in that period.
+            When the firm or period is unknown, or is not a focal firm in that period.
         """
-        return views.peers(self, firm, period, k)
+        chosen, position = self._found(firm, period, "rows", "is not a focal firm")
+        weights = algebra.weights_from(chosen, position)
+        shares = np.abs(weights) / np.abs(weights).sum() if weights.any() else weights
+        title = f"{1 / (shares @ shares):,.1f} effective peers" if weights.any() else None
+        return _ranked(chosen, weights, "peer", k).rename_axis(columns=title)
 
     def followers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
         """Return who looks to a firm, most weight first.
@@ -259,97 +335,47 @@ class PeerNetwork(NetworkExchange):
         Raises
         ------
         InputError
-            When the firm or period is unknown, or the firm cannot be looked to in that period.
+            When the firm or period is unknown, or is not a possible peer in that period.
         """
-        return views.followers(self, firm, period, k)
+        chosen, position = self._found(firm, period, "columns", "is not a possible peer")
+        return _ranked(chosen, algebra.weights_to(chosen, position), "firm", k)
 
-    def subset(self, *, firms: Any = None, periods: Any = None) -> PeerNetwork:
-        """Return the network among some firms, in some periods.
+    def _found(self, firm: Any, period: Any, side: str, lack: str) -> tuple[PeerNetwork, int]:
+        """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
+        chosen = self if period is None else self.subset(periods=[period])
+        position = chosen.firm_position(firm)
+        if position not in chosen._occurring(side):
+            where = where_in(chosen.periods[0]) if len(chosen.periods) == 1 else ""
+            raise InputError(f"firm: {chosen.labels[position]!r} {lack}{where}.")
+        return chosen, position
 
-        Parameters
-        ----------
-        firms : iterable of labels, optional
-            Kept as rows and columns. Weights stay what they are, so rows may sum to less than one.
-        periods : iterable of labels, optional
-            Kept periods.
+    subset = algebra.subset
+    mean = algebra.mean
+    symmetrized = algebra.symmetrized
+    normalized = algebra.normalized
+    __matmul__ = algebra.peer_average
+    asymmetry = measured_asymmetry
+    heat_map = matrices.heat_map
+    table = concentration.summary_table
 
-        Returns
-        -------
-        PeerNetwork
-
-        Raises
-        ------
-        InputError
-            When a firm or period is unknown.
-        """
-        return algebra.subset(self, firms, periods)
-
-    def mean(self) -> PeerNetwork:
-        """Return the mean over periods as one undated cross-section.
-
-        Each firm's row is averaged over the periods in which it looks at someone; a peer absent in one of
-        them counts zero there. Rows therefore still sum to one.
-
-        Returns
-        -------
-        PeerNetwork
-        """
-        return algebra.mean_network(self)
-
-    def symmetrized(self) -> PeerNetwork:
-        """Return (W + W') / 2; its rows need not sum to one.
-
-        Returns
-        -------
-        PeerNetwork
-
-        Raises
-        ------
-        InputError
-            When those who look are not those who are looked to.
-        """
-        return algebra.symmetrized(self)
-
-    def normalized(self) -> PeerNetwork:
-        """Return the network with every row divided by its sum; isolates stay isolates.
-
-        Returns
-        -------
-        PeerNetwork
-
-        Raises
-        ------
-        InputError
-            When the network is signed.
-        """
-        return algebra.normalized(self)
-
-    def __matmul__(self, values: algebra.Values) -> algebra.Values:
-        """Return the peers' weighted average of a characteristic, by label: ``W @ x``."""
-        return algebra.peer_average(self, values)
-
-    def asymmetry(self) -> Asymmetry:
-        """Return how one-sided the network is, split into popularity and true direction.
-
-        Returns
-        -------
-        Asymmetry
-            See :func:`peerattn.network.measures.asymmetry`.
-        """
-        from peerattn.network.measures.asymmetry import asymmetry
-
-        return asymmetry(self)
-
-    def heat_map(
-        self, period: Any = None, *, ax: matplotlib.axes.Axes | None = None, order: Any = None
-    ) -> matplotlib.axes.Axes:
-        """Draw one period's weights; see :func:`peerattn.network.figures.heat_map`."""
-        from peerattn.network.figures.heat_map import heat_map
-
-        return heat_map(self, period, ax=ax, order=order)
+    to_parquet = parquet.to_parquet
+    from_parquet = classmethod(parquet.from_parquet)
+    to_csv = tables.to_csv
+    from_csv = classmethod(tables.from_csv)
+    to_scipy = tables.to_scipy
+    to_xarray = tables.to_xarray
+    from_xarray = classmethod(tables.from_xarray)
+    to_networkx = graphs.to_networkx
+    from_networkx = classmethod(graphs.from_networkx)
+    to_graphml = graphs.to_graphml
+    from_graphml = classmethod(graphs.from_graphml)
+    to_gexf = graphs.to_gexf
+    to_libpysal = graphs.to_libpysal
+    from_libpysal = classmethod(graphs.from_libpysal)
+    to_explorer = write_explorer
 
     def equals(self, other: object) -> bool:
-        """Return whether another network has the same labels (with dtypes), weights, name and kind.
+        """Return whether another network has the same labels (with dtypes), weights, name, kind and stability.
 
         Parameters
         ----------
@@ -359,7 +385,24 @@ class PeerNetwork(NetworkExchange):
         -------
         bool
         """
-        return isinstance(other, PeerNetwork) and views.equal(self, other)
+        if not isinstance(other, PeerNetwork):
+            return False
+        facts = [(n.name, n.signed, n.row_normalized) for n in (self, other)]
+        pairs = ((self.periods, other.periods), (self.labels, other.labels))
+        same = facts[0] == facts[1] and all(a.equals(b) and a.dtype == b.dtype for a, b in pairs)
+        known = [pd.DataFrame() if n.stability is None else n.stability for n in (self, other)]
+        return (
+            same
+            and known[0].equals(known[1])
+            and all(
+                np.array_equal(a.rows, b.rows)
+                and np.array_equal(a.columns, b.columns)
+                and a.weights.dtype == b.weights.dtype
+                and a.is_sparse == b.is_sparse
+                and all(np.array_equal(x, y) for x, y in zip(a.entries(), b.entries(), strict=True))
+                for a, b in zip(self._sections, other._sections, strict=True)
+            )
+        )
 
     def __repr__(self) -> str:
         facts = [repr(self.name)] if self.name else []
@@ -367,26 +410,21 @@ class PeerNetwork(NetworkExchange):
         if not self.firms.equals(self.reference):
             facts += [_counted(len(self.reference), "reference firm")]
         facts += [_counted(len(self.periods), "period") if self.is_dated else "undated"]
-        facts += [_counted(sum(section.n_edges for _, section in self.sections()), "edge")]
+        facts += [_counted(sum(section.n_edges for section in self._sections), "edge")]
         facts += ["signed"] if self.signed else []
         return f"PeerNetwork({', '.join(facts)})"
-
-    def table(self) -> Table:
-        """Return a summary, a row for each period (every so many when there are over 24).
-
-        Returns
-        -------
-        Table
-        """
-        from peerattn.network.measures.concentration import summary_table
-
-        return summary_table(self)
 
     def __str__(self) -> str:
         return f"{self!r}\n\n{self.table().text()}"
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def _ranked(network: PeerNetwork, weights: Array, column: str, k: int | None) -> pd.DataFrame:
+    order = np.argsort(-np.abs(weights), kind="stable")
+    order = order[weights[order] != 0][:k]
+    return pd.DataFrame({column: network.labels.take(order), "weight": weights[order]})
 
 
 def _counted(count: int, noun: str) -> str:

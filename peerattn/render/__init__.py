@@ -1,34 +1,15 @@
 """Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown."""
 
-from peerattn.render.escape import escape, printable
+from peerattn.render.escape import csv_text, escape, latex_text, markdown_text, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, write_atomic
-from peerattn.render.latex import latex_text, markdown_text
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.table import Table, show_label
 from peerattn.render.workbook import write_workbook
 
 __all__ = [
-    "Code",
-    "Frame",
-    "INK",
-    "PALETTE",
-    "Picture",
-    "Section",
-    "Table",
-    "atomic_path",
-    "check_writable",
-    "escape",
-    "figure_style",
-    "latex_text",
-    "markdown_text",
-    "page",
-    "printable",
-    "progress_bar",
-    "show_label",
-    "svg",
-    "weight_colours",
-    "write_atomic",
-    "write_workbook",
-]
+    "Code", "Frame", "INK", "PALETTE", "Picture", "Section", "Table", "atomic_path", "check_writable",
+    "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
+    "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
+]  # fmt: skip

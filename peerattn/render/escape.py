@@ -1,9 +1,22 @@
-"""Escaping: names come from other people's files and go into HTML pages and terminals."""
+"""Escaping: names come from other people's files and go into pages, terminals, papers and spreadsheets."""
 
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
+
+_UNSEEN = frozenset(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufffe\uffff"
+)  # direction marks; not in XML
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}", "–": r"\textendash{}",
+    "—": r"\textemdash{}", "…": r"\ldots{}", "²": r"$^2$", "†": r"$\dagger$", "−": r"$-$", "×": r"$\times$",
+    "≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$", "\u00a0": "~",
+}  # fmt: skip
+_MARKDOWN = frozenset("\\`*_{}[]<>()#+-.!|~$&@:")
 
 
 def escape(text: object) -> str:
@@ -40,7 +53,8 @@ def printable(text: object) -> str:
     Returns
     -------
     str
-        White space becomes a space, every other control or direction-changing character ``\ufffd``.
+        White space becomes a space, every other control or direction-changing character ``\ufffd``: text that any
+        terminal, page or XML file can hold.
 
     Examples
     --------
@@ -53,9 +67,51 @@ def printable(text: object) -> str:
 def _printable_character(character: str) -> str:
     if character.isspace():
         return " " if ord(character) < 128 or character in "\x85\u2028\u2029" else character
-    if unicodedata.category(character) in ("Cc", "Cs") or character in _DIRECTION_MARKS:
+    if unicodedata.category(character) in ("Cc", "Cs") or character in _UNSEEN:
         return "\ufffd"
     return character
 
 
-_DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+def latex_text(text: object) -> str:
+    r"""Return text in which no character is a LaTeX command.
+
+    Parameters
+    ----------
+    text : object
+        Anything; ``str(text)`` is escaped.
+
+    Returns
+    -------
+    str
+        On one line. Letters beyond ASCII stay as they are: Greek or Chinese names need LuaLaTeX or XeLaTeX and a font that
+        has them.
+
+    Examples
+    --------
+    >>> print(latex_text(r"R&D_% \input{x} R²"))
+    R\&D\_\% \textbackslash{}input\{x\} R$^2$
+    """
+    escaped = "".join(_LATEX.get(character, character) for character in printable(text))
+    return re.sub(r"([-'])(?=\1)", r"\1{}", escaped)  # not a dash of two hyphens, nor a quotation mark
+
+
+def markdown_text(text: object) -> str:
+    r"""Return text in which no character is Markdown or HTML.
+
+    Examples
+    --------
+    >>> print(markdown_text("a|b *c* <d> www.x.y"))
+    a\|b \*c\* \<d\> www\.x\.y
+    """
+    return "".join(f"\\{character}" if character in _MARKDOWN else character for character in printable(text))
+
+
+def csv_text(text: object) -> str:
+    r"""Return text for a CSV cell that no spreadsheet runs as a formula: an apostrophe stands before ``= + - @``.
+
+    Examples
+    --------
+    >>> csv_text('=HYPERLINK("x")'), csv_text("IBM")
+    ('\'=HYPERLINK("x")', 'IBM')
+    """
+    return re.sub(r"^(?='*[=+\-@\t\r])", "'", str(text))

@@ -26,6 +26,7 @@ SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 """The system's own sans serif, as a CSS font stack."""
 
 _MUTED = "#8b9096"
+_SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "peerattn"}
 
 
 @contextmanager
@@ -50,47 +51,19 @@ def figure_style() -> Iterator[None]:
     from cycler import cycler
 
     settings: dict[Any, Any] = {
-        "axes.edgecolor": _MUTED,
-        "axes.labelcolor": INK,
-        "axes.labelsize": 9.5,
-        "axes.linewidth": 0.7,
-        "axes.prop_cycle": cycler(color=PALETTE),
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 10.5,
-        "axes.titleweight": "bold",
-        "axes.titlepad": 10,
-        "figure.dpi": 110,
-        "figure.figsize": (5.6, 3.6),
-        "figure.facecolor": "white",
-        "figure.constrained_layout.use": True,
-        "font.size": 9.5,
-        "font.family": ["sans-serif"],
-        "grid.color": _MUTED,
-        "grid.linewidth": 0.5,
-        "grid.alpha": 0.35,
-        "legend.frameon": False,
-        "legend.fontsize": 9,
-        "lines.linewidth": 1.6,
-        "lines.markersize": 4,
-        "patch.edgecolor": "none",
-        "savefig.dpi": 200,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "peerattn",
-        "text.color": INK,
-        "xtick.color": _MUTED,
-        "ytick.color": _MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-        "xtick.labelsize": 9,
-        "ytick.labelsize": 9,
-        "xtick.major.width": 0.7,
-        "ytick.major.width": 0.7,
-        "xtick.major.size": 3,
-        "ytick.major.size": 3,
-    }
-    with matplotlib.rc_context(settings):
+        "axes.edgecolor": _MUTED, "axes.labelcolor": INK, "axes.labelsize": 9.5, "axes.linewidth": 0.7,
+        "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.right": False, "axes.spines.top": False,
+        "axes.titlelocation": "left", "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlepad": 10,
+        "figure.dpi": 110, "figure.figsize": (5.6, 3.6), "figure.facecolor": "white",
+        "figure.constrained_layout.use": True, "font.size": 9.5, "font.family": ["sans-serif"],
+        "grid.color": _MUTED, "grid.linewidth": 0.5, "grid.alpha": 0.35,
+        "legend.frameon": False, "legend.fontsize": 9, "lines.linewidth": 1.6, "lines.markersize": 4,
+        "patch.edgecolor": "none", "savefig.dpi": 200, "text.color": INK,
+    }  # fmt: skip
+    for axis in ("xtick", "ytick"):
+        settings |= {f"{axis}.color": _MUTED, f"{axis}.labelcolor": INK, f"{axis}.labelsize": 9}
+        settings |= {f"{axis}.major.width": 0.7, f"{axis}.major.size": 3}
+    with matplotlib.rc_context(settings | _SVG):
         yield
 
 
@@ -152,8 +125,7 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     import matplotlib
 
     stream = io.StringIO()
-    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "peerattn"}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with matplotlib.rc_context(_SVG), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the page's fonts show it
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
@@ -166,12 +138,8 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     text = re.sub(r"url\(#", f"url(#{prefix}", text)
     text = re.sub(r'href="#', f'href="#{prefix}', text)
     label = f'role="img" aria-label="{escape(description)}"' if description else 'role="img"'
-    return _sized_by_page(text.replace("<svg ", f"<svg {label} ", 1))
-
-
-def _sized_by_page(text: str) -> str:
-    """Leave the size to the view box, at most the drawn width, so that a phone shows the whole figure."""
-    head, rest = text.split(">", 1)
+    head, rest = text.replace("<svg ", f"<svg {label} ", 1).split(">", 1)
+    # the size is the page's, at most the drawn width, so that a phone shows the whole figure
     width = re.search(r'width="([\d.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", head)
     limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;" if width else ""

@@ -132,22 +132,16 @@ def page(
         while taken in anchors:
             taken += "-again"
         anchors.append(taken)
-    return _template().render(
+    blocks = [[_block(block) for block in section.blocks] for section in sections]
+    scripts = {f"'{d}'" for s in sections for b in s.blocks if isinstance(b, Frame) for d in b.scripts}
+    parts = zip(sections, anchors, blocks, strict=True)
+    return template("peerattn.render").render(
         title=printable(title),
         lead=printable(lead),
         facts={printable(name): printable(value) for name, value in (facts or {}).items()},
-        sections=[
-            {
-                "title": printable(section.title),
-                "anchor": anchor,
-                "blocks": [_block(b) for b in section.blocks],
-            }
-            for section, anchor in zip(sections, anchors, strict=True)
-        ],
+        sections=[{"title": printable(s.title), "anchor": a, "blocks": b} for s, a, b in parts],
         footer=printable(footer),
-        scripts=sorted(
-            {f"'{d}'" for s in sections for b in s.blocks if isinstance(b, Frame) for d in b.scripts}
-        ),
+        scripts=sorted(scripts),
         style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
     )
 
@@ -165,10 +159,11 @@ def _block(block: Block) -> dict[str, str]:
 
 
 @cache
-def _template() -> jinja2.Template:
+def template(package: str) -> jinja2.Template:
+    """Return a package's ``page.html``, which escapes what is put into it and refuses what is missing."""
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string((files("peerattn.render") / "page.html").read_text(encoding="utf-8"))
+    return environment.from_string((files(package) / "page.html").read_text(encoding="utf-8"))

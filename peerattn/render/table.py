@@ -1,4 +1,4 @@
-"""One table, two faces: text for a terminal and HTML for a page, from the same rows."""
+"""One table, four faces from the same rows: text for a terminal, HTML for a page, LaTeX and Markdown for a paper."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from numbers import Integral, Real
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.render.escape import escape, printable
-from peerattn.render.latex import latex_table, markdown_table
+from peerattn.render.escape import escape, latex_text, markdown_text, printable
 
 Cell = object
 _GAP = "  "
@@ -74,8 +73,7 @@ class Table:
                 raise InputError(
                     f"rows: expected {len(columns)} cells in each row, row {position} has {len(row)}: {row!r}."
                 )
-        alignment = self.alignment or "".join(_side(column) for column in zip(*rows, strict=True))
-        alignment = alignment or "l" * len(columns)
+        alignment = self.alignment or "".join(map(_side, zip(*rows, strict=True))) or "l" * len(columns)
         if len(alignment) != len(columns) or set(alignment) - {"l", "r"}:
             raise InputError(
                 f"alignment: expected {len(columns)} letters, each 'l' or 'r', got {self.alignment!r}."
@@ -83,12 +81,8 @@ class Table:
         formats = tuple(self.formats) or (".3f",) * len(columns)
         if len(formats) != len(columns):
             raise InputError(f"formats: expected {len(columns)} entries, got {len(formats)}.")
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "alignment", alignment)
-        object.__setattr__(self, "formats", formats)
-        object.__setattr__(self, "footnotes", tuple(self.footnotes))
-        object.__setattr__(self, "marked", tuple(self.marked))
+        vars(self).update(columns=columns, rows=rows, alignment=alignment, formats=formats)
+        vars(self).update(footnotes=tuple(self.footnotes), marked=tuple(self.marked))
 
     @classmethod
     def from_frame(
@@ -167,24 +161,16 @@ class Table:
         str
             Without a line break at the end.
         """
-        cells = self.cells()
-        if self.marked:
-            cells = [
-                [("* " if i in self.marked else "  ") + row[0], *row[1:]] if row else row
-                for i, row in enumerate(cells)
-            ]
-        heads = [printable(column) for column in self.columns]
+        cells, heads = self.cells(), [printable(column) for column in self.columns]
         if self.marked and heads:
             heads[0] = "  " + heads[0]
-        widths = [
-            max([text_width(head), *(text_width(row[j]) for row in cells)]) for j, head in enumerate(heads)
-        ]
+            cells = [[("* " if i in self.marked else "  ") + row[0], *row[1:]] for i, row in enumerate(cells)]
+        widths = [max(map(text_width, column)) for column in zip(heads, *cells, strict=True)]
         blocks = [self._block(block, heads, cells, widths) for block in _column_blocks(widths, width)]
-        top = [printable(self.title)] if self.title else []
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
         notes = ["\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)]
-        notes = notes if self.footnotes else []
-        return "\n\n".join(top + blocks + notes)
+        title = [printable(self.title)] if self.title else []
+        return "\n\n".join(title + blocks + (notes if self.footnotes else []))
 
     def _block(self, block: list[int], heads: list[str], cells: list[list[str]], widths: list[int]) -> str:
         def line(row: list[str]) -> str:
@@ -201,15 +187,45 @@ class Table:
         str
             A ``div`` that scrolls sideways when the table is wider than the page.
         """
-        return _html_table(self)
+        cells = self.cells()
+        sides = [
+            f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
+            for j, side in enumerate(self.alignment)
+        ]
+        head = "".join(
+            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{escape(column)}</th>'
+            for side, column in zip(self.alignment, self.columns, strict=True)
+        )
+        lines = []
+        for position, (row, raw) in enumerate(zip(cells, self.rows, strict=True)):
+            tags = "".join(
+                f'<td class="{side}">{escape(_minus(cell, value))}</td>'
+                for side, cell, value in zip(sides, row, raw, strict=True)
+            )
+            mark = ' class="marked"' if position in self.marked else ""
+            lines.append(f"<tr{mark}>{tags}</tr>")
+        title = escape(self.title)
+        caption, label = (f"<caption>{title}</caption>", f' aria-label="{title}"') if title else ("", "")
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
+        notes = f'<div class="notes">{notes}</div>' if notes else ""
+        return (
+            f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
+            f"<table>{caption}<thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
+        )
 
     def latex(self, *, label: str = "") -> str:
-        r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped.
+        r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped; notes stand below.
 
         Parameters
         ----------
         label : str, optional
             For ``\ref``.
+
+        Returns
+        -------
+        str
+            It needs ``\usepackage{booktabs}``.
 
         Examples
         --------
@@ -227,11 +243,32 @@ class Table:
         \end{table}
         <BLANKLINE>
         """
-        cells = [list(map(_minus, row, raw)) for row, raw in zip(self.cells(), self.rows, strict=True)]
-        return latex_table(self.title, self.columns, cells, self.alignment, self.footnotes, label)
+        heads = " & ".join(map(latex_text, self.columns))
+        notes = " ".join(map(latex_text, self.footnotes))
+        lines = [r"% needs \usepackage{booktabs}", r"\begin{table}[htbp]", r"\centering"]
+        lines += [rf"\caption{{{latex_text(self.title)}}}"] if self.title else []
+        lines += [rf"\label{{{label}}}"] if label else []
+        lines += [
+            rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}",
+            r"\toprule",
+            rf"{heads} \\",
+            r"\midrule",
+        ]
+        for cells, raw in zip(self.cells(), self.rows, strict=True):
+            texts = [latex_text(_minus(*pair)) for pair in zip(cells, raw, strict=True)]
+            # after a line break a bracket would be its option, a star its variant
+            texts = [f"{{}}{text}" if text.startswith(("[", "*")) else text for text in texts]
+            lines.append(" & ".join(texts) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if notes:
+            lines += [
+                r"\par\medskip",
+                rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}",
+            ]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
 
     def markdown(self) -> str:
-        r"""Return the table in Markdown, every name escaped.
+        r"""Return the table as GitHub's Markdown, its title in bold above, its notes below, every name escaped.
 
         Examples
         --------
@@ -241,42 +278,17 @@ class Table:
         | a\|b | 0\.031 |
         <BLANKLINE>
         """
-        return markdown_table(self.title, self.columns, self.cells(), self.alignment, self.footnotes)
+        rule = ["---:" if side == "r" else ":---" for side in self.alignment]
+        heads, *rows = ([markdown_text(cell) or " " for cell in row] for row in (self.columns, *self.cells()))
+        lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
+        title = [f"**{markdown_text(self.title)}**"] if self.title else []
+        return "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
 
     def _repr_html_(self) -> str:
         return self.html()
 
     def __str__(self) -> str:
         return self.text()
-
-
-def _html_table(table: Table) -> str:
-    cells = table.cells()
-    sides = [
-        f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
-        for j, side in enumerate(table.alignment)
-    ]
-    head = "".join(
-        f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{escape(column)}</th>'
-        for side, column in zip(table.alignment, table.columns, strict=True)
-    )
-    lines = []
-    for position, row in enumerate(cells):
-        mark = ' class="marked"' if position in table.marked else ""
-        tags = "".join(
-            f'<td class="{side}">{escape(_minus(cell, raw))}</td>'
-            for side, cell, raw in zip(sides, row, table.rows[position], strict=True)
-        )
-        lines.append(f"<tr{mark}>{tags}</tr>")
-    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
-    notes = "".join(f"<p>{escape(note)}</p>" for note in table.footnotes)
-    notes = f'<div class="notes">{notes}</div>' if notes else ""
-    label = f' aria-label="{escape(table.title)}"' if table.title else ""
-    return (
-        f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
-        f"<table>{caption}<thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
-    )
 
 
 def _minus(cell: str, raw: Cell) -> str:
@@ -367,12 +379,11 @@ def _pad(text: str, width: int, side: str) -> str:
 
 def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:
     """Columns of each block: all in one, or as many as fit beside the first."""
-    everything = list(range(len(widths)))
     if limit is None or len(widths) < 3:
-        return [everything]
+        return [list(range(len(widths)))]
     blocks: list[list[int]] = []
     used = limit + 1
-    for column in everything[1:]:
+    for column in range(1, len(widths)):
         step = len(_GAP) + widths[column]
         if used + step > limit:
             blocks.append([0])

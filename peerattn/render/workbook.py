@@ -48,35 +48,26 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
         raise InputError(f"path: a workbook's name ends in .xlsx, got {str(path)!r}.")
     try:
         from openpyxl import Workbook
+        from openpyxl.styles import Font
     except ImportError as error:
         raise InputError("Excel files need openpyxl: pip install 'peerattn[excel]'.") from error
     book = Workbook()
     book.remove(book.active)
     for name, frame in sheets.items():
-        _fill(book.create_sheet(_sheet_name(name, book.sheetnames)), frame)
+        sheet = book.create_sheet(_sheet_name(name, book.sheetnames))
+        for row in (list(frame.columns), *frame.itertuples(index=False, name=None)):
+            sheet.append([_cell(value) for value in row])
+        for column in sheet.columns:
+            widest = max(len(str(cell.value)) for cell in column[:200])
+            sheet.column_dimensions[column[0].column_letter].width = min(max(widest + 2, 8), 60)
+            column[0].font = Font(bold=True)
+            for cell in column:
+                if isinstance(cell.value, str):
+                    cell.data_type = "s"  # openpyxl takes what begins with "=" for a formula
+        sheet.freeze_panes = "B2"
     with atomic_path(path) as temporary:
         book.save(temporary)
     return Path(path)
-
-
-def _fill(sheet: Any, frame: pd.DataFrame) -> None:
-    from openpyxl.styles import Font
-    from openpyxl.utils import get_column_letter
-
-    rows = [list(frame.columns), *frame.itertuples(index=False, name=None)]
-    for i, row in enumerate(rows, 1):
-        for j, value in enumerate(row, 1):
-            shown = _cell(value)
-            cell = sheet.cell(i, j)
-            cell.value = shown
-            if isinstance(shown, str):
-                cell.data_type = "s"  # openpyxl takes what begins with "=" for a formula
-            if i == 1:
-                cell.font = Font(bold=True)
-    for j in range(1, len(frame.columns) + 1):
-        widest = max((len(str(row[j - 1])) for row in rows[:200]), default=8)
-        sheet.column_dimensions[get_column_letter(j)].width = min(max(widest + 2, 8), 60)
-    sheet.freeze_panes = "B2"
 
 
 def _cell(value: Any) -> Any:

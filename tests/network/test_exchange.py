@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import networkx as nx
 import numpy as np
@@ -49,9 +50,46 @@ def test_graphml_of_one_period_of_a_rectangle(tmp_path: Path) -> None:
 def test_gexf_has_direction_weight_isolates_and_labels(tmp_path: Path) -> None:
     network_of(LABELS["str"]()).to_gexf(tmp_path / "n.gexf")
     graph = nx.read_gexf(tmp_path / "n.gexf", relabel=True)
-    assert graph.is_directed() and list(graph.nodes) == ["A", "B & <co>", "C"]
+    assert graph.is_directed() and list(graph.nodes) == ["B & <co>", "A", "C"]
     found = nx.to_pandas_adjacency(graph).loc[LABELS["str"](), LABELS["str"]()]
     np.testing.assert_array_equal(found, W)
+
+
+HOSTILE = ["a\x00\x1b[31m", "a\x01\x1b[31m", "=1+1 <b>&\n\ufffe", "plain"]
+
+
+@pytest.mark.parametrize("kind", ["graphml", "gexf"])
+def test_labels_that_xml_cannot_hold_are_parsed_again(kind: str, tmp_path: Path) -> None:
+    weights = sparse.csr_array(np.eye(4)[[1, 2, 3, 0]])
+    network = PeerNetwork.from_matrices({"p\x02": (HOSTILE, None, weights)}, name="n\x03")
+    getattr(network, f"to_{kind}")(tmp_path / "n", attributes=pd.Series("s\x04", index=HOSTILE, name="c\x05"))
+    ElementTree.parse(tmp_path / "n")
+    graph = getattr(nx, f"read_{kind}")(tmp_path / "n")
+    assert len(graph) == 4 and graph.number_of_edges() == 4
+    assert [facts["label"] for facts in graph.nodes.values()][0] == "a\ufffd\ufffd[31m"
+    assert graph.nodes["plain"]["c\ufffd"] == "s\ufffd"
+
+
+def test_graphml_of_control_characters_loses_nothing(tmp_path: Path) -> None:
+    network = PeerNetwork.from_matrices({"p\x02": (HOSTILE, None, sparse.csr_array(np.eye(4)[[1, 2, 3, 0]]))})
+    network.to_graphml(tmp_path / "n.graphml")
+    assert PeerNetwork.from_graphml(tmp_path / "n.graphml").equals(network)
+
+
+def test_nodes_of_graphml_are_firms_with_attributes(tmp_path: Path) -> None:
+    firms = pd.date_range("2001-01-31", periods=2, freq="ME")
+    entry = (firms[:1], firms[1:], np.ones((1, 1)))
+    network = PeerNetwork.from_matrices({2001: entry, 2002: (firms, None, np.eye(2)[::-1])})
+    index = pd.MultiIndex.from_product([[2001, 2002], firms], names=["period", "firm"])
+    facts = pd.DataFrame({"sic": ["0100", None, "9", "9"], "size": [1.5, 2.5, 0.0, 0.0]}, index=index)
+    network.to_graphml(tmp_path / "n.graphml", 2001, attributes=facts)
+    assert dict(nx.read_graphml(tmp_path / "n.graphml").nodes(data=True)) == {
+        "2001-01-31": {"label": "2001-01-31", "looks": True, "looked_to": False, "sic": "0100", "size": 1.5},
+        "2001-02-28": {"label": "2001-02-28", "looks": False, "looked_to": True, "size": 2.5},
+    }
+    assert PeerNetwork.from_graphml(tmp_path / "n.graphml").matrix(2001).equals(network.matrix(2001))
+    with pytest.raises(InputError, match="attributes: none of its labels"):
+        network.to_gexf(tmp_path / "n.gexf", 2001, attributes=pd.Series({"A": 1.0}))
 
 
 @pytest.mark.parametrize("firms", LABELS)
@@ -98,6 +136,19 @@ def test_csv_and_back(period: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.matrix().loc[firms, firms], W)
     with pytest.raises(InputError, match="no file"):
         PeerNetwork.from_csv(tmp_path / "absent.csv")
+
+
+def test_csv_holds_no_formula_and_comes_back(tmp_path: Path) -> None:
+    firms = ["=HYPERLINK(1)", "'=x", "-5", "@a", "+b", "\tc", "d\ne", "''", "it's", 'plain, "x"']
+    network = PeerNetwork.from_matrices({"=2001": (firms, None, np.eye(10)[np.r_[1:10, 0]])})
+    network.to_csv(tmp_path / "n.csv")
+    written = pd.read_csv(tmp_path / "n.csv", dtype=str, keep_default_na=False)
+    for side in ("period", "firm", "peer"):
+        assert not written[side].str.match(r"[=+\-@\t\r]").any()
+    assert 'plain, "x"' in set(written.firm) and "it's" in set(written.firm)
+    back = PeerNetwork.from_csv(tmp_path / "n.csv")
+    assert back.periods.tolist() == ["=2001"]
+    np.testing.assert_array_equal(back.matrix().loc[firms, firms], network.matrix())
 
 
 def test_libpysal_and_back() -> None:
@@ -163,7 +214,7 @@ def test_partitions_refuse(tmp_path: Path) -> None:
         PeerNetwork.from_parquet(tmp_path / "n")
     (tmp_path / "n" / "period=2003" / "edges.parquet").unlink()
     (tmp_path / "n" / "period=2002").rename(tmp_path / "n" / "elsewhere")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no file .*period=2002"):
         PeerNetwork.from_parquet(tmp_path / "n")
 
 

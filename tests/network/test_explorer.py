@@ -184,7 +184,7 @@ def test_a_search_that_finds_nothing_and_a_wrong_address_are_harmless(tmp_path: 
     page.open(tmp_path / "n.html", "#firm=nobody&period=1999")
     page.run("document.getElementById('search').focus()")
     page.write("zzz")
-    page.until("document.getElementById('found').textContent === 'No firm of this name.'")
+    page.until("document.getElementById('found').textContent === 'No such firm.'")
     page.press("Enter", "\r")
     page.press("Escape")
     assert page.run("document.getElementById('found').hidden")

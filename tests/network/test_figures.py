@@ -115,7 +115,7 @@ def test_strength_goes_by_label() -> None:
     assert sorted(zip(x, y, strict=True)) == [
         (size[firm], pytest.approx(strength[firm])) for firm in ["F0", "F1", "F3", "F4", "F5"]
     ]
-    with pytest.raises(InputError, match="no firm"):
+    with pytest.raises(InputError, match="no peer has a value"):
         strength_plot(network, size * np.nan)
 
 
@@ -125,7 +125,7 @@ def test_ego_names_both_sides() -> None:
     texts = [text.get_text() for text in ego_plot(network, "a").texts]
     assert texts == ["a", "b\u2002100.0%", "75.0%\u2002b", "25.0%\u2002c", "look to it", "it looks to"]
     assert [text.get_text() for text in ego_plot(network, "c").texts] == ["c", "a\u200225.0%", "look to it"]
-    with pytest.raises(InputError, match="'d' looks to nobody"):
+    with pytest.raises(InputError, match="'d' has neither peers nor followers"):
         ego_plot(network, "d")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,8 +114,28 @@ def test_peers_of_one_period() -> None:
     row = network.matrix(2003).loc["B"].sort_values(ascending=False)
     assert network.peers("B", 2003, k=2).weight.tolist() == row.iloc[:2].tolist()
     assert network.peers("C", "2001").empty
-    with pytest.raises(InputError, match="'D' does not look in period 2001"):
+    with pytest.raises(InputError, match="'D' is not a focal firm in period 2001"):
         network.peers("D", 2001)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_peers_say_of_how_many_they_are_the_first(signed: bool) -> None:
+    weights = np.full((400, 400), 1 / 399) - np.eye(400) / 399
+    weights = weights * np.where(np.arange(400) % 2, 1, -1) if signed else weights
+    network = PeerNetwork.from_matrices({1: (range(400), None, weights)}, signed=signed)
+    shown = network.peers(0, k=3)
+    assert str(shown).splitlines()[0].split() == ["399.0", "effective", "peers", "peer", "weight"]
+    assert shown.columns.tolist() == ["peer", "weight"] and "399.0 effective peers" in shown._repr_html_()
+    empty = PeerNetwork.from_matrices({1: (["A", "B"], None, np.zeros((2, 2)))})
+    assert empty.peers("A").empty and empty.peers("A").columns.name is None
+
+
+def test_a_network_cannot_be_changed() -> None:
+    network = panel_network()
+    for name in ("labels", "periods", "name", "signed", "row_normalized", "stability", "firms"):
+        with pytest.raises(AttributeError):
+            setattr(network, name, None)
+    assert pickle.loads(pickle.dumps(network)).equals(network)
 
 
 def test_unknown_labels_show_near_ones() -> None:
@@ -126,7 +147,7 @@ def test_unknown_labels_show_near_ones() -> None:
         network.peers("XON")
     with pytest.raises(InputError, match="2013-06"):
         network.matrix("2013-06")
-    with pytest.raises(InputError, match="2 periods; name one"):
+    with pytest.raises(InputError, match="2 periods; choose one"):
         network.matrix()
     with pytest.raises(InputError, match="undated"):
         network.mean().matrix("2012-06")
@@ -222,7 +243,7 @@ RING = np.eye(3)[[1, 2, 0]]
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ((["A", "A", "C"], None, RING), "'A'.*once a period"),
+        ((["A", "A", "C"], None, RING), "'A'.*once per period"),
         ((["A", None, "C"], None, RING), "missing"),
         ((["A", 1, "C"], None, RING), "mix int and str"),
         ((FIRMS, [1, 2, 3], RING), "mix int and str"),

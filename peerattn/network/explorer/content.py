@@ -13,6 +13,7 @@ from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network.attributes import code_numbers
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
+from peerattn.network.measures.comparison import stability_sentence, weight_to_groups
 from peerattn.render import printable, show_label
 
 if TYPE_CHECKING:
@@ -26,22 +27,10 @@ _KINDS = ("direction", "popularity", "difference")
 def explorer_content(
     network: PeerNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
 ) -> dict[str, Any]:
-    """Return all that the page shows, ready for JSON.
+    """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
-    Parameters
-    ----------
-    network : PeerNetwork
-    codes : Series by firm, or by firm and period, or None
-        Industries.
-    top_k : int
-        Edges kept for each firm, as one that looks and as one that is looked to.
-    intervals : DataFrame or None
-        Columns ``firm, peer, lower, upper`` and, unless undated, ``period``.
-
-    Returns
-    -------
-    dict
-        Numbers of each period are one gzipped block of 4-byte numbers, in base64.
+    ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
+    of 4-byte numbers, in base64.
     """
     groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
@@ -49,21 +38,18 @@ def explorer_content(
             f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."
         )
     bounds = None if intervals is None else _bounds(network, intervals)
+    everyone, unknown = np.arange(len(network.labels)), np.full(len(network.labels), -1)
     sections = []
     for position, (period, section) in enumerate(network.sections()):
-        number = np.full(len(network.labels), -1)
-        if codes is not None:
-            everyone = np.arange(len(network.labels))
-            number = code_numbers(network, codes, everyone, period, "codes")
+        number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
         packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
-        sections.append(
-            {
-                "packed": packed,
-                "edges": edges,
-                "flows": _flows(section, number, len(groups)) if groups else None,
-                "pairs": _pairs(network, period, section),
-            }
-        )
+        flows = _flows(section, number, len(groups)) if groups else None
+        pairs = _pairs(network, period, section)
+        sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
+    kept = (
+        f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
+    )
+    drawn = "The dark line in a bar and the brackets are its interval." if intervals is not None else ""
     return {
         "firms": [printable(show_label(firm)) for firm in network.labels],
         "periods": [printable(show_label(period)) for period in network.periods],
@@ -75,7 +61,7 @@ def explorer_content(
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
         "start": _most_looked_to(section),
-        "note": _note(top_k, intervals is not None),
+        "note": " ".join(part for part in (stability_sentence(network), kept, drawn) if part),
         "sections": sections,
     }
 
@@ -85,13 +71,6 @@ def _most_looked_to(section: CrossSection) -> int:
     return int(section.columns[int(np.argmax(sizes.sum(axis=0)))]) if len(section.columns) else 0
 
 
-def _note(top_k: int, with_intervals: bool) -> str:
-    kept = (
-        f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
-    )
-    return kept + (" The dark line in a bar and the brackets are its interval." if with_intervals else "")
-
-
 def _packed(
     network: PeerNetwork, section: CrossSection, group: Array, top_k: int, bounds: pd.DataFrame | None
 ) -> tuple[str, int]:
@@ -99,13 +78,9 @@ def _packed(
     size = len(network.labels)
     i, j, w = _strongest(section, top_k)
     blocks = [group.astype("<i4")]
-    sizes: Any = abs(section.weights)
-    totals = np.asarray(sizes.sum(axis=1), dtype=np.float64).ravel()
-    squares = np.asarray((sizes * sizes).sum(axis=1), dtype=np.float64).ravel()
-    effective = np.divide(totals**2, squares, out=np.full(len(totals), np.nan), where=squares > 0)
     for positions, values in (
         (section.columns, section.column_sums()),
-        (section.rows, effective),
+        (section.rows, section.effective()),
         (section.rows, section.row_sums()),
     ):
         whole = np.full(size, np.nan)
@@ -140,12 +115,9 @@ def _rounded(values: Array) -> Array:
 
 
 def _flows(section: CrossSection, group: Array, count: int) -> list[list[float | None]]:
-    """Mean row of each group that looks, summed over the groups looked to; None where nobody stands."""
+    """Mean row of each focal group, summed over groups of peers; None where a group has no firm."""
     own, peers = group[section.rows], group[section.columns]
-    to_group = np.zeros((len(own), count))
-    for number in range(count):
-        found: Any = section.weights[:, np.flatnonzero(peers == number)]
-        to_group[:, number] = np.asarray(found.sum(axis=1)).ravel()
+    to_group = weight_to_groups(section, peers, count)
     there = np.isin(np.arange(count), peers)
     flows: list[list[float | None]] = []
     for number in range(count):

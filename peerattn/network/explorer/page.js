@@ -116,8 +116,8 @@
         if (Number.isFinite(s)) of += 1;
         if (s > section.strength[i]) rank += 1;
       }
-      add("Looked to (sum of weights)", section.strength[i].toFixed(2).replace("-", "\u2212"));
-      add("Rank by it", `${rank} of ${of.toLocaleString("en")}`);
+      add("Weight received (sum)", section.strength[i].toFixed(2).replace("-", "\u2212"));
+      add("Rank by weight received", `${rank} of ${of.toLocaleString("en")}`);
     }
     if (Number.isFinite(section.effective[i])) add("Effective peers (1 / Σ w²)", section.effective[i].toFixed(1));
   }
@@ -131,11 +131,11 @@
     const back = [];
     for (let e = 0; e < section.to.length; e++) if (section.to[e] === i) back.push(e);
     const peers = strongest(section, out), followers = strongest(section, back);
-    showSide("peers", section, peers, section.to, "Nobody in this period.");
-    showSide("followers", section, followers, section.from, "Nobody in this period.");
+    showSide("peers", section, peers, section.to, "None in this period.");
+    showSide("followers", section, followers, section.from, "None in this period.");
     const sum = (edges) => edges.reduce((total, e) => total + section.weight[e], 0);
     const rest = (all, shown, text) =>
-      !D.signed && all - shown > 0.0005 * all ? `All others together: ${text(all - shown)}` : "";
+      !D.signed && all - shown > 0.0005 * all ? `All others: ${text(all - shown)}` : "";
     const added = (w) => `${w.toFixed(2)} of ${section.strength[i].toFixed(2)}`;
     at("peers-rest").textContent = peers.length ? rest(section.total[i], sum(peers), number) : "";
     at("followers-rest").textContent = followers.length ? rest(section.strength[i], sum(followers), added) : "";
@@ -166,7 +166,7 @@
     at("matrix").hidden = !small;
     if (!small) return;
     const table = make("table", null), head = make("tr", null), body = make("tbody", null);
-    head.append(make("th", "looks ↓ to →", { className: "l" }), ...D.groups.map((name) => make("th", name, { scope: "col" })));
+    head.append(make("th", "focal ↓ peers →", { className: "l" }), ...D.groups.map((name) => make("th", name, { scope: "col" })));
     const top = Math.max(...flows.flat().map((w) => Math.abs(w ?? 0))) || 1;
     flows.forEach((row, k) => {
       if (row.every((w) => w === null)) return;
@@ -283,7 +283,7 @@
         return item;
       }),
     );
-    if (!state.found.length) found.append(make("li", "No firm of this name."));
+    if (!state.found.length) found.append(make("li", "No such firm."));
     found.hidden = false;
     search.setAttribute("aria-expanded", "true");
     mark(state.found.length ? 0 : -1);
@@ -336,7 +336,7 @@
     read();
     await show();
   } else {
-    at("firm").textContent = "This network has no firm.";
+    at("firm").textContent = "This network has no firms.";
     document.documentElement.dataset.ready = "yes";
   }
 })();

@@ -23,18 +23,9 @@ def fresh_axes(size: tuple[float, float]) -> Axes:
 
 
 def label_points(axes: Axes, x: Array, y: Array, names: Sequence[str], *, right: Array) -> None:
-    """Name points beside them, the first names first; one that would cover an earlier name is left out.
+    """Name points (x, y) beside them, the first names first; one that would cover an earlier name is left out.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        With its final limits and scales.
-    x, y : ndarray, shape (n,)
-        The points.
-    names : sequence of str
-        Their names.
-    right : ndarray of bool, shape (n,)
-        Whether the name stands to the right of its point.
+    ``axes`` have their final limits and scales; ``right`` says whether a name stands to the right of its point.
     """
     figure = axes.figure
     figure.draw_without_rendering()  # type: ignore[union-attr]

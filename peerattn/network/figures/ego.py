@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.figures.axes import short_name, title_of
+from peerattn.network.figures.axes import fresh_axes, short_name, title_of
 from peerattn.render import PALETTE, figure_style, show_label
 
 if TYPE_CHECKING:
@@ -55,13 +55,11 @@ def ego_plot(
     middle = network.labels[network.firm_position(firm)]
     sides = _side(network, "followers", firm, period, k), _side(network, "peers", firm, period, k)
     if not any(map(len, sides)):
-        raise InputError(
-            f"firm: {middle!r} looks to nobody and nobody looks to it; there is nothing to draw."
-        )
+        raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.")
     rows = max(map(len, sides))
     when = "mean over periods" if period is None and len(network.periods) > 1 else network.section(period)[0]
     with figure_style():
-        axes = _empty_axes(max(2.2, 0.34 * rows + 1.0)) if ax is None else ax
+        axes = fresh_axes((6.4, max(2.2, 0.34 * rows + 1.0))) if ax is None else ax
         axes.text(
             0, 0, _broken(show_label(middle)), ha="center", va="center", fontsize=10.5, fontweight="bold"
         )
@@ -99,8 +97,8 @@ def ego_plot(
 
 def _side(network: PeerNetwork, verb: str, firm: Any, period: Any, k: int) -> pd.DataFrame:
     """Links on one side; none for a firm that does not stand on that side at all."""
+    chosen = network if period is None else network.subset(periods=[period])
     position = network.firm_position(firm)
-    chosen = network if period is None else network.subset(periods=[network.section(period)[0]])
     side = "columns" if verb == "followers" else "rows"
     if not any(position in getattr(section, side) for _, section in chosen.sections()):
         return pd.DataFrame({"firm": [], "weight": []})
@@ -115,10 +113,3 @@ def _broken(name: str) -> str:
         return short_name(name, 16)
     cut = min(range(1, len(words)), key=lambda n: abs(len(" ".join(words[:n])) - len(name) / 2))
     return "\n".join(short_name(" ".join(part), 16) for part in (words[:cut], words[cut:]))
-
-
-def _empty_axes(height: float) -> Axes:
-    import matplotlib.pyplot as plt
-
-    _, axes = plt.subplots(figsize=(6.4, height))
-    return axes

@@ -10,7 +10,9 @@ import pandas as pd
 from scipy import linalg, sparse
 
 from peerattn.exceptions import InputError
+from peerattn.network.attributes import labelled
 from peerattn.network.cross_section import Array
+from peerattn.panel.labels import find_period
 from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 Kind = Literal["difference", "popularity", "direction"]
 _KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
 _KEPT_PAIRS = 50
+_MEASURES = ("raw", "log_ratio", "popularity", "direction", "direction_share", "one_way", "pairs")
+_PAIR = ("firm", "peer", "weight", "reverse", "log_ratio", "popularity", "direction", "gap", "kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +73,6 @@ class Asymmetry:
         InputError
             When ``kind`` or the period is unknown.
         """
-        from peerattn.panel.labels import find_period
-
         if kind not in _KINDS:
             raise InputError(f"kind: expected one of {', '.join(map(repr, _KINDS))}, got {kind!r}.")
         found = self.pairs[self.pairs["kind"] == kind]
@@ -108,22 +110,13 @@ class Asymmetry:
         of = f" of {self.name}" if self.name else ""
         return Table(
             f"Asymmetry{of}",
-            (
-                "Period",
-                "Raw",
-                "Log ratio",
-                "Popularity",
-                "Direction",
-                "Direction share",
-                "One-way weight",
-                "Pairs",
-            ),
+            ("Period", *(column.capitalize().replace("_", " ") for column in _MEASURES)),
             rows,
             alignment="lrrrrrrr",
             formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
             footnotes=(
                 "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, split into popularity "
-                "(any kernel has it) and direction (no symmetric score has it).",
+                "(any kernel has it) and direction (no symmetric score has it). One way: share of weight with none in return.",
                 *((f"Every {step}th of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
             ),
             marked=(len(rows) - 1,) if len(frame) > 1 else (),
@@ -161,7 +154,7 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     Raises
     ------
     InputError
-        When no firm both looks and is looked to.
+        When no firm is both a focal firm and a peer.
 
     Notes
     -----
@@ -183,41 +176,29 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     >>> asymmetry(PeerNetwork.from_matrices({None: (firms, firms, W)}))
     Asymmetry(raw 0.263, popularity 0.752, direction 0.000, 1 period)
     """
-    measures, potentials, pairs = [], [], []
-    for period, section in network.sections():
+    measures = []
+    potentials: dict[str, list[Array]] = {"firm": [], "popularity": []}
+    pairs: dict[str, list[Array]] = {name: [] for name in _PAIR}
+    for _, section in network.sections():
         positions, weights = section.square()
         if len(positions) == 0 and len(section.rows):
             raise InputError(
-                "asymmetry: no firm both looks and is looked to, so no pair can be compared; a cross-attention "
+                "asymmetry: no firm is both a focal firm and a peer, so no pair can be compared; a cross-attention "
                 "network with a separate reference universe has no asymmetry."
             )
-        firms = network.labels.take(positions)
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
         split = _split(weights) if not network.signed else None
         measures.append(_measures(weights, split))
         if split is not None:
-            potentials.append(
-                pd.DataFrame({"period": [period] * len(firms), "firm": firms, "popularity": split[0]})
-            )
-            pairs.append(_extreme_pairs(weights, split[0], firms, period))
-    columns = [
-        "period",
-        "firm",
-        "peer",
-        "weight",
-        "reverse",
-        "log_ratio",
-        "popularity",
-        "direction",
-        "gap",
-        "kind",
-    ]
+            potentials["firm"].append(positions)
+            potentials["popularity"].append(split[0])
+            for name, part in _extreme_pairs(weights, split[0], positions).items():
+                pairs[name].append(part)
+    compared = network.replaced([], periods=network.periods[:0]) if network.signed else network
     return Asymmetry(
         by_period=pd.DataFrame(measures, index=network.periods.rename("period")),
-        potential=pd.concat(potentials, ignore_index=True)
-        if potentials
-        else pd.DataFrame(columns=["period", "firm", "popularity"]),
-        pairs=pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=columns),
+        potential=labelled(compared, potentials),
+        pairs=labelled(compared, pairs),
         name=network.name,
     )
 
@@ -249,17 +230,8 @@ def cyclic_part(weights: Array) -> Array:
 def potential(ratios: Array, known: Array) -> Array:
     """Return the least-squares c of ``ratios[i, j] ≈ c[j] − c[i]`` over known pairs, centred in each component.
 
-    Parameters
-    ----------
-    ratios : ndarray, shape (n, n)
-        Antisymmetric, zero where unknown.
-    known : ndarray of bool, shape (n, n)
-        Symmetric; which pairs count.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Zero for firms in no known pair.
+    ``ratios`` (n, n) are antisymmetric and zero where unknown, ``known`` (n, n) is symmetric; c (n,) is zero for firms
+    in no known pair.
 
     Examples
     --------
@@ -285,17 +257,14 @@ def potential(ratios: Array, known: Array) -> Array:
 
 
 def _measures(weights: Array, split: tuple[Array, Array, Array] | None) -> dict[str, float]:
-    both_ways = np.linalg.norm(weights + weights.T)
-    raw = float(np.linalg.norm(weights - weights.T) / both_ways) if both_ways else np.nan
-    found = {"raw": raw, "log_ratio": np.nan, "popularity": np.nan, "direction": np.nan}
-    found |= {"direction_share": np.nan, "one_way": np.nan, "pairs": 0}
+    found = dict.fromkeys(_MEASURES, np.nan) | {"pairs": 0}
+    if both_ways := np.linalg.norm(weights + weights.T):
+        found["raw"] = float(np.linalg.norm(weights - weights.T) / both_ways)
     if split is None:
         return found
     c, ratios, both = split
-    pairs = int(both.sum()) // 2
-    total = float(weights.sum())
-    found["pairs"] = pairs
-    if total:
+    found["pairs"] = pairs = int(both.sum()) // 2
+    if total := float(weights.sum()):
         found["one_way"] = float(weights[~both].sum()) / total
     if pairs:
         step = np.where(both, c[None, :] - c[:, None], 0.0)
@@ -305,8 +274,8 @@ def _measures(weights: Array, split: tuple[Array, Array, Array] | None) -> dict[
     return found
 
 
-def _extreme_pairs(weights: Array, c: Array, firms: pd.Index, period: Any) -> pd.DataFrame:
-    """The pairs with the largest gaps of each kind, the stronger direction first."""
+def _extreme_pairs(weights: Array, c: Array, firms: Array) -> dict[str, Array]:
+    """The pairs with the largest gaps of each kind, the stronger direction first; columns as ``_PAIR``."""
     i, j = np.triu_indices(len(weights), 1)
     there, back = weights[i, j], weights[j, i]
     both = (there > 0) & (back > 0)
@@ -322,30 +291,17 @@ def _extreme_pairs(weights: Array, c: Array, firms: pd.Index, period: Any) -> pd
     blocks = []
     for kind, gap in parts.items():
         size = np.abs(gap)
-        top = (
-            np.argpartition(-size, _KEPT_PAIRS)[:_KEPT_PAIRS]
-            if len(size) > _KEPT_PAIRS
-            else np.arange(len(size))
-        )
+        top = np.arange(len(size))
+        if len(size) > _KEPT_PAIRS:
+            top = np.argpartition(-size, _KEPT_PAIRS)[:_KEPT_PAIRS]
         top = top[size[top] > 0]
         top = top[np.lexsort((j[top], i[top], -size[top]))]
         turn = gap[top] < 0
-        sign = np.where(turn, -1.0, 1.0)
-        known = np.where(both[top], 1.0, np.nan)
+        sign = np.where(turn, -1.0, 1.0) * np.where(both[top], 1.0, np.nan)
+        ends = (i[top], j[top]), (there[top], back[top])
+        (firm, peer), (weight, reverse) = (np.where(turn, pair[::-1], pair) for pair in ends)
+        split = (part[top] * sign for part in (ratio, popularity, ratio - popularity))
         blocks.append(
-            pd.DataFrame(
-                {
-                    "period": [period] * len(top),
-                    "firm": firms.take(np.where(turn, j[top], i[top])),
-                    "peer": firms.take(np.where(turn, i[top], j[top])),
-                    "weight": np.where(turn, back[top], there[top]),
-                    "reverse": np.where(turn, there[top], back[top]),
-                    "log_ratio": sign * ratio[top] * known,
-                    "popularity": sign * popularity[top] * known,
-                    "direction": sign * (ratio - popularity)[top] * known,
-                    "gap": size[top],
-                    "kind": kind,
-                }
-            )
+            (firms[firm], firms[peer], weight, reverse, *split, size[top], np.repeat(kind, len(top)))
         )
-    return pd.concat(blocks, ignore_index=True)
+    return {name: np.concatenate(parts) for name, parts in zip(_PAIR, zip(*blocks), strict=True)}

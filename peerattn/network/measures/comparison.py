@@ -1,7 +1,8 @@
-"""A network against codes, against itself a period before, and against another network."""
+"""A network against codes, against itself a period before, and against another estimate of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import sparse, stats
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import code_numbers
-from peerattn.network.cross_section import Array, CrossSection, Weights
+from peerattn.network.cross_section import Array, CrossSection, Weights, as_dense, frozen, place_in
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -47,7 +48,7 @@ def overlap(network: PeerNetwork, codes: pd.Series) -> pd.DataFrame:
     1         1.0  0.333333   3.0      4
     """
     if network.signed:
-        raise InputError("overlap: shares of negative weights have no meaning; the network is signed.")
+        raise InputError("overlap: shares are not defined for negative weights; the network is signed.")
     rows = []
     for period, section in network.sections():
         own = code_numbers(network, codes, section.rows, period, "codes")
@@ -59,14 +60,7 @@ def overlap(network: PeerNetwork, codes: pd.Series) -> pd.DataFrame:
 def _overlap(section: CrossSection, own: Array, peers: Array) -> dict[str, float]:
     known = peers >= 0
     count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
-    to_code = np.zeros((len(own), count))
-    if count:
-        columns = np.flatnonzero(known)
-        codes = sparse.csr_array(
-            (np.ones(len(columns)), (columns, peers[columns])), shape=(len(peers), count)
-        )
-        product = section.weights @ codes
-        to_code = product.toarray() if sparse.issparse(product) else np.asarray(product)
+    to_code = weight_to_groups(section, peers, count)
     focal = np.flatnonzero(own >= 0)
     own = own[focal]
     within, total = to_code[focal, own], to_code[focal].sum(axis=1)
@@ -77,12 +71,59 @@ def _overlap(section: CrossSection, own: Array, peers: Array) -> dict[str, float
     weight = total.sum()
     share = float(within.sum() / weight) if weight else np.nan
     chance = float((total * expected).sum() / weight) if weight else np.nan
-    return {
-        "share": share,
-        "chance": chance,
-        "lift": share / chance if chance else np.nan,
-        "firms": len(focal),
-    }
+    lift = share / chance if chance else np.nan
+    return {"share": share, "chance": chance, "lift": lift, "firms": len(focal)}
+
+
+def weight_to_groups(section: CrossSection, group: Array, count: int) -> Array:
+    """Return each focal firm's weight on every group of peers, (n_firms, count); ``group`` is -1 where unknown."""
+    known = np.flatnonzero(group >= 0)
+    member = sparse.csr_array((np.ones(len(known)), (known, group[known])), shape=(len(group), count))
+    return np.asarray(as_dense(section.weights @ member))
+
+
+def group_flows(network: PeerNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
+    """Return how much the firms of one group look to each group: the mean row, summed over peers' groups.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    groups : pandas.Series
+        Group (an industry) by firm, or firm and period; firms without one are left out.
+    period : label, optional
+        May be left out when there is only one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows: groups that look, columns: groups looked to. Rows sum to one where every peer has a group and no firm is
+        an isolate.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
+    >>> group_flows(network, pd.Series(["x", "y", "y"], index=list("ABC")))
+    looked to    x    y
+    looks
+    x          0.0  1.0
+    y          1.0  0.0
+    """
+    when, section = network.section(period)
+    own = code_numbers(network, groups, section.rows, when, "groups")
+    peers = code_numbers(network, groups, section.columns, when, "groups")
+    names = pd.Index([str(name) for name in pd.factorize(groups)[1]])
+    to_group = weight_to_groups(section, peers, len(names))
+    frame = pd.DataFrame(to_group, columns=names.rename("looked to"))
+    frame["looks"] = pd.Series(own).map(dict(enumerate(names)))
+    flows = frame.dropna(subset="looks").groupby("looks").mean()
+    looked_to = [name for n, name in enumerate(names) if (peers == n).any()]
+    return flows.loc[_in_order(flows.index), _in_order(looked_to)].rename_axis(columns="looked to")
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Numbers as numbers, then names by the alphabet."""
+    return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
 
 
 def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
@@ -135,13 +176,12 @@ def _shared(first: CrossSection, second: CrossSection, size: int) -> tuple[Weigh
 
 
 def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> Weights:
-    place = np.full(size, -1, dtype=np.intp)
-    place[section.rows] = np.arange(len(section.rows))
+    place = place_in(section.rows, firms)
     if not section.is_sparse:
         dense = np.zeros((len(firms), size))
-        dense[:, section.columns] = section.dense()[place[firms]]
+        dense[:, section.columns] = section.dense()[place]
         return dense
-    found = section.csr()[place[firms]].tocoo()
+    found = section.csr()[place].tocoo()
     entries = (found.data.astype(np.float64), (found.row, section.columns[found.col]))
     return sparse.csr_array(entries, shape=(len(firms), size))
 
@@ -158,15 +198,21 @@ def _moved(pair: tuple[Weights, Weights], top_k: int) -> dict[str, float]:
 
 def _jaccard(first: Weights, second: Weights, top_k: int) -> float:
     """Mean over rows of common top-k peers over all top-k peers of either."""
+    both, one, other = _common_tops(first, second, top_k)
+    either = one + other - both
+    known = either > 0
+    return float((both[known] / either[known]).mean()) if known.any() else float("nan")
+
+
+def _common_tops(first: Weights, second: Weights, k: int) -> tuple[Array, Array, Array]:
+    """For each row: how many top-k peers are common, and how many the first and the second have."""
     rows, columns = np.arange(first.shape[0]), np.arange(first.shape[1])
     tops = []
     for weights in (first, second):
-        i, j, _ = CrossSection(rows, columns, weights).entries(top_k)
+        i, j, _ = CrossSection(rows, columns, weights).entries(k)
         tops.append(sparse.csr_array((np.ones(len(i)), (i, j)), shape=first.shape))
-    both = np.asarray(tops[0].multiply(tops[1]).sum(axis=1)).ravel()
-    either = np.asarray(tops[0].sum(axis=1) + tops[1].sum(axis=1)).ravel() - both
-    known = either > 0
-    return float((both[known] / either[known]).mean()) if known.any() else float("nan")
+    common, one, other = (np.asarray(m.sum(axis=1)).ravel() for m in (tops[0].multiply(tops[1]), *tops))
+    return common, one, other
 
 
 def agreement(first: PeerNetwork, second: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
@@ -200,34 +246,200 @@ def agreement(first: PeerNetwork, second: PeerNetwork, *, top_k: int = 10) -> pd
     period
     1               1.0               1.0      1.0      3
     """
-    if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
-        raise InputError(
-            "second: no period is in both networks; compare the same periods, or mean() of each."
-        )
     rows, found = [], []
-    for period, section in first.sections():
-        if first.is_dated and period not in second.periods:
-            continue
-        a = _frame(first, section)
-        b = _frame(second, second.section(period if second.is_dated else None)[1])
-        firms, peers = a.index[a.index.isin(b.index)], a.columns[a.columns.isin(b.columns)]
-        rows.append(_agreement(a.loc[firms, peers], b.loc[firms, peers], top_k))
+    for period, a, b, own in _aligned(first, second):
+        rows.append(_agreement(a, b, own, top_k))
         found.append(period)
     index = first.periods[first.periods.isin(found)] if first.is_dated else first.periods
     return pd.DataFrame(rows, index=index.rename("period"))
 
 
-def _frame(network: PeerNetwork, section: CrossSection) -> pd.DataFrame:
-    firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
-    return pd.DataFrame(section.dense(), index=firms, columns=peers)
-
-
-def _agreement(a: pd.DataFrame, b: pd.DataFrame, top_k: int) -> dict[str, float]:
-    distinct = np.asarray(a.index)[:, None] != np.asarray(a.columns)[None, :]
-    x, y = a.to_numpy(np.float64)[distinct], b.to_numpy(np.float64)[distinct]
+def _agreement(a: Weights, b: Weights, own: tuple[Array, Array], top_k: int) -> dict[str, float]:
+    distinct = np.ones(a.shape, dtype=bool)
+    distinct[own] = False
+    x, y = as_dense(a)[distinct], as_dense(b)[distinct]
     found = {"correlation": np.nan, "rank_correlation": np.nan}
     if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0:
         found["correlation"] = float(np.corrcoef(x, y)[0, 1])
         found["rank_correlation"] = float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1])
-    first, second = a.to_numpy(np.float64), b.to_numpy(np.float64)
-    return found | {"jaccard": _jaccard(first, second, top_k), "firms": len(a)}
+    return found | {"jaccard": _jaccard(a, b, top_k), "firms": a.shape[0]}
+
+
+def _aligned(
+    first: PeerNetwork, second: PeerNetwork
+) -> Iterator[tuple[Any, Weights, Weights, tuple[Array, Array]]]:
+    """Yield each common period, both networks' weights among the firms both have, and where a firm meets itself.
+
+    Weights on oneself are zero there.
+    """
+    if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
+        raise InputError("second: the two networks have no period in common; compare mean() of each.")
+    for period, section in first.sections():
+        if first.is_dated and period not in second.periods:
+            continue
+        other = second.section(period if second.is_dated else None)[1]
+        rows, columns = (
+            _common(first.labels.take(mine), second.labels.take(theirs))
+            for mine, theirs in ((section.rows, other.rows), (section.columns, other.columns))
+        )
+        _, *own = np.intersect1d(section.rows[rows[0]], section.columns[columns[0]], return_indices=True)
+        a, b = (
+            _without_own(s.csr()[i][:, j] if s.is_sparse else s.dense()[np.ix_(i, j)], *own)
+            for s, i, j in ((section, rows[0], columns[0]), (other, rows[1], columns[1]))
+        )
+        yield period, a, b, (own[0], own[1])
+
+
+def _common(first: pd.Index, second: pd.Index) -> tuple[Array, Array]:
+    """Positions in both indexes of the labels that both have, in the order of the first."""
+    place = second.get_indexer_for(first)
+    return np.flatnonzero(place >= 0), place[place >= 0]
+
+
+def _without_own(weights: Any, i: Array, j: Array) -> Weights:
+    exact = weights.astype(np.float64)
+    own = np.asarray(as_dense(exact[i, j])).ravel()
+    return frozen(exact - sparse.csr_array((own, (i, j)), shape=exact.shape))
+
+
+def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
+    """Return the correlation of two networks' weights over pairs of distinct firms, all common periods together.
+
+    Parameters
+    ----------
+    first, second : PeerNetwork
+        With periods in common, or both undated; two estimates of one network, say.
+
+    Returns
+    -------
+    float
+        Pearson's correlation over the pairs (i, j) of firms that both networks have in a period, zero weights
+        included; a firm that is an isolate in both has no admissible peer and is left out. NaN where the weights of
+        either do not vary, as in an empty network.
+
+    Raises
+    ------
+    InputError
+        When no period is in both.
+
+    Notes
+    -----
+    Sparse networks stay sparse: the cost is that of the weights stored. :func:`agreement` gives the correlation of each
+    period, and of ranks.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.8], [0.6, 0.4, 0.0]])
+    >>> V = np.array([[0.0, 0.8, 0.2], [0.3, 0.0, 0.7], [0.4, 0.6, 0.0]])
+    >>> first, second = (PeerNetwork.from_matrices({1: ("ABC", None, w)}) for w in (W, V))
+    >>> round(network_correlation(first, second), 3)
+    0.891
+    """
+    count, moments = 0, np.zeros(5)
+    for _, a, b, (i, _) in _aligned(first, second):
+        open_rows = ~(_empty_rows(a) & _empty_rows(b))
+        count += int(open_rows.sum()) * a.shape[1] - int(open_rows[i].sum())
+        moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
+    if not count:
+        return float("nan")
+    x, y, xx, yy, xy = moments / count
+    if min(xx - x * x - 1e-12 * xx, yy - y * y - 1e-12 * yy) <= 0:  # what rounding leaves of equal weights
+        return float("nan")
+    return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
+
+
+def _empty_rows(weights: Weights) -> Array:
+    return np.asarray(abs(weights).sum(axis=1)).ravel() == 0
+
+
+def common_peers(first: PeerNetwork, second: PeerNetwork, k: int = 5) -> float:
+    """Return the mean share of common top-k peers, over firms and common periods.
+
+    Parameters
+    ----------
+    first, second : PeerNetwork
+        As in :func:`network_correlation`.
+    k : int, default 5
+        Peers compared: the largest weights by absolute size, among the firms that both networks have.
+
+    Returns
+    -------
+    float
+        Between 0 (no peer in common) and 1 (the same peers). Where a firm has fewer than ``k`` peers, the share is of
+        the larger number that either network gives it; a firm without a peer in either is left out. NaN without any.
+
+    Raises
+    ------
+    InputError
+        When no period is in both, or ``k`` is not a positive integer.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.8], [0.6, 0.4, 0.0]])
+    >>> V = np.array([[0.0, 0.8, 0.2], [0.3, 0.0, 0.7], [0.4, 0.6, 0.0]])
+    >>> first, second = (PeerNetwork.from_matrices({1: ("ABC", None, w)}) for w in (W, V))
+    >>> round(common_peers(first, second, k=1), 3)
+    0.667
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k: expected a positive integer, got {k!r}.")
+    shares = [np.empty(0)]
+    for _, a, b, _ in _aligned(first, second):
+        common, one, other = _common_tops(a, b, int(k))
+        most = np.maximum(one, other)
+        shares.append(common[most > 0] / most[most > 0])
+    found = np.concatenate(shares)
+    return float(found.mean()) if len(found) else float("nan")
+
+
+_STABILITY = ("comparison", "correlation", "common_top5")
+_REPEATED = {"seeds": "random starts", "folds": "training samples"}
+
+
+def checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return an own copy of a network's stability, its columns checked; None stays None.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or a comparison is neither of seeds nor of folds.
+    """
+    if frame is None:
+        return None
+    missing = [name for name in _STABILITY if name not in frame.columns]
+    if missing:
+        raise InputError(f"stability: column {missing[0]!r} is missing; expected {', '.join(_STABILITY)}.")
+    strange = sorted(set(frame["comparison"]) - set(_REPEATED))
+    if strange:
+        raise InputError(f"stability: expected comparisons 'seeds' or 'folds', got {strange[0]!r}.")
+    return frame[list(_STABILITY)].reset_index(drop=True)
+
+
+def stability_sentence(network: PeerNetwork) -> str:
+    """Return one sentence on :attr:`PeerNetwork.stability`; empty where it is unknown.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> frame = pd.DataFrame({"comparison": ["seeds"], "correlation": [0.91], "common_top5": [0.8]})
+    >>> network = PeerNetwork.from_matrices({1: ("AB", None, np.eye(2)[::-1])}).replaced(stability=frame)
+    >>> print(stability_sentence(network))
+    Stability: weights estimated from different random starts correlate 0.91, with 80% of the five largest peers in common.
+    """
+    if network.stability is None or network.stability.empty:
+        return ""
+    means = network.stability.groupby("comparison", sort=False).mean()
+    return "Stability: weights estimated from different " + "; from different ".join(_said(means)) + "."
+
+
+def _said(means: pd.DataFrame) -> Iterable[str]:
+    for name, row in means.iterrows():
+        if np.isnan(row["correlation"]):
+            yield f"{_REPEATED[str(name)]} cannot be compared (a network is empty)"
+        else:
+            yield (
+                f"{_REPEATED[str(name)]} correlate {row['correlation']:.2f}, with {row['common_top5']:.0%} of the five "
+                "largest peers in common"
+            )

@@ -1,13 +1,15 @@
-"""How spread out weights are: over a firm's peers, and over the firms looked to."""
+"""How spread out weights are, over a firm's peers and over the firms looked to; who gives and who takes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from peerattn.network.cross_section import Array, CrossSection
+from peerattn.network.attributes import labelled
+from peerattn.network.cross_section import Array
+from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ def in_strength(network: PeerNetwork) -> pd.DataFrame:
     1    B          0.0
     2    C          2.0
     """
-    return _frame(network, "columns", "in_strength", CrossSection.column_sums)
+    sections = [section for _, section in network.sections()]
+    strength = [section.column_sums() for section in sections]
+    return labelled(network, {"firm": [section.columns for section in sections], "in_strength": strength})
 
 
 def effective_peers(network: PeerNetwork) -> pd.DataFrame:
@@ -59,7 +63,9 @@ def effective_peers(network: PeerNetwork) -> pd.DataFrame:
     >>> effective_peers(PeerNetwork.from_edges(edges)).effective_peers.tolist()
     [2.0, nan, nan]
     """
-    return _frame(network, "rows", "effective_peers", _effective)
+    sections = [section for _, section in network.sections()]
+    effective = [section.effective() for section in sections]
+    return labelled(network, {"firm": [section.rows for section in sections], "effective_peers": effective})
 
 
 def concentration(network: PeerNetwork) -> pd.DataFrame:
@@ -88,7 +94,7 @@ def concentration(network: PeerNetwork) -> pd.DataFrame:
     rows = []
     for _, section in network.sections():
         strength = np.asarray(abs(section.weights).sum(axis=0), dtype=np.float64).ravel()
-        effective = _effective(section)
+        effective = section.effective()
         known = effective[~np.isnan(effective)]
         total = strength.sum()
         rows.append(
@@ -125,36 +131,55 @@ def gini(values: Array) -> float:
     return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * total))
 
 
-def _effective(section: CrossSection) -> Array:
-    sizes: Any = abs(section.weights)
-    total = np.asarray(sizes.sum(axis=1), dtype=np.float64).ravel()
-    squares = np.asarray((sizes * sizes).sum(axis=1), dtype=np.float64).ravel()
-    found: Array = np.divide(total**2, squares, out=np.full(len(total), np.nan), where=squares > 0)
-    return found
+def connectedness(network: PeerNetwork) -> pd.DataFrame:
+    """Return how much each firm gives to others, takes from others, and the difference.
 
-
-def _frame(network: PeerNetwork, side: str, name: str, measure: object) -> pd.DataFrame:
-    positions, where, values = [], [], []
-    for position, (_, section) in enumerate(network.sections()):
-        found = getattr(section, side)
-        positions.append(found)
-        where.append(np.full(len(found), position))
-        values.append(measure(section))  # type: ignore[operator]
-    return pd.DataFrame(
-        {
-            "period": network.periods.take(np.concatenate(where)),
-            "firm": network.labels.take(np.concatenate(positions)),
-            name: np.concatenate(values),
-        }
-    )
-
-
-def summary_table(network: PeerNetwork) -> Table:
-    """Return the table a network shows of itself: sizes, spread and isolates of each period.
+    ``from_i = Σ_{j≠i} |w_ij|``, ``to_j = Σ_{i≠j} |w_ij|``, ``net = to − from``.
 
     Parameters
     ----------
     network : PeerNetwork
+        Best a network of contributions, :func:`peerattn.models.contributions`: of weights that sum to one, ``from`` is
+        always one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``period, firm, to, from, net``; NaN where a firm is not looked to (``to``) or does not look (``from``).
+        Over firms that do both, net adds up to zero.
+
+    References
+    ----------
+    Diebold and Yilmaz (2014), "On the network topology of variance decompositions: Measuring the connectedness of
+    financial firms", Journal of Econometrics 182.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.0, 2.0], [0.5, 0.0]])
+    >>> network = PeerNetwork.from_matrices({None: ("AB", None, W)}, row_normalized=False)
+    >>> connectedness(network).drop(columns="period")
+      firm   to  from  net
+    0    A  0.5   2.0 -1.5
+    1    B  2.0   0.5  1.5
+    """
+    columns: dict[str, list[Array]] = {"firm": [], "to": [], "from": [], "net": []}
+    for _, section in network.sections():
+        firms = np.union1d(section.rows, section.columns)
+        to_others, from_others = np.full((2, len(firms)), np.nan)
+        i, j, w = section.entries()
+        other = section.rows[i] != section.columns[j]
+        sizes = np.abs(w * other).astype(np.float64)
+        to_others[np.searchsorted(firms, section.columns)] = np.bincount(j, sizes, len(section.columns))
+        from_others[np.searchsorted(firms, section.rows)] = np.bincount(i, sizes, len(section.rows))
+        parts = (firms, to_others, from_others, to_others - from_others)
+        for name, part in zip(columns, parts, strict=True):
+            columns[name].append(part)
+    return labelled(network, columns)
+
+
+def summary_table(network: PeerNetwork) -> Table:
+    """Return a summary: sizes, spread and isolates, a row for each period (every so many when there are over 24).
 
     Returns
     -------
@@ -163,22 +188,19 @@ def summary_table(network: PeerNetwork) -> Table:
     measures = concentration(network)
     step = max(1, -(-len(measures) // 24))
     rows = []
-    for position, (period, section) in enumerate(network.sections()):
-        if position % step == 0:
-            found = measures.iloc[position]
-            counts = (len(section.rows), len(section.columns), section.n_edges)
-            rows.append(
-                (show_label(period) or "undated", *counts, found["effective_peers"], found["gini"],
-                 int(section.isolates().sum()))
-            )  # fmt: skip
-    notes = ["Effective peers: median over firms of 1 / Σ w². Gini of how much firms are looked to."]
+    for position, (period, section) in list(enumerate(network.sections()))[::step]:
+        counts = (len(section.rows), len(section.columns), section.n_edges)
+        spread = (measures["effective_peers"].iloc[position], measures["gini"].iloc[position])
+        rows.append((show_label(period) or "undated", *counts, *spread, int(section.isolates().sum())))
+    notes = ["Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."]
     if step > 1:
         notes.append(f"Every {step}th of {len(measures)} periods.")
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
+    notes += [sentence] if (sentence := stability_sentence(network)) else []
     return Table(
         ": ".join(part for part in ("Peer network", network.name) if part),
-        ("Period", "Firms", "Looked to", "Edges", "Effective peers", "Gini", "Isolates"),
+        ("Period", "Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates"),
         rows,
         alignment="lrrrrrr",
         formats=("", ",.0f", ",.0f", ",.0f", ".1f", ".2f", ",.0f"),

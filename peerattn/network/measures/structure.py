@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import characteristic
+from peerattn.network.attributes import characteristic, labelled
 from peerattn.network.cross_section import Array
 
 if TYPE_CHECKING:
@@ -48,21 +48,18 @@ def reciprocity(network: PeerNetwork) -> pd.Series:
     _refuse_signed(network, "reciprocity")
     found = []
     for _, section in network.sections():
-        weights: Any = section.csr() if section.is_sparse and section.is_square else section.square()[1]
+        as_sparse = section.is_sparse and section.is_square
+        weights: Any = section.csr() if as_sparse else section.square()[1]
         own = weights.diagonal().sum()
         total = weights.sum() - own
-        smaller = (
-            weights.minimum(weights.T)
-            if section.is_sparse and section.is_square
-            else np.minimum(weights, weights.T)
-        )
+        smaller = weights.minimum(weights.T) if as_sparse else np.minimum(weights, weights.T)
         found.append(float((smaller.sum() - own) / total) if total else np.nan)
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
 def _refuse_signed(network: PeerNetwork, measure: str) -> None:
     if network.signed:
-        raise InputError(f"{measure}: negative weights have no meaning here; the network is signed.")
+        raise InputError(f"{measure}: not defined for negative weights; the network is signed.")
 
 
 def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float = 1e-10) -> pd.DataFrame:
@@ -108,12 +105,10 @@ def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float =
     _refuse_signed(network, "page_rank")
     if not 0 < damping < 1:
         raise InputError(f"damping: expected a number between 0 and 1, got {damping!r}.")
-    blocks = []
-    for period, section in network.sections():
+    ranks = []
+    for _, section in network.sections():
         if not section.is_square:
-            raise InputError(
-                "page_rank: those who look and those who are looked to differ; nobody can walk on."
-            )
+            raise InputError("page_rank: focal firms and peers differ; it needs a square network.")
         size = len(section.rows)
         sums = section.row_sums()
         scale = np.divide(1.0, sums, out=np.zeros(size), where=sums > 0)
@@ -126,15 +121,10 @@ def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float =
             change, rank = np.abs(new - rank).sum(), new
             if change < tolerance:
                 break
-        blocks.append(_by_firm(network, period, section.rows, "page_rank", rank))
-    return pd.concat(blocks, ignore_index=True)
-
-
-def _by_firm(
-    network: PeerNetwork, period: object, positions: Array, name: str, values: Array
-) -> pd.DataFrame:
-    firms = network.labels.take(positions)
-    return pd.DataFrame({"period": [period] * len(firms), "firm": firms, name: values})
+        ranks.append(rank)
+    return labelled(
+        network, {"firm": [section.rows for _, section in network.sections()], "page_rank": ranks}
+    )
 
 
 def communities(
@@ -178,8 +168,8 @@ def communities(
     import networkx as nx
 
     _refuse_signed(network, "communities")
-    blocks = []
-    for period, section in network.sections():
+    members, numbers = [], []
+    for _, section in network.sections():
         i, j, w = section.entries(top_k)
         focal, peers = section.rows[i].tolist(), section.columns[j].tolist()
         graph = nx.Graph()
@@ -191,10 +181,9 @@ def communities(
         groups = nx.community.louvain_communities(graph, resolution=resolution, seed=random_state)
         groups = sorted(groups, key=lambda group: (-len(group), min(group)))
         member = {position: number for number, group in enumerate(groups) for position in group}
-        positions = np.array(sorted(member), dtype=np.intp)
-        numbers = np.array([member[position] for position in positions.tolist()], dtype=np.intp)
-        blocks.append(_by_firm(network, period, positions, "community", numbers))
-    return pd.concat(blocks, ignore_index=True)
+        members.append(np.array(sorted(member), dtype=np.intp))
+        numbers.append(np.array([member[position] for position in sorted(member)], dtype=np.intp))
+    return labelled(network, {"firm": members, "community": numbers})
 
 
 def assortativity(network: PeerNetwork, values: pd.Series) -> pd.Series:

@@ -1,4 +1,4 @@
-"""The matrix as a picture: rows look, columns are looked to."""
+"""Matrices as pictures: weights of firms, flows between groups, the search profile."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
 from peerattn.network.figures.axes import fresh_axes, short_name, title_of
+from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, figure_style, show_label, weight_colours
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
     >>> firms = ["GM", "Chrysler"]
     >>> network = PeerNetwork.from_matrices({None: (firms, firms, np.eye(2)[::-1])})
     >>> heat_map(network).get_ylabel()
-    'firm that looks'
+    'focal firm'
     """
     label, section = network.section(period)
     weights = np.asarray(section.dense(), dtype=np.float64)
@@ -65,8 +66,8 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
         _draw(axes, weights[np.ix_(rows, columns)], network.signed)
         _name_side(axes, "y", firms.take(rows), row_groups)
         _name_side(axes, "x", peers.take(columns), column_groups)
-        axes.set_ylabel("firm that looks")
-        axes.set_xlabel("firm that is looked to")
+        axes.set_ylabel("focal firm")
+        axes.set_xlabel("peer")
         axes.set_title(title_of(network, label))
     return axes
 
@@ -109,30 +110,31 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     norm: Any = PowerNorm(0.5, 0.0, top, clip=True)
     if signed:
         norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
+    height, width = weights.shape
     image = axes.imshow(
         shown,
         cmap=weight_colours(signed=signed),
         norm=norm,
         aspect="auto" if shown.shape[0] != shown.shape[1] else "equal",
         interpolation="nearest",
-        extent=(-0.5, weights.shape[1] - 0.5, weights.shape[0] - 0.5, -0.5),
+        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
     )
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, extend=_extend(sizes, top, signed))
-    bar.outline.set_visible(False)
+    beyond = bool(sizes.size) and float(sizes.max()) > top
+    blocks = -(-weights.shape[0] // shown.shape[0]), -(-weights.shape[1] // shown.shape[1])
+    label = "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"
+    bar = _bar(axes, image, label, extend="neither" if not beyond else "both" if signed else "max")
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
-    blocks = -(-weights.shape[0] // shown.shape[0]), -(-weights.shape[1] // shown.shape[1])
-    bar.set_label(
-        "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"
-    )
+
+
+def _bar(axes: Axes, image: Any, label: str, **options: Any) -> Any:
+    """Frame the picture and put a bar of its colours beside it."""
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, **options)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
     for spine in axes.spines.values():
         spine.set_visible(True)
-
-
-def _extend(sizes: Array, top: float, signed: bool) -> str:
-    if not sizes.size or float(sizes.max()) <= top:
-        return "neither"
-    return "both" if signed else "max"
+    return bar
 
 
 def _block_means(weights: Array) -> Array:
@@ -177,3 +179,116 @@ def _rule_groups(axes: Axes, side: str, groups: list[Any], *, name: bool) -> Non
     axis.set_tick_params(length=0)
     if side == "x":
         axes.tick_params(axis="x", labelrotation=90)
+
+
+def flow_map(network: PeerNetwork, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draw the flows between groups: each row shows where a group's weight goes.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    groups : pandas.Series
+        As in :func:`group_flows`; at most 60 groups.
+    period : label, optional
+        May be left out when there is only one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Up to 14 groups with the shares written in.
+
+    Raises
+    ------
+    InputError
+        When there is no group or there are more than 60.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
+    >>> flow_map(network, pd.Series(["x", "y", "y"], index=list("ABC"))).get_ylabel()
+    'focal industry'
+    """
+    flows = group_flows(network, groups, period)
+    if not 0 < len(flows) <= 60:
+        raise InputError(f"groups: expected 1 to 60 groups to draw, got {len(flows)}; use broader ones.")
+    top = float(np.abs(flows.to_numpy()).max()) or 1.0
+    few = len(flows) <= 14
+    with figure_style():
+        axes = _grid(
+            flows, ax, (-top if network.signed else 0.0, top), (lambda w: f"{100 * w:.0f}") if few else None,
+            "share of weight" + (" (numbers: %)" if few else ""), aspect="auto",
+        )  # fmt: skip
+        axes.set_ylabel("focal industry")
+        axes.set_xlabel("peers' industry")
+        axes.set_title(title_of(network, network.section(period)[0]))
+    return axes
+
+
+def _grid(
+    frame: pd.DataFrame,
+    ax: Axes | None,
+    limits: tuple[float, float],
+    written: Any,
+    label: str,
+    **options: Any,
+) -> Axes:
+    """Draw a named matrix, ``written(value)`` in its cells."""
+    side = max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
+    axes = fresh_axes((side + 0.9, side)) if ax is None else ax
+    colours = weight_colours(signed=limits[0] < 0)
+    image = axes.imshow(frame.to_numpy(), cmap=colours, vmin=limits[0], vmax=limits[1], **options)
+    if written is not None:
+        for (i, j), value in np.ndenumerate(frame.to_numpy()):
+            color = "white" if abs(value) > 0.57 * limits[1] else INK
+            axes.text(j, i, written(value), ha="center", va="center", fontsize=8, color=color)
+    axes.set_yticks(range(frame.shape[0]), [short_name(str(name)) for name in frame.index])
+    axes.set_xticks(range(frame.shape[1]), [short_name(str(name)) for name in frame.columns], rotation=90)
+    axes.tick_params(length=0)
+    _bar(axes, image, label)
+    return axes
+
+
+def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "Search profile") -> Axes:
+    """Draw M = W_Q W_K': blue where more of the row's characteristic seeks more of the column's, orange less.
+
+    Parameters
+    ----------
+    profile : pandas.DataFrame
+        Square, in standardised units: rows are characteristics of the focal firm, columns those of the peer.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    title : str
+        The title.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Up to 12 characteristics with the numbers written in.
+
+    Raises
+    ------
+    InputError
+        When the profile is empty or holds no finite number.
+
+    Examples
+    --------
+    >>> profile = pd.DataFrame([[1.0, -0.5], [0.0, 0.3]], index=["size", "rd"], columns=["size", "rd"])
+    >>> search_map(profile).get_xlabel()
+    'characteristic of the peer'
+    """
+    values = profile.to_numpy(dtype=np.float64)
+    if values.size == 0 or not np.isfinite(values).any():
+        raise InputError(
+            "profile: expected a matrix of characteristics with finite entries; there is nothing to draw."
+        )
+    top = float(np.nanmax(np.abs(values))) or 1.0
+    written = "{:.2f}".format if len(profile) <= 12 else None
+    with figure_style():
+        axes = _grid(profile, ax, (-top, top), written, "score per standard deviation of each")
+        axes.set_ylabel("characteristic of the focal firm")
+        axes.set_xlabel("characteristic of the peer")
+        axes.set_title(title)
+    return axes

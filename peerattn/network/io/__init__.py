@@ -1,0 +1,1 @@
+"""A network written to files and other tools' objects, and read back."""

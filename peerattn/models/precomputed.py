@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.base import PeerRegressor
 from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.network import PeerNetwork
-from peerattn.panel.gate import Panel
+from peerattn.panel.panel import Panel
 
 
 class PrecomputedPeerRegressor(PeerRegressor):
@@ -65,7 +65,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         return np.empty((len(panel), 0)), np.empty((len(panel), 0))
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = known_training_rows(training)
+        rows = self.training_rows_ = training.known()
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
 

@@ -32,9 +32,8 @@ from peerattn.models.attention.universes import (
     with_reference,
 )
 from peerattn.models.pools import Rows, Section
-from peerattn.panel.encoding import CodeBook
-from peerattn.panel.gate import Panel
-from peerattn.panel.scaling import Scaling
+from peerattn.panel.design import Design
+from peerattn.panel.panel import Panel
 
 MIN_PERIODS_FOR_VALIDATION = 8
 VALIDATION_SHARE = 0.2
@@ -97,7 +96,7 @@ class AttentionModel(AttentionNetworks):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         reference: Any = None,
@@ -139,14 +138,11 @@ class AttentionModel(AttentionNetworks):
         panel, training = self._gate_training(X, y, sample_weight)
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
-            X,
             panel,
             training,
             sample_weight=sample_weight,
             loss_weight=loss_weight,
             peer_weight=peer_weight,
-            firm=self.firm,
-            period=self.period,
         )
         training = self._standardise_outcomes(training)
         if reference is not None and not panel.dated and self.attention == "self":
@@ -170,22 +166,17 @@ class AttentionModel(AttentionNetworks):
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        codes = panel.codes.drop(columns=list(self._groupings()))
         if fitting:
-            self.scaling_ = Scaling.fit(panel, self.scale, weight)
-            self.code_book_ = CodeBook.fit(codes)
-        return self.scaling_.transform(panel), self.code_book_.transform(codes)
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
+        return self.design_.numbers(panel), self.design_.integers(panel)
 
     def _owners(self, panel: Panel) -> pd.Index:
         assert panel.firm is not None
         if self.own_group is None:
             return panel.firm
         group = panel.codes[self.own_group].astype(object)
-        firm = panel.firm.to_numpy(dtype=object)
-        return pd.Index(
-            [("firm", f) if pd.isna(g) else ("group", g) for f, g in zip(firm, group, strict=True)],
-            tupleize_cols=False,
-        )
+        pairs = zip(panel.firm.tolist(), group.where(group.notna(), None), strict=True)
+        return pd.Index(list(pairs), tupleize_cols=False)
 
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
@@ -217,9 +208,7 @@ class AttentionModel(AttentionNetworks):
                 )
             rows = replace(
                 rows,
-                weight=row_weights(
-                    given.X, panel, given.weight, "Reference.weight", firm=self.firm, period=self.period
-                ),
+                weight=row_weights(panel, given.weight, "Reference.weight"),
             )
         return panel, self._in_units(rows)
 
@@ -249,7 +238,7 @@ class AttentionModel(AttentionNetworks):
         if peer_weight is not None:
             call = replace(
                 call,
-                weight=row_weights(X, panel, peer_weight, "peer_weight", firm=self.firm, period=self.period),
+                weight=row_weights(panel, peer_weight, "peer_weight"),
             )
         return panel, self._pools(panel, self._in_units(call), outcomes is not None, reference)
 
@@ -299,7 +288,7 @@ class AttentionModel(AttentionNetworks):
         return self._in_units(training)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        names = list(self.code_book_.levels)
+        names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
         )
@@ -308,7 +297,7 @@ class AttentionModel(AttentionNetworks):
         cut = len(sections) - held_out
         spec = PeerSpec(
             n_characteristics=training.x.shape[1],
-            code_levels=tuple(len(levels) for levels in self.code_book_.levels.values()),
+            code_levels=tuple(len(levels) for levels in self.design_.levels.values()),
             d_code=D_CODE,
             n_heads=1 if self.similarity == "linear" else self.n_heads,
             d_head=self.d_head,
@@ -328,7 +317,7 @@ class AttentionModel(AttentionNetworks):
         self.heads_, self.pruning_path_ = heads_table(fitted, self.y_scale_), pruning_path(fitted)
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
-        self.feature_names_ = [*self.scaling_.names, *embedded]
+        self.feature_names_ = [*self.design_.number_names, *embedded]
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
         """Return cross-sections whose focal rows are those of known outcome."""

@@ -47,8 +47,8 @@ def simulated(seed: int) -> SimulatedPanel:
 
 
 def _read(path: Path, given: dict[str, Any]) -> Panel:
+    from peerattn.panel import read_panel
     from peerattn.panel.frames import read_frame
-    from peerattn.panel.reading import read_panel
 
     frame = read_frame(path)
     if "outcome" not in given:

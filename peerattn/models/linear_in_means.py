@@ -13,7 +13,7 @@ from scipy.sparse.linalg import spsolve
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
+from peerattn.models.given_network import given_network, network_weights, row_normalised
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
@@ -228,7 +228,7 @@ class LinearInMeansRegressor(PeerRegressor):
     def _between(self, period: Any, rows: Rows, peers: Rows) -> sparse.csr_array:
         if self.network_ is None:
             return sparse.csr_array((len(rows), len(peers)))
-        W = NetworkLookup(self.network_).weights(period, rows.label, peers.label).tocoo()
+        W = network_weights(self.network_, period, rows.label, peers.label).tocoo()
         row, column = W.coords
         others = rows.label[row] != peers.label[column]
         return row_normalised(

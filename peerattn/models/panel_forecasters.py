@@ -204,6 +204,8 @@ class FamaMacBethRegressor(PanelForecaster):
             return
         from linearmodels.panel import FamaMacBeth
 
+        assert panel.firm is not None
+
         index = pd.MultiIndex.from_arrays(
             [pd.factorize(panel.firm)[0][known], pd.factorize(panel.period, sort=True)[0][known]]
         )
@@ -349,7 +351,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         self.period = period
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.design_ = Design.fit(panel, without=panel.codes.columns)
+        self.design_ = Design.fit(panel, without=list(panel.codes))
         estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
         self.model_ = make_pipeline(StandardScaler(), estimator).fit(self.design_.numbers(panel)[known], y)
 

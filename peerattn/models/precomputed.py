@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
+from peerattn.models.given_network import given_network, network_weights, row_normalised
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
@@ -100,7 +100,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         """Return the normalised weights on firms, own firm left out."""
         assert self.network_ is not None
         focal = section.focal.label
-        W = NetworkLookup(self.network_).weights(section.period, focal, firms).tocoo()
+        W = network_weights(self.network_, section.period, focal, firms).tocoo()
         row, column = W.coords
         others = focal[row] != firms[column]
         return row_normalised(

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from peerattn.panel.fama_french import sic_to_fama_french
     from peerattn.panel.gate import check_panel
     from peerattn.panel.labels import find_firm, find_period
-    from peerattn.panel.panel import Panel, as_panel, read_panel
+    from peerattn.panel.panel import Panel
+    from peerattn.panel.reading import as_panel, read_panel
 
 _HOMES = {
     "Design": "design",
     "Panel": "panel",
     "PanelEncoder": "encoding",
-    "as_panel": "panel",
+    "as_panel": "reading",
     "canonical_codes": "codes",
     "check_panel": "gate",
     "code_scheme": "codes",
     "find_firm": "labels",
     "find_period": "labels",
-    "read_panel": "panel",
+    "read_panel": "reading",
     "sic_to_fama_french": "fama_french",
 }
 

@@ -261,6 +261,11 @@ def _span(label: object) -> pd.Period | None:
     return None if span is pd.NaT else span
 
 
+def is_date(label: object) -> bool:
+    """Tell whether a label spells a year, quarter, month or day, so that its order is that of time."""
+    return _span(label) is not None
+
+
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods[np.asarray(periods == _as_integer_period(label, periods))]

@@ -6,7 +6,6 @@ import pytest
 from linearmodels.panel import FamaMacBeth
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn import WalkForward, compare
 from peerattn.exceptions import InputError
@@ -16,7 +15,6 @@ from peerattn.models.panel_forecasters import (
     FirmMeanRegressor,
     IndustryMeansRegressor,
     LastValueRegressor,
-    OwnCharacteristicsRegressor,
 )
 from peerattn.panel import as_panel
 
@@ -30,21 +28,6 @@ def simulated_panel(n_firms=20, n_periods=6, seed=0):
     X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
     X["sic"] = rng.choice(["3711", "2911", "7372"], len(index))
     return X, (X["size"] + rng.normal(size=len(index))).rename("roa")
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        FirmMeanRegressor(),
-        LastValueRegressor(),
-        FamaMacBethRegressor(),
-        IndustryMeansRegressor(),
-        OwnCharacteristicsRegressor(),
-    ],
-    ids=str,
-)
-def test_check_estimator(estimator):
-    check_estimator(estimator)
 
 
 def test_firm_mean_and_new_firms():

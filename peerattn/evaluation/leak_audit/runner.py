@@ -17,7 +17,7 @@ from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.panel import read_rows
+from peerattn.panel.reading import read_rows
 from peerattn.render import Table
 
 
@@ -165,7 +165,7 @@ def audit_contestant(
     """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
     if first is None:
         assert panel.outcomes is not None
-        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes))[0]
+        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns))[0]
     contestant = replace(contestant, model=seeded(contestant.model, random_state))
     cv = WalkForward() if cv is None else cv
     subject = Subject(contestant, panel, cv, random_state)
@@ -198,9 +198,7 @@ def _columns(
 ) -> tuple[AuditLine, Any]:
     """Return the line on columns, and X without those that were refuted."""
     if isinstance(X, Panel):
-        return checks.columns(X.characteristics, X.with_outcomes(X.y if y is None else y).outcomes, declared)[
-            0
-        ], X
+        return checks.columns(X.X[list(X.characteristics)], X.y.to_numpy(), declared)[0], X
     frame = as_pandas(X)
     if y is None or not isinstance(frame, pd.DataFrame):
         fine = (

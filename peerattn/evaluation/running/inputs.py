@@ -8,7 +8,7 @@ from typing import Any
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.gate import refuse_identities, warn_of_leaks
-from peerattn.panel.panel import read_rows
+from peerattn.panel.reading import read_rows
 
 #: Names of the index levels of every frame that models get in a comparison.
 LABELS = ("firm", "period")
@@ -57,5 +57,5 @@ def comparison_panel(
     panel = panel.with_outcomes(panel.y)  # some must be known
     warn_of_leaks(panel)
     assert panel.firm is not None
-    refuse_identities(panel.codes, list(panel.codes), panel.firm)
+    refuse_identities(panel.codes, list(panel.codes.columns), panel.firm)
     return panel.sorted()

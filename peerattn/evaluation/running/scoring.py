@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError
-from peerattn.panel import Panel, as_panel
+from peerattn.panel import as_panel
 
 
 def explain_score(estimator: Any, X: Any, y: Any) -> float:
@@ -46,8 +46,8 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     model = getattr(estimator, "best_estimator_", estimator)
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     final = model[-1] if hasattr(model, "steps") else model
-    names = {"firm": getattr(final, "firm", "firm"), "period": getattr(final, "period", "period")}
-    panel = as_panel(X, y, characteristics=None if isinstance(X, Panel) else (), **names)
+    firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
+    panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
     assert panel.outcomes is not None
     outcome, predicted = panel.outcomes, predicted[panel.order]
     known = ~np.isnan(outcome)

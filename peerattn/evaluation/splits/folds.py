@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.running.fitting import Folds
+from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
@@ -38,20 +39,21 @@ def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
 
 
 def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return the folds of a splitter; ours are given the panel, others its frame and outcome."""
+    """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
     if not hasattr(cv, "split"):
         raise InputError(
             f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
         )
-    if not isinstance(cv, WalkForward | PurgedKFold | NewFirms):
-        return cv.split(panel.X, panel.y)
-    walk = cv.walk if isinstance(cv, NewFirms) else cv
+    walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
         raise InputError(
             f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}."
         )
-    return cv.split(panel)
+    if type(cv) in (WalkForward, PurgedKFold, NewFirms):
+        return cv.split(panel)
+    names = [getattr(cv, "firm", LABELS[0]), getattr(cv, "period", LABELS[1])]
+    return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
 def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:

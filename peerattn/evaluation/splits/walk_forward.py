@@ -266,7 +266,7 @@ def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Pane
     names = {"firm": splitter.firm, "period": splitter.period}
     if isinstance(known_at, pd.Series):
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
-    panel = as_panel(X, y, known_at=known_at, characteristics=None if isinstance(X, Panel) else (), **names)
+    panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
     if not panel.dated:
         raise InputError(
             f"{type(splitter).__name__}: X has neither index levels nor columns named {splitter.firm!r} and "
@@ -292,7 +292,7 @@ def _known_at(given: pd.Index, periods: pd.Index) -> np.ndarray:
         whole = pd.api.types.is_integer_dtype(periods.dtype)
         if whole and not pd.api.types.is_numeric_dtype(values.infer_objects().dtype):
             raise TypeError(f"got {values[0]!r}")
-        unknown = isinstance(periods.dtype, pd.CategoricalDtype) and not values.isin(periods.categories).all()
+        unknown = isinstance(periods, pd.CategoricalIndex) and not values.isin(periods.categories).all()
         converted = values[:0] if unknown else values.astype(periods.dtype)
         if unknown or converted.isna().any() or (whole and (converted != values.astype(float)).any()):
             raise TypeError("some are no such label")

@@ -9,7 +9,8 @@ import numpy as np
 
 from peerattn.exceptions import InputError
 from peerattn.models.pools import Rows
-from peerattn.panel.panel import Panel, as_panel
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import as_panel
 
 
 def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:

@@ -149,11 +149,10 @@ class NadarayaWatsonRegressor(PeerRegressor):
         effects = np.zeros((len(panel), len(self.design_.characteristics)))
         for section in sections:
             effects[section.at] = self._effects(section)
-        out = np.empty_like(effects)
-        out[panel.order] = effects
-        if panel.index is None:
-            return out
-        return pd.DataFrame(out, index=panel.index, columns=list(self.design_.characteristics))
+        effects = effects[np.argsort(panel.order)]
+        if not isinstance(X, pd.DataFrame | Panel):
+            return effects
+        return pd.DataFrame(effects, index=panel.index, columns=list(self.design_.characteristics))
 
     def significance_test(
         self, *, n_bootstrap: int = 399, cluster: str | None = None, random_state: Any = None
@@ -201,7 +200,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return (*self.codes, *self.ordered)
 
-    def _check(self, X: Any, y: Any, *, fitting: bool, undated: bool = False) -> Panel:
+    def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
         if fitting:
             self._check_options()
         return super()._check(X, y, fitting=fitting, undated=undated)

@@ -7,7 +7,7 @@ Examples
 --------
 >>> import peerattn
 >>> peerattn.load_grunfeld()
-PanelFrame(220 rows, 11 firms, 20 periods, outcome='invest_next')
+Panel(220 rows, 11 firms, 20 periods, outcome='invest_next')
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         make_model,
     )
     from peerattn.network import PeerNetwork
-    from peerattn.panel import PanelEncoder, PanelFrame, read_panel, sic_to_fama_french
+    from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel, sic_to_fama_french
     from peerattn.sequence import (
         AttentionAnomalyDetector,
         AttentionForecaster,
@@ -63,8 +63,8 @@ _HOMES = {
     "MaskedLanguageModel": "peerattn.sequence",
     "NadarayaWatsonRegressor": "peerattn.models",
     "NewFirms": "peerattn.evaluation",
+    "Panel": "peerattn.panel",
     "PanelEncoder": "peerattn.panel",
-    "PanelFrame": "peerattn.panel",
     "PeerAttentionClassifier": "peerattn.models",
     "PeerAttentionRegressor": "peerattn.models",
     "PeerAttnWarning": "peerattn.exceptions",
@@ -78,6 +78,7 @@ _HOMES = {
     "TextClassifier": "peerattn.sequence",
     "Translator": "peerattn.sequence",
     "WalkForward": "peerattn.evaluation",
+    "as_panel": "peerattn.panel",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
@@ -115,8 +116,8 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "MaskedLanguageModel",
     "NadarayaWatsonRegressor",
     "NewFirms",
+    "Panel",
     "PanelEncoder",
-    "PanelFrame",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
     "PeerAttnWarning",
@@ -131,6 +132,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "Translator",
     "WalkForward",
     "__version__",
+    "as_panel",
     "audit",
     "compare",
     "explain_score",
@@ -156,4 +158,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_SUBPACKAGES})
+    return sorted({*__all__, *_SUBPACKAGES})

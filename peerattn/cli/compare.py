@@ -15,7 +15,7 @@ from peerattn.exceptions import InputError
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison, WalkForward
     from peerattn.network import PeerNetwork
-    from peerattn.panel import PanelFrame
+    from peerattn.panel import Panel
 
 _EDGES = 50  # of each firm, in edges.parquet
 
@@ -142,7 +142,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _work(
     asked: dict[str, Any], sets: dict[str, dict[str, Any]]
-) -> tuple[PanelFrame, dict[str, Any], WalkForward]:
+) -> tuple[Panel, dict[str, Any], WalkForward]:
     """Return the panel, the models and the split that were asked for."""
     from peerattn.cli.panels import take_models, take_panel, walk_forward
 
@@ -182,7 +182,7 @@ def _asked(
     return options | given, sets, {} if changed else read["made"]
 
 
-def _compare(models: dict[str, Any], panel: PanelFrame, cv: WalkForward, **options: Any) -> Comparison:
+def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: Any) -> Comparison:
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, **options)

@@ -12,7 +12,7 @@ from peerattn.cli.app import app
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
-    from peerattn.panel import PanelFrame
+    from peerattn.panel import Panel
 
 
 @app.command(
@@ -66,8 +66,8 @@ def fit(
         firm=firm or (PRESETS[preset].firm if preset else "firm"),
         period=period or (PRESETS[preset].period if preset else "period"),
         outcome=taken.outcome,
-        characteristics=taken.characteristics,
-        codes=taken.codes,
+        characteristics=taken.choice.characteristics,
+        codes=taken.choice.codes,
         industry=taken.industry,
         preset=preset and preset.value,
         versions=versions(),
@@ -88,7 +88,7 @@ def fit(
     say(said, result, as_json)
 
 
-def _rows_until(panel: PanelFrame, until: str | None) -> Any:
+def _rows_until(panel: Panel, until: str | None) -> Any:
     """Return which rows are learned from."""
     import numpy as np
 
@@ -100,17 +100,17 @@ def _rows_until(panel: PanelFrame, until: str | None) -> Any:
     return np.asarray(labels <= period_named("--until", until, labels))
 
 
-def _fitted(model: Any, panel: PanelFrame, rows: Any, task: str) -> Any:
+def _fitted(model: Any, panel: Panel, rows: Any, task: str) -> Any:
     """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
     from sklearn.pipeline import make_pipeline
 
-    from peerattn.evaluation.running.contestants import is_peer_model, supports
+    from peerattn.evaluation.running.contestants import supports, takes_panels
     from peerattn.panel import PanelEncoder
 
     if not supports(model, task):
         raise InputError(f"--task {task}: {type(model).__name__} cannot do that.")
     X, y = panel.X[rows], panel.y[rows]
-    if is_peer_model(model):
+    if takes_panels(model):
         return model.fit(X, y)
     known = y.notna()
     if not known.any():

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
-from peerattn.panel import PanelFrame, read_panel
+from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
 from peerattn.render import write_atomic
 
@@ -54,7 +54,7 @@ class SavedModel:
         """Write the model, whole or not at all."""
         return write_atomic(path, _MARK + pickle.dumps(self))
 
-    def panel(self, source: Path) -> PanelFrame:
+    def panel(self, source: Path) -> Panel:
         """Return a file's panel, read as the training panel was; the outcome may be missing.
 
         Raises
@@ -93,7 +93,7 @@ class SavedModel:
             industry=self.industry,
         )
 
-    def predict(self, panel: PanelFrame) -> pd.Series:
+    def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
         if self.shows_outcomes:
             if not panel.y.notna().any():

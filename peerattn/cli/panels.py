@@ -11,7 +11,7 @@ from peerattn.exceptions import InputError, did_you_mean
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel
     from peerattn.evaluation import WalkForward
-    from peerattn.panel import PanelFrame
+    from peerattn.panel import Panel
 
 DEFAULT_MODELS = ("industry", "kernel", "attention")
 MOST_FITS = 6
@@ -19,7 +19,7 @@ MOST_FITS = 6
 
 def take_panel(
     path: Path | None, dataset: Dataset | None, preset: str | None, columns: dict[str, Any], seed: int
-) -> PanelFrame:
+) -> Panel:
     """Return the panel of a file or of an embedded dataset, and refuse what says neither or both."""
     given = {name: value for name, value in columns.items() if value is not None}
     if (path is None) == (dataset is None):
@@ -36,7 +36,7 @@ def take_panel(
 
     if dataset is Dataset.grunfeld:
         return load_grunfeld()
-    return simulated(seed).frame
+    return simulated(seed)
 
 
 def simulated(seed: int) -> SimulatedPanel:
@@ -46,9 +46,9 @@ def simulated(seed: int) -> SimulatedPanel:
     return simulate_panel(100, 60, 6, n_industries=10, random_state=seed)
 
 
-def _read(path: Path, given: dict[str, Any]) -> PanelFrame:
+def _read(path: Path, given: dict[str, Any]) -> Panel:
+    from peerattn.panel import read_panel
     from peerattn.panel.frames import read_frame
-    from peerattn.panel.reading import read_panel
 
     frame = read_frame(path)
     if "outcome" not in given:
@@ -58,7 +58,7 @@ def _read(path: Path, given: dict[str, Any]) -> PanelFrame:
     return read_panel(frame, description=path.name, **given)
 
 
-def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> PanelFrame:
+def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:
     from peerattn.datasets.presets import read_preset
 
     known = [f"--{name}" for name in ("firm", "period") if name in given]
@@ -80,7 +80,7 @@ def limits_of(preset: str | None) -> tuple[str, ...]:
 
 
 def take_models(
-    wanted: list[str] | None, panel: PanelFrame, task: str, seed: int, settings: dict[str, dict[str, Any]]
+    wanted: list[str] | None, panel: Panel, task: str, seed: int, settings: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the models asked for, by the name they are shown under, with their settings."""
     from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
@@ -142,7 +142,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
 
 
 def walk_forward(
-    panel: PanelFrame,
+    panel: Panel,
     test_periods: int | None,
     refit_every: int | None,
     window: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from peerattn.panel.reading import PanelFrame, read_panel
+from peerattn.panel import Panel, read_panel
 
 #: SIC codes of the firms' main line of business.
 _SIC = {
@@ -22,14 +22,14 @@ _SIC = {
 }
 
 
-def load_grunfeld() -> PanelFrame:
+def load_grunfeld() -> Panel:
     """Load the Grunfeld panel: next year's investment of eleven US firms, 1935 to 1954.
 
     ``invest_next[i, t] = invest[i, t + 1]``: what firm i invests in the year after the row's.
 
     Returns
     -------
-    PanelFrame
+    Panel
         220 rows, indexed by (firm, period), the period being the year. Characteristics, in millions of 1947
         dollars: ``invest`` (gross investment in plant and equipment), ``value`` (market value of the firm at the
         end of the preceding year), ``capital`` (stock of plant and equipment at the end of the preceding year).
@@ -50,7 +50,7 @@ def load_grunfeld() -> PanelFrame:
     --------
     >>> panel = load_grunfeld()
     >>> print(panel)
-    PanelFrame(220 rows, 11 firms, 20 periods, outcome='invest_next')
+    Panel(220 rows, 11 firms, 20 periods, outcome='invest_next')
     outcome: invest_next (known in 209 of 220 rows)
     characteristics (3): invest, value, capital
     codes (1): sic

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.panel import PanelFrame, read_panel
+from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
 
 _SAME_MONTH = 0.9  # correlation above which two columns of returns are one
@@ -166,7 +166,7 @@ def read_preset(
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
     industry: str | None = None,
-) -> PanelFrame:
+) -> Panel:
     """Read a panel whose file a preset knows.
 
     Parameters
@@ -182,7 +182,7 @@ def read_preset(
 
     Returns
     -------
-    PanelFrame
+    Panel
         Indexed by firm and month end. Where the file has no outcome it is ``ret_next``, the return of the month after, in
         decimals, looked up by firm and month: a firm that skips a month gets none.
 
@@ -196,7 +196,7 @@ def read_preset(
     >>> frame = pd.DataFrame({"permno": [1, 1, 2, 2], "date": [20010131, 20010228] * 2, "RET": ["0.1", "C", 0.3, -0.2],
     ...                       "size": [1.0, 2.0, 3.0, 4.0], "siccd": [3711, 3711, 0, 0]})
     >>> panel = read_preset(frame, "crsp_compustat")
-    >>> panel.characteristics, panel.industry, panel.y.round(1).tolist()
+    >>> panel.choice.characteristics, panel.industry, panel.y.round(1).tolist()
     (('ret', 'size'), 'siccd', [nan, nan, -0.2, nan])
     """
     if preset not in PRESETS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork
-from peerattn.panel.reading import PanelFrame, read_panel
+from peerattn.panel import Panel, as_panel
 
 Truth = Literal["directed", "symmetric", "industry"]
 
@@ -40,33 +40,30 @@ class TrueParameters:
     noise_sd: float
 
 
-@dataclass(frozen=True, eq=False)
-class SimulatedPanel:
-    """A simulated panel with the truth behind it.
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulatedPanel(Panel):
+    """A panel with the truth behind it.
+
+    ``X`` holds characteristics ``x1 ... xp`` and, with industries, the code ``industry``; ``y`` is
+    ``own_term + peer_term + noise``. See :class:`~peerattn.Panel` for what it shares with every panel.
 
     Attributes
     ----------
-    X : pandas.DataFrame
-        Characteristics ``x1 ... xp`` and, with industries, the code ``industry``; indexed by (firm, period).
-    y : pandas.Series
-        ``own_term + peer_term + noise``.
     own_term, peer_term : pandas.Series
-        The two parts of the outcome that can be known.
+        The two parts of the outcome that can be known, on the index of ``X``.
     networks : tuple of PeerNetwork
         The true weights of each network; empty when the signal share is 0.
     parameters : TrueParameters
     signal_share, own_share : float
-        As asked for.
+        Arguments of the simulation.
     """
 
-    X: pd.DataFrame
-    y: pd.Series
-    own_term: pd.Series
-    peer_term: pd.Series
-    networks: tuple[PeerNetwork, ...]
-    parameters: TrueParameters
-    signal_share: float
-    own_share: float
+    own_term: pd.Series = field(default_factory=pd.Series)
+    peer_term: pd.Series = field(default_factory=pd.Series)
+    networks: tuple[PeerNetwork, ...] = ()
+    parameters: TrueParameters | None = None
+    signal_share: float = 0.0
+    own_share: float = 0.0
 
     @property
     def network(self) -> PeerNetwork:
@@ -84,17 +81,10 @@ class SimulatedPanel:
             )
         return PeerNetwork.from_matrices(matrices, name="true network")
 
-    @property
-    def frame(self) -> PanelFrame:
-        """The panel as ``read_panel`` gives it, without the truth."""
-        flat = self.X.assign(outcome=self.y).reset_index()
-        industry = "industry" if "industry" in self.X else None
-        return read_panel(flat, outcome="outcome", industry=industry, description=f"simulated: {self!r}")
-
     def __repr__(self) -> str:
-        firms, periods = (self.X.index.get_level_values(k).nunique() for k in (0, 1))
         return (
-            f"SimulatedPanel({firms} firms, {periods} periods, {len(self.parameters.own)} characteristics, "
+            f"SimulatedPanel({self.labels.levels[0].size} firms, {self.period.nunique()} periods, "
+            f"{self.characteristics.shape[1]} characteristics, "
             f"{len(self.networks)} networks, signal_share={self.signal_share:g})"
         )
 
@@ -206,9 +196,11 @@ def simulate_panel(
     if n_industries:
         codes = np.array([f"I{k + 1:02d}" for k in industry])
         X["industry"] = pd.Series(np.concatenate([codes[here] for here in present]), index=index, dtype="str")
+    y = (own_term + peer_term + noise).rename("outcome")
+    panel = as_panel(X, y, industry="industry" if n_industries else None)
     return SimulatedPanel(
-        X=X,
-        y=(own_term + peer_term + noise).rename("outcome"),
+        **{part.name: getattr(panel, part.name) for part in fields(Panel) if part.name != "description"},
+        description=f"simulated (signal_share={signal_share:g}, own_share={own_share:g}, truth={truth!r})",
         own_term=own_term,
         peer_term=peer_term,
         networks=_networks(index, weights) if signal_share > 0 else (),

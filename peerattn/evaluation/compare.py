@@ -22,7 +22,7 @@ from peerattn.evaluation.running.contestants import (
     contestants,
 )
 from peerattn.evaluation.running.fitting import Folds, run
-from peerattn.evaluation.running.inputs import ComparisonPanel, comparison_panel
+from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.running.rungs import rung_of
 from peerattn.evaluation.running.store import PieceStore, panel_digest
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
@@ -30,6 +30,7 @@ from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
+from peerattn.panel import Panel
 
 
 @overload
@@ -92,7 +93,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     models : dict of str to estimator, or list of str
         Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
         (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
-    X : DataFrame, polars frame, pyarrow table, PanelFrame, or path
+    X : DataFrame, polars frame, pyarrow table, Panel, or path
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
         ``read_panel`` returned.
     y : Series or array-like of length n, optional
@@ -296,7 +297,7 @@ def _note(contestant: Contestant, tried: int) -> ModelNote:
     return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried, rung)
 
 
-def _settings(cv: Any, panel: ComparisonPanel, folds: Folds, digest: str) -> dict[str, str]:
+def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from importlib.metadata import PackageNotFoundError, version
 

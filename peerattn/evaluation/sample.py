@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.panel import sic_to_fama_french
+from peerattn.panel import Panel, sic_to_fama_french
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
@@ -17,12 +16,12 @@ MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
 
 
-def sample_loss(panel: ComparisonPanel, tested: np.ndarray) -> pd.DataFrame:
+def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
     """Return how many rows, firms and periods are left after each step from the panel to the scored sample.
 
     Parameters
     ----------
-    panel : ComparisonPanel
+    panel : Panel
     tested : ndarray
         Positions of the tested rows.
 
@@ -31,7 +30,7 @@ def sample_loss(panel: ComparisonPanel, tested: np.ndarray) -> pd.DataFrame:
     DataFrame
         One row a step, with the rows lost in it.
     """
-    firm, period = (panel.X.index.get_level_values(k) for k in (0, 1))
+    firm, period = panel.labels.get_level_values(0), panel.period
     known = panel.y.notna().to_numpy()
     among = np.zeros(len(known), dtype=bool)
     among[tested] = True
@@ -51,25 +50,26 @@ def sample_loss(panel: ComparisonPanel, tested: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["step", "rows", "firms", "periods", "rows lost"])
 
 
-def groups_of(panel: ComparisonPanel, tested: np.ndarray, names: Sequence[str]) -> dict[str, pd.Series]:
+def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[str, pd.Series]:
     """Return the group of each tested row, indexed by (firm, period), by the name of what groups it.
 
     The industry is always there where it has few enough levels; SIC codes are shown as Fama and French's 12
     industries. Numbers are cut into fifths of each period.
     """
-    columns = list(map(str, panel.X.columns))
     for name in names:
-        if name not in columns:
-            raise InputError(f"groups: there is no column {name!r}.{did_you_mean(name, columns)}")
-    wanted = dict.fromkeys([*names, *([panel.industry] if panel.industry else [])])
+        if name not in panel.columns:
+            raise InputError(
+                f"groups: there is no column {name!r}.{did_you_mean(name, map(str, panel.columns))}"
+            )
+    wanted = dict.fromkeys([*names, *([] if panel.industry is None else [panel.industry])])
     found = {}
     for name in wanted:
         column = panel.X[name].iloc[tested]
-        if name in panel.choice.characteristics:
+        if name in panel.characteristics:
             shares = column.groupby(level=1).rank(pct=True, method="average")
             fifth = np.ceil(shares * SIZE_GROUPS).clip(1, SIZE_GROUPS)
             found[f"{name}, fifths"] = fifth.map(lambda k: f"{k:.0f}" + _END.get(k, ""), na_action="ignore")
-        elif name.lower() in _SIC and column.nunique() > MOST_GROUPS:
+        elif str(name).lower() in _SIC and column.nunique() > MOST_GROUPS:
             found[f"{name}, 12 industries of Fama and French"] = sic_to_fama_french(column, 12).astype(object)
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
@@ -80,10 +80,10 @@ def groups_of(panel: ComparisonPanel, tested: np.ndarray, names: Sequence[str]) 
     return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
 
 
-def market_values(panel: ComparisonPanel, tested: np.ndarray, name: str) -> pd.Series:
+def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     """Return the market value of each tested row, indexed by (firm, period); NaN where unknown."""
-    numbers = list(map(str, panel.X.select_dtypes("number").columns))
-    if name not in numbers:
+    numbers = list(map(str, panel.characteristics))
+    if name not in panel.characteristics:
         raise InputError(
             f"market_value: there is no column of numbers {name!r} among those used.{did_you_mean(name, numbers)}"
         )
@@ -101,14 +101,14 @@ _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
 
-def found_limits(panel: ComparisonPanel) -> list[str]:
+def found_limits(panel: Panel) -> list[str]:
     """Return what the panel itself shows of its limits: survivors, static codes, gaps, outliers.
 
-    What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be told by who made them.
+    What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by whoever made them.
     """
-    firm, period = (panel.X.index.get_level_values(k) for k in (0, 1))
+    firm, period = panel.labels.get_level_values(0), panel.period
     said = [*_survivors(firm, period), *_static_codes(panel, firm)]
-    missing = panel.X[list(panel.choice.characteristics)].isna().mean()
+    missing = panel.characteristics.isna().mean()
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
         said.append(f"Often missing: {', '.join(gaps)} of all rows.")
@@ -129,11 +129,11 @@ def _survivors(firm: pd.Index, period: pd.Index) -> list[str]:
     return ["No firm leaves before the last period: these may be survivors, which flatters past predictions."]
 
 
-def _static_codes(panel: ComparisonPanel, firm: pd.Index) -> list[str]:
+def _static_codes(panel: Panel, firm: pd.Index) -> list[str]:
     static = [
-        name
-        for name in panel.choice.codes
-        if name in panel.X and panel.X[name].groupby(np.asarray(firm)).nunique().max() <= 1
+        str(name)
+        for name, column in panel.codes.items()
+        if column.groupby(np.asarray(firm)).nunique().max() <= 1
     ]
     if not static or firm.value_counts().max() < 2:
         return []

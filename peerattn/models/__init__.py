@@ -8,7 +8,7 @@ from peerattn.models.attention import (
     SearchProfile,
     contributions,
 )
-from peerattn.models.base import PeerModel, PeerRegressor
+from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
@@ -18,6 +18,7 @@ from peerattn.models.panel_forecasters import (
     FirmMeanRegressor,
     IndustryMeansRegressor,
     LastValueRegressor,
+    OwnCharacteristicsRegressor,
 )
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
@@ -32,6 +33,8 @@ __all__ = [
     "LastValueRegressor",
     "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
+    "OwnCharacteristicsRegressor",
+    "PanelModel",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
     "PeerModel",

@@ -19,20 +19,49 @@ from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, S
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
-from peerattn.panel.alignment import align_outcome
-from peerattn.panel.gate import Panel, check_panel
-from peerattn.panel.labels import panel_labels
+from peerattn.panel.gate import check_panel
+from peerattn.panel.panel import Panel
 
 
-class PeerModel(BaseEstimator):
+class PanelModel(BaseEstimator):
+    """Base class of every estimator that reads a panel: labels, characteristics and codes."""
+
+    firm: str
+    period: str
+
+    def _code_columns(self) -> tuple[Any, ...]:
+        """Columns declared to be codes."""
+        return ()
+
+    def _groupings(self) -> tuple[Any, ...]:
+        """Code columns that group firms without being learned: they may name nearly every firm."""
+        return ()
+
+    def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
+        return check_panel(
+            self,
+            X,
+            y,
+            fitting=fitting,
+            firm=self.firm,
+            period=self.period,
+            codes=self._code_columns(),
+            groupings=self._groupings(),
+            undated=undated,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class PeerModel(PanelModel):
     """Base class of every panel model: a firm is predicted from its peers, ``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j``.
 
     A subclass says how rows are encoded (``_encode``), what is learned (``_learn``), how focal rows of one cross-section
     are predicted from their pool (``_attend``) and with which weights (``_weights``).
     """
-
-    firm: str
-    period: str
 
     # ------------------------------------------------------------------ what a subclass provides
 
@@ -54,14 +83,6 @@ class PeerModel(BaseEstimator):
     def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
         """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
 
-    def _code_columns(self) -> tuple[str, ...]:
-        """Columns declared to be codes."""
-        return ()
-
-    def _groupings(self) -> tuple[str, ...]:
-        """Code columns that group firms without being learned: they may name nearly every firm."""
-        return ()
-
     # ------------------------------------------------------------------ the public calls
 
     @property
@@ -74,15 +95,15 @@ class PeerModel(BaseEstimator):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on training rows.
 
         Parameters
         ----------
-        X : DataFrame (n, p) indexed by (firm, period), or array-like
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like
             Characteristics and codes; without firm and period ``X`` is one cross-section.
         y : Series or array-like (n,)
-            Outcome. In a panel NaN means unknown: the row stays a peer and carries no loss.
+            Outcome; a Panel holds its own. In a panel NaN means unknown: the row stays a peer, but is excluded from the loss.
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice.
 
@@ -99,7 +120,7 @@ class PeerModel(BaseEstimator):
 
         Parameters
         ----------
-        X : DataFrame or array-like (n, p)
+        X : Panel, DataFrame or array-like (n, p)
         outcomes : Series or array-like (n,), optional
             Outcomes of the rows of ``X``. Each firm is then predicted from the outcomes of the *other* firms of its period
             (of the call, for arrays); NaN = unknown. Without it the training outcomes are used, own firm left out.
@@ -132,37 +153,20 @@ class PeerModel(BaseEstimator):
             )
         predicted = np.asarray(self.predict(X))
         panel = self._check(X, y, fitting=False)
-        assert panel.y is not None
-        known = np.isfinite(panel.y)
-        weight = None
-        if sample_weight is not None:
-            sample_weight = self._by_label(X, sample_weight, "sample_weight")
-            weight = np.asarray(sample_weight)[panel.order][known]
-        return panel.y[known], predicted[panel.order][known], weight
+        assert panel.outcomes is not None
+        known = np.isfinite(panel.outcomes)
+        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
+        return panel.outcomes[known], predicted[panel.order][known], weight
 
     # ------------------------------------------------------------------ gates
 
-    def _check(self, X: Any, y: Any, *, fitting: bool, undated: bool = False) -> Panel:
-        return check_panel(
-            self,
-            X,
-            y,
-            fitting=fitting,
-            firm=self.firm,
-            period=self.period,
-            codes=self._code_columns(),
-            groupings=self._groupings(),
-            undated=undated,
-        )
-
     def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
         panel = self._check(X, y, fitting=True)
-        weight = None
+        weight = panel.weights.get("sample_weight")
         if sample_weight is not None:
-            sample_weight = self._by_label(X, sample_weight, "sample_weight")
-            weight = _check_sample_weight(sample_weight, np.empty((len(panel), 1)), ensure_non_negative=True)[
-                panel.order
-            ]
+            weight = self._frequencies(panel, sample_weight)
+        if weight is not None:  # a row of weight 0 is not there
+            panel, weight = panel.take(weight > 0), weight[weight > 0]
         if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
             warnings.warn(
                 LostPeriodWarning(
@@ -178,19 +182,20 @@ class PeerModel(BaseEstimator):
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
 
-    def _by_label(self, X: Any, values: Any, name: str) -> Any:
-        """Return a Series that carries firm and period in the order of ``X``'s rows; anything else as it came."""
-        labels = panel_labels(X, self.firm, self.period)
-        if labels is None or not isinstance(values, pd.Series):
-            return values
-        return align_outcome(values, X, labels, firm=self.firm, period=self.period, name=name)
+    @staticmethod
+    def _frequencies(panel: Panel, weight: Any) -> np.ndarray:
+        """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
+        if isinstance(weight, pd.Series):
+            weight = panel.align(weight, "sample_weight")
+            return _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
+        return _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[panel.order]
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if panel.firm is None:
             numbers = pd.RangeIndex(len(panel))
-            return Rows(x, codes, panel.y, weight, np.arange(len(panel)), numbers, numbers, weight)
+            return Rows(x, codes, panel.outcomes, weight, np.arange(len(panel)), numbers, numbers, weight)
         owner = self._owners(panel)
-        return Rows(x, codes, panel.y, weight, identities(owner)[0], panel.firm, owner, weight)
+        return Rows(x, codes, panel.outcomes, weight, identities(owner)[0], panel.firm, owner, weight)
 
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""
@@ -330,22 +335,11 @@ class PeerModel(BaseEstimator):
             (ones, (np.arange(len(column)), column)), shape=(len(column), len(labels))
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 class PeerRegressor(RegressorMixin, PeerModel):
     """Base class of the panel regressors."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² of ``predict(X)`` over the rows whose outcome is known."""
         known, predicted, weight = self._scored(X, y, sample_weight)
         return float(r2_score(known, predicted, sample_weight=weight))
-
-
-def known_training_rows(training: Rows) -> Rows:
-    """Return the rows a fixed-weight model stores: those whose outcome is known and whose weight is positive."""
-    rows = training.known()
-    return rows if rows.weight is None else rows.take(rows.weight > 0)

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import ElasticNetCV, LinearRegression, RidgeCV
+from sklearn.linear_model import ElasticNetCV, RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.attention import PeerAttentionRegressor
@@ -24,7 +21,7 @@ from peerattn.models.panel_forecasters import (
     FirmMeanRegressor,
     IndustryMeansRegressor,
     LastValueRegressor,
-    own_columns,
+    OwnCharacteristicsRegressor,
 )
 from peerattn.models.ridge import CrossSectionalRidge
 
@@ -47,16 +44,6 @@ class Setting:
     random_state: int
 
 
-def _own(X: Any) -> list[int]:
-    """Return the columns of own characteristics, for a column transformer."""
-    return own_columns(X.columns if hasattr(X, "columns") else range(X.shape[1]))
-
-
-def _on_own(model: Any) -> Pipeline:
-    """Return a model of the firm's own characteristics, standardised; dummies of codes are left out."""
-    return make_pipeline(make_column_transformer((StandardScaler(), _own)), model)
-
-
 def _attention(setting: Setting, n_layers: int = 1) -> Any:
     values = "outcomes" if setting.task == "explain" else "characteristics"
     return PeerAttentionRegressor(values=values, n_layers=n_layers, random_state=setting.random_state)
@@ -67,18 +54,23 @@ RECIPES: dict[str, Recipe] = {
     "mean": Recipe("Prevailing mean", lambda s: DummyRegressor()),
     "firm_mean": Recipe("Firm's mean", lambda s: FirmMeanRegressor()),
     "last_value": Recipe("Last value", lambda s: LastValueRegressor()),
-    "ols": Recipe("Own characteristics (OLS)", lambda s: _on_own(LinearRegression())),
-    "ridge": Recipe("Own characteristics (ridge)", lambda s: _on_own(RidgeCV(alphas=ALPHAS))),
+    "ols": Recipe("Own characteristics (OLS)", lambda s: OwnCharacteristicsRegressor()),
+    "ridge": Recipe(
+        "Own characteristics (ridge)", lambda s: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS))
+    ),
     "elastic_net": Recipe(
         "Own characteristics (elastic net)",
-        lambda s: _on_own(ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], random_state=s.random_state)),
+        lambda s: OwnCharacteristicsRegressor(
+            ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], random_state=s.random_state)
+        ),
     ),
     "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
     "boosting": Recipe(
         "Gradient boosting", lambda s: HistGradientBoostingRegressor(random_state=s.random_state)
     ),
     "neighbors": Recipe(
-        "50 nearest neighbors", lambda s: _on_own(KNeighborsRegressor(50, weights="distance"))
+        "50 nearest neighbors",
+        lambda s: OwnCharacteristicsRegressor(KNeighborsRegressor(50, weights="distance")),
     ),
     "industry_characteristics": Recipe(
         "Own and {industry} characteristics",

@@ -10,7 +10,9 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.models.pools import refuse_other_kinds
 from peerattn.network import PeerNetwork
+from peerattn.panel.labels import is_date
 
 
 def given_network(network: Any) -> PeerNetwork:
@@ -33,45 +35,50 @@ def given_network(network: Any) -> PeerNetwork:
     return network
 
 
-class NetworkLookup:
-    """Weights of a network between given firms in a given period.
+class NetworkStartsLater(InputError):
+    """A network has no cross-section up to a panel's period."""
 
-    A dated network answers for a period by its latest cross-section up to then (never a later one); an undated one for all.
+
+def network_period(network: PeerNetwork, period: Any) -> Any:
+    """Return the period of a network that answers for a panel's period: the latest up to it; None where undated.
+
+    Raises
+    ------
+    InputError
+        When the network starts later, when only one of the two has periods, or when their order is not known.
     """
-
-    def __init__(self, network: PeerNetwork) -> None:
-        self.network = network
-        self.dated = not (len(network.periods) == 1 and pd.isna(network.periods[0]))
-        self._edges: dict[Any, pd.DataFrame] = {}
-
-    def period(self, period: Any) -> Any:
-        """Return the network's period that answers for a panel's period."""
-        if not self.dated:
-            return None
-        if period is None:
+    if len(network.periods) == 1 and pd.isna(network.periods[0]):
+        return None
+    if period is None:
+        raise InputError("network has periods but X has none; pass a panel, or a network without periods.")
+    if isinstance(period, str) and not is_date(period):  # text in an order of its own
+        if period not in network.periods:
             raise InputError(
-                "network has periods but X has none; pass a panel, or a network without periods."
+                f"network has no period {period!r}, and text has no order of time: give it all periods of X."
             )
-        try:
-            earlier = self.network.periods[self.network.periods <= period]
-        except TypeError as error:
-            raise InputError(
-                f"network has periods such as {self.network.periods[0]!r}, X has {period!r}: they cannot be compared."
-            ) from error
-        if not len(earlier):
-            raise InputError(f"network starts in {self.network.periods.min()}, after period {period} of X.")
-        return earlier.max()
+        return period
+    try:
+        earlier = network.periods[network.periods <= period]
+    except TypeError as error:
+        raise InputError(
+            f"network has periods such as {network.periods[0]!r}, X has {period!r}: they cannot be compared."
+        ) from error
+    if not len(earlier):
+        raise NetworkStartsLater(f"network starts in {network.periods.min()}, after period {period} of X.")
+    return earlier.max()
 
-    def weights(self, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
-        """Return the weights that firms put on peers, (n_firms, n_peers); zero for whoever is not in the network."""
-        key = self.period(period)
-        if key not in self._edges:
-            self._edges[key] = self.network.edges(None if key is None else key)
-        edges = self._edges[key]
-        row, column = firms.get_indexer(pd.Index(edges["firm"])), peers.get_indexer(pd.Index(edges["peer"]))
-        here = (row >= 0) & (column >= 0)
-        entries = edges["weight"].to_numpy(dtype=float)[here], (row[here], column[here])
-        return sparse.csr_array(entries, shape=(len(firms), len(peers)))
+
+def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
+    """Return the weights that firms put on peers in a panel's period, (n_firms, n_peers); zero for those not in the network."""
+    edges = network.edges(network_period(network, period))
+    focal, looked_to = pd.Index(edges["firm"]), pd.Index(edges["peer"])
+    labels = focal.append(looked_to).unique()
+    if len(labels):
+        refuse_other_kinds(labels, firms)
+    shape = (len(labels) + 1,) * 2  # a label that is not there, at −1, reads the last row, which is empty
+    at = labels.get_indexer(focal), labels.get_indexer(looked_to)
+    W = sparse.csr_array((edges["weight"].to_numpy(dtype=float), at), shape=shape)
+    return W[labels.get_indexer(firms) % shape[0]][:, labels.get_indexer(peers) % shape[0]]
 
 
 def row_normalised(W: sparse.csr_array) -> sparse.csr_array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,12 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.codes import code_scheme
-from peerattn.panel.encoding import Imputation
+from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
-from peerattn.panel.gate import Panel
+from peerattn.panel.panel import Panel
 
 _LEVELS = {"sic": (4, 3, 2, 1), "naics": (6, 5, 4, 3, 2), "gics": (8, 6, 4, 2)}
 FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
@@ -112,8 +112,7 @@ class IndustryPeerRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return () if self.industry is None else (self.industry,)
 
-    def _groupings(self) -> tuple[str, ...]:
-        return self._code_columns()
+    _groupings = _code_columns
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
@@ -122,9 +121,14 @@ class IndustryPeerRegressor(PeerRegressor):
             self._check_parameters(panel)
         x = np.empty((len(panel), 0))
         if self.value_weight is not None:
+            if self.value_weight not in panel.characteristics:
+                near = did_you_mean(str(self.value_weight), map(str, panel.characteristics))
+                raise InputError(
+                    f"value_weight: there is no column {self.value_weight!r} of numbers in X.{near}"
+                )
             if fitting:
-                self.imputation_ = Imputation.fit(self._only_value(panel), weight)
-            x = self.imputation_.transform(self._only_value(panel))[:, :1]
+                self.design_ = Design.fit(panel, weight=weight, characteristics=[self.value_weight])
+            x = self.design_.filled(panel)
             if not (x > 0).all():
                 raise InputError(
                     f"value_weight: column {self.value_weight!r} must be positive, got {x.min():g}."
@@ -135,12 +139,6 @@ class IndustryPeerRegressor(PeerRegressor):
         if self.scheme in FAMA_FRENCH_SCHEMES:
             codes = codes.apply(sic_to_fama_french, industries=FAMA_FRENCH_SCHEMES[self.scheme])
         return x, codes.astype(object).where(codes.notna(), None).to_numpy()
-
-    def _only_value(self, panel: Panel) -> Panel:
-        if self.value_weight not in panel.characteristics:
-            near = did_you_mean(str(self.value_weight), map(str, panel.characteristics))
-            raise InputError(f"value_weight: there is no column {self.value_weight!r} of numbers in X.{near}")
-        return replace(panel, characteristics=panel.characteristics[[self.value_weight]])
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if self.value_weight is not None:
@@ -166,7 +164,7 @@ class IndustryPeerRegressor(PeerRegressor):
         self.levels_ = (0,) if self.industry is None else (*_LEVELS.get(scheme, (1,)), 0)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        self.training_rows_ = known_training_rows(training)
+        self.training_rows_ = training.known()
         rows = self.training_rows_
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
@@ -179,7 +177,7 @@ class IndustryPeerRegressor(PeerRegressor):
     def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
         errors = np.zeros(len(SHRINKAGES))
         for _, at in panel.cross_sections():
-            rows = known_training_rows(training.take(at))
+            rows = training.take(at).known()
             if len(rows):
                 groups = self._groups(Section(None, slice(0, len(rows)), rows, rows, within=True))
                 assert rows.y is not None

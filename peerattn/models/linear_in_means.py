@@ -13,12 +13,12 @@ from scipy.sparse.linalg import spsolve
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
+from peerattn.models.given_network import given_network, network_weights, row_normalised
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
-from peerattn.panel.encoding import CodeBook, Imputation
-from peerattn.panel.gate import Panel
+from peerattn.panel.design import Design
+from peerattn.panel.panel import Panel
 
 LEARNED = ("PeerAttention",)  # networks named so were learned from outcomes
 SINGULAR = 1e-8
@@ -120,17 +120,9 @@ class LinearInMeansRegressor(PeerRegressor):
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self._check_network(panel)
-            self.imputation_ = Imputation.fit(panel, weight)
-            self.code_book_ = CodeBook.fit(panel.codes)
-            dummies = [
-                f"{name}={level}" for name, levels in self.code_book_.levels.items() for level in levels
-            ]
-            self.feature_names_ = [*self.imputation_.names, *dummies]
-        levels = self.code_book_.transform(panel.codes)
-        blocks = [self.imputation_.transform(panel)]
-        for column, known in enumerate(self.code_book_.levels.values()):
-            blocks.append((levels[:, column, None] == np.arange(1, len(known) + 1)).astype(float))
-        return np.concatenate(blocks, axis=1), np.empty((len(panel), 0))
+            self.design_ = Design.fit(panel, weight=weight)
+            self.feature_names_ = self.design_.names
+        return self.design_.transform(panel), np.empty((len(panel), 0))
 
     def _check_network(self, panel: Panel) -> None:
         if self.cluster not in ("firm", "period", None):
@@ -150,7 +142,7 @@ class LinearInMeansRegressor(PeerRegressor):
                     "was fitted on, and explain later ones."
                 )
         elif panel.dated:
-            explained = panel.period[np.isfinite(panel.y)] if panel.y is not None else panel.period
+            explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
             if (explained <= self.learned_until).any():
                 raise InputError(
                     f"network was learned from outcomes until {self.learned_until}, and outcomes from {explained.min()} are "
@@ -236,7 +228,7 @@ class LinearInMeansRegressor(PeerRegressor):
     def _between(self, period: Any, rows: Rows, peers: Rows) -> sparse.csr_array:
         if self.network_ is None:
             return sparse.csr_array((len(rows), len(peers)))
-        W = NetworkLookup(self.network_).weights(period, rows.label, peers.label).tocoo()
+        W = network_weights(self.network_, period, rows.label, peers.label).tocoo()
         row, column = W.coords
         others = rows.label[row] != peers.label[column]
         return row_normalised(

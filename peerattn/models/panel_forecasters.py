@@ -1,59 +1,60 @@
-"""Forecasters that read the labels of a panel: a firm's mean, its last value, Fama–MacBeth, industry means as regressors."""
+"""Forecasters from a panel: a firm's mean, its last value, own characteristics, Fama–MacBeth, industry means as regressors."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import RidgeCV
+from sklearn.base import RegressorMixin, clone
+from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
+from peerattn.models.base import PanelModel
+from peerattn.models.pools import refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
-from peerattn.panel import PanelLabels, panel_labels
+from peerattn.panel.design import Design
+from peerattn.panel.panel import Panel
 
 ALPHAS = np.logspace(-2, 5, 15)
 
 
-def own_columns(columns: Sequence[Any]) -> list[int]:
-    """Return the positions of characteristics among encoded columns: no code levels (``sic=0100``), no missing-indicators.
+class PanelForecaster(RegressorMixin, PanelModel):
+    """Base class of forecasters: a panel in, learned from the rows of known outcome, a prediction for each row out."""
 
-    >>> own_columns(["size", "size_missing", "sic=0100", "lev"])
-    [0, 3]
-    """
-    return [
-        k for k, name in enumerate(columns) if "=" not in str(name) and not str(name).endswith("_missing")
-    ]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit on training rows.
 
+        Parameters
+        ----------
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like
+        y : Series or array-like (n,)
+            Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
+        """
+        panel = self._check(X, y, fitting=True)
+        assert panel.outcomes is not None
+        known = np.isfinite(panel.outcomes)
+        self._learn(panel, known, panel.outcomes[known])
+        return self
 
-class PanelForecaster(RegressorMixin, BaseEstimator):
-    """Base class: numbers in, as scikit-learn has them, with firm and period read from the index where it has them."""
-
-    firm: str
-    period: str
-
-    def _check_training(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, PanelLabels | None]:
-        frame, labels = self._labelled(X)
-        values, outcomes = validate_data(self, frame, y, dtype=np.float64, y_numeric=True)
-        return values, np.asarray(outcomes, dtype=float), labels
-
-    def _check_call(self, X: Any) -> tuple[np.ndarray, PanelLabels | None]:
+    def predict(self, X: Any) -> np.ndarray | pd.Series:
+        """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
         check_is_fitted(self)
-        frame, labels = self._labelled(X)
-        return validate_data(self, frame, reset=False, dtype=np.float64), labels
+        panel = self._check(X, fitting=False)
+        return panel.restore(self._predict(panel))
 
-    def _labelled(self, X: Any) -> tuple[Any, PanelLabels | None]:
-        labels = panel_labels(X, self.firm, self.period) if isinstance(X, pd.DataFrame) else None
-        return (X if labels is None else X.drop(columns=list(labels.in_columns))), labels
+    @abstractmethod
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        """Learn from the panel, whose rows ``known`` have the outcomes ``y``."""
 
-    def _own(self) -> list[int]:
-        return own_columns(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+    @abstractmethod
+    def _predict(self, panel: Panel) -> np.ndarray:
+        """Return one prediction for each of the panel's rows."""
 
 
 class FirmMeanRegressor(PanelForecaster):
@@ -82,19 +83,17 @@ class FirmMeanRegressor(PanelForecaster):
         self.firm = firm
         self.period = period
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the means."""
-        _, y, labels = self._check_training(X, y)
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
-        self.by_firm_ = pd.Series(dtype=float) if labels is None else pd.Series(y).groupby(labels.firm).mean()
-        return self
+        self.by_firm_ = pd.Series(dtype=float)
+        if panel.firm is not None:
+            self.by_firm_ = pd.Series(y).groupby(panel.firm[known]).mean()
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return each row's firm mean."""
-        X, labels = self._check_call(X)
-        if labels is None or not len(self.by_firm_):
-            return np.full(len(X), self.mean_)
-        return self.by_firm_.reindex(labels.firm).fillna(self.mean_).to_numpy()
+    def _predict(self, panel: Panel) -> np.ndarray:
+        if panel.firm is None or not len(self.by_firm_):
+            return np.full(len(panel), self.mean_)
+        refuse_other_kinds(self.by_firm_.index, panel.firm)
+        return self.by_firm_.reindex(panel.firm).fillna(self.mean_).to_numpy()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,32 +129,23 @@ class LastValueRegressor(PanelForecaster):
         self.firm = firm
         self.period = period
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Remember the outcomes."""
-        _, y, labels = self._check_training(X, y)
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         self.history_ = pd.DataFrame({"firm": [], "period": [], "outcome": []})
-        if labels is not None:
-            history = pd.DataFrame({"firm": labels.firm, "period": labels.period, "outcome": y})
-            self.history_ = history.sort_values("period", kind="stable").reset_index(drop=True)
-        return self
+        if panel.firm is not None:
+            self.history_ = pd.DataFrame(
+                {"firm": panel.firm[known], "period": panel.period[known], "outcome": y}
+            )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return each firm's latest outcome before the row's period."""
-        X, labels = self._check_call(X)
-        if labels is None or not len(self.history_):
-            return np.full(len(X), self.mean_)
-        asked = pd.DataFrame({"firm": labels.firm, "period": labels.period, "row": np.arange(len(X))})
-        asked["when"] = _ranks(labels.period, self.history_["period"])[0]
-        history = self.history_.assign(when=_ranks(labels.period, self.history_["period"])[1])
-        merged = pd.merge_asof(
-            asked.sort_values("when", kind="stable"),
-            history[["firm", "when", "outcome"]].sort_values("when", kind="stable"),
-            on="when",
-            by="firm",
-            allow_exact_matches=False,
-        )
-        return merged.sort_values("row")["outcome"].fillna(self.mean_).to_numpy()
+    def _predict(self, panel: Panel) -> np.ndarray:
+        if panel.firm is None or not len(self.history_):
+            return np.full(len(panel), self.mean_)
+        refuse_other_kinds(pd.Index(self.history_["firm"]), panel.firm)
+        now, then = _ranks(panel.period, pd.Index(self.history_["period"]))
+        asked = pd.DataFrame({"firm": panel.firm, "when": now})
+        history = self.history_[["firm", "outcome"]].assign(when=then)
+        merged = pd.merge_asof(asked, history, on="when", by="firm", allow_exact_matches=False)
+        return merged["outcome"].fillna(self.mean_).to_numpy()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -167,7 +157,7 @@ class FamaMacBethRegressor(PanelForecaster):
     """Forecast from the average of cross-sectional regressions.
 
     ``ŷ_it = ā + x_it'b̄``, the means over training periods of the coefficients of each period's regression across firms
-    (linearmodels' ``FamaMacBeth``). Uses characteristics only: dummies of codes and missing-indicators are left out.
+    (linearmodels' ``FamaMacBeth``). Uses characteristics only: codes and missing-indicators are left out.
 
     Parameters
     ----------
@@ -177,6 +167,7 @@ class FamaMacBethRegressor(PanelForecaster):
     Attributes
     ----------
     coef_ : ndarray (p,)
+        Of the characteristics, in the order of ``design_.characteristics``.
     intercept_ : float
     tvalues_ : Series or None
         t statistics of the coefficients' time series, Newey–West from 10 periods on; None on arrays or one period.
@@ -201,20 +192,22 @@ class FamaMacBethRegressor(PanelForecaster):
         self.firm = firm
         self.period = period
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Regress period by period, and average."""
-        X, y, labels = self._check_training(X, y)
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_ = Design.fit(panel)
+        X = self.design_.filled(panel)[known]
         self.coef_, self.tvalues_ = np.zeros(X.shape[1]), None
-        own = self._own()
-        if labels is None or labels.period.nunique() == 1:
+        own = list(range(X.shape[1]))
+        if not panel.dated or panel.period[known].nunique() == 1:
             center, mean = X.mean(axis=0), y.mean()
-            self.coef_[own] = np.linalg.lstsq((X - center)[:, own], y - mean, rcond=None)[0]
+            self.coef_ = np.linalg.lstsq(X - center, y - mean, rcond=None)[0]
             self.intercept_ = float(mean - center @ self.coef_)
-            return self
+            return
         from linearmodels.panel import FamaMacBeth
 
+        assert panel.firm is not None
+
         index = pd.MultiIndex.from_arrays(
-            [pd.factorize(labels.firm)[0], pd.factorize(labels.period, sort=True)[0]]
+            [pd.factorize(panel.firm)[0][known], pd.factorize(panel.period, sort=True)[0][known]]
         )
         when = index.get_level_values(1)
         large = [np.flatnonzero(when == period) for period in when.unique()]
@@ -238,12 +231,9 @@ class FamaMacBethRegressor(PanelForecaster):
         self.intercept_ = float(fit.params["intercept"])
         self.coef_[used] = fit.params[[str(column) for column in used]]
         self.tvalues_ = fit.tstats
-        return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the linear forecast."""
-        X, _ = self._check_call(X)
-        return self.intercept_ + X @ self.coef_
+    def _predict(self, panel: Panel) -> np.ndarray:
+        return self.intercept_ + self.design_.filled(panel) @ self.coef_
 
 
 class IndustryMeansRegressor(PanelForecaster):
@@ -254,8 +244,7 @@ class IndustryMeansRegressor(PanelForecaster):
     Parameters
     ----------
     industry : str, optional
-        Name of the code, whose levels are columns ``<industry>=<level>`` as :class:`~peerattn.panel.PanelEncoder` makes them.
-        None: the other firms of the period are the industry.
+        Column of ``X`` with the code. None: the other firms of the period are the industry.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -266,8 +255,7 @@ class IndustryMeansRegressor(PanelForecaster):
 
     Examples
     --------
-    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 1, "size": [1.0, 2, 3, 5], "sic=37": [1, 1, 0, 0]})
-    >>> X["sic=29"] = 1 - X["sic=37"]
+    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 1, "size": [1.0, 2, 3, 5], "sic": [3711, 3711, 2911, 2911]})
     >>> IndustryMeansRegressor(industry="sic").fit(X, [2.0, 1, 5, 3]).predict(X).round().tolist()
     [2.0, 1.0, 5.0, 3.0]
     """
@@ -277,40 +265,32 @@ class IndustryMeansRegressor(PanelForecaster):
         self.firm = firm
         self.period = period
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the ridge."""
-        values, y, labels = self._check_training(X, y)
-        self.levels_ = [
-            k
-            for k, name in enumerate(getattr(self, "feature_names_in_", ()))
-            if str(name).startswith(f"{self.industry}=")
-        ]
-        if self.industry is not None and labels is not None and not self.levels_:
-            raise InputError(
-                f"industry: X has no column {self.industry}=<level>; encode it with PanelEncoder."
-            )
-        self.with_peers_ = labels is not None
-        self.ridge_ = make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS)).fit(
-            self._regressors(values, labels), y
-        )
-        return self
+    def _code_columns(self) -> tuple[Any, ...]:
+        return () if self.industry is None else (self.industry,)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict from own and peers' characteristics; peers are the rows of the call."""
-        values, labels = self._check_call(X)
-        return self.ridge_.predict(self._regressors(values, labels))
+    _groupings = _code_columns
 
-    def _regressors(self, X: np.ndarray, labels: PanelLabels | None) -> np.ndarray:
-        own = X[:, self._own()] if self._own() else X
-        if not self.with_peers_ or labels is None:
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_, self.with_peers_ = Design.fit(panel), panel.dated
+        self.ridge_ = make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS))
+        self.ridge_.fit(self._regressors(panel)[known], y)
+
+    def _predict(self, panel: Panel) -> np.ndarray:
+        return self.ridge_.predict(self._regressors(panel))
+
+    def _regressors(self, panel: Panel) -> np.ndarray:
+        """Return own characteristics and those of the other firms of the industry and period."""
+        own = self.design_.filled(panel)
+        if not own.shape[1]:  # nothing but the code itself
+            own = self.design_.transform(panel)
+        if not self.with_peers_ or not panel.dated:
             return np.hstack([own, own]) if self.with_peers_ else own
-        period = pd.factorize(labels.period)[0]
+        period = pd.factorize(panel.period)[0]
         everybody = _leave_out_means(own, period)
-        if not self.levels_:
+        if self.industry is None:
             return np.hstack([own, everybody])
-        known = X[:, self.levels_].any(axis=1)
-        code = X[:, self.levels_].argmax(axis=1)
-        group = np.where(known, period * (len(self.levels_) + 1) + code, -1 - np.arange(len(X)))
+        code = pd.factorize(panel.codes[self.industry])[0]  # -1 = unknown
+        group = np.where(code >= 0, period * (code.max() + 1) + code, -1 - np.arange(len(own)))
         group = pd.factorize(group)[0]
         alone = np.bincount(group)[group] == 1
         return np.hstack([own, np.where(alone[:, None], everybody, _leave_out_means(own, group))])
@@ -328,8 +308,52 @@ def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     return np.where(others > 0, (total[group] - values) / np.maximum(others, 1), values)
 
 
-def _ranks(asked: pd.Index, known: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+def _ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
-    both = pd.Index(asked).append(pd.Index(known))
-    ranks = pd.factorize(both, sort=True)[0]
+    try:
+        ranks = pd.factorize(asked.append(known), sort=True)[0]
+    except TypeError as error:
+        raise InputError(
+            f"periods of X such as {asked[0]!r} cannot be compared with those of fit, such as {known[0]!r}: give them one type."
+        ) from error
     return ranks[: len(asked)], ranks[len(asked) :]
+
+
+class OwnCharacteristicsRegressor(PanelForecaster):
+    """A regression on the firm's own characteristics, whatever else the panel holds.
+
+    ``ŷ_it = f(x_it)``: standardised characteristics and their missing-indicators; codes are left out.
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        Any of scikit-learn's; by default ``LinearRegression()``.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Attributes
+    ----------
+    design_ : Design
+        What the columns that ``estimator`` sees are.
+    model_ : Pipeline
+        The fitted scaler and estimator.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"firm": list("ABC"), "period": 1, "size": [1.0, 2, 3], "sic": ["37", "37", "29"]})
+    >>> OwnCharacteristicsRegressor().fit(X, [2.0, 4, 6]).predict(X).round(6).tolist()
+    [2.0, 4.0, 6.0]
+    """
+
+    def __init__(self, estimator: Any = None, *, firm: str = "firm", period: str = "period") -> None:
+        self.estimator = estimator
+        self.firm = firm
+        self.period = period
+
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_ = Design.fit(panel, without=list(panel.codes))
+        estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
+        self.model_ = make_pipeline(StandardScaler(), estimator).fit(self.design_.numbers(panel)[known], y)
+
+    def _predict(self, panel: Panel) -> np.ndarray:
+        return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from peerattn.exceptions import InputError
 
@@ -35,7 +36,7 @@ class Rows:
     label : pandas.Index
         Firm labels (row numbers for arrays).
     owner : pandas.Index
-        Labels whose sameness makes two rows of one identity: the firm, or the group it belongs to.
+        What makes two rows of one identity: the firm's label, or a pair of it and the group that it belongs to (None = unknown).
     """
 
     x: np.ndarray
@@ -134,14 +135,33 @@ class Section:
 def identities(*labels: pd.Index) -> list[np.ndarray]:
     """Return integers that are equal where labels are, across all the given indexes.
 
+    Pairs of firm and group are equal where the groups are; across several indexes the same firm is, too, so that a group that
+    is unknown in one of them lets nobody into its own pool.
+
     >>> import pandas as pd
     >>> [x.tolist() for x in identities(pd.Index(["B", "A"]), pd.Index(["A", "C"]))]
     [[0, 1], [1, 2]]
     """
-    refuse_other_kinds(*labels)
-    joined = np.concatenate([label.to_numpy(dtype=object) for label in labels])
-    integers, _ = pd.factorize(joined)
-    return np.split(integers, np.cumsum([len(label) for label in labels])[:-1])
+    joined = [label for part in labels for label in part.tolist()]
+    splits = np.cumsum([len(label) for label in labels])[:-1]
+    if not any(isinstance(label, tuple) for label in joined):
+        refuse_other_kinds(*labels)
+        return np.split(pd.factorize(_objects(joined))[0], splits)
+    refuse_other_kinds(*(pd.Index([firm for firm, _ in part]) for part in labels if len(part)))
+    firm = pd.factorize(_objects([firm for firm, _ in joined]))[0]
+    group = pd.factorize(_objects([group for _, group in joined]))[0]  # -1 = unknown
+    node = np.where(group < 0, firm, len(firm) + group)
+    if len(labels) == 1:
+        return [pd.factorize(node)[0]]
+    links = sparse.coo_array((np.ones(len(node)), (firm, node)), shape=(2 * len(firm),) * 2)
+    component = sparse.csgraph.connected_components(links, directed=False)[1]
+    return np.split(component[node], splits)
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 def refuse_other_kinds(*labels: pd.Index) -> None:

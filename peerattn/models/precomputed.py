@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.models.base import PeerRegressor, known_training_rows
-from peerattn.models.given_network import NetworkLookup, given_network, row_normalised
+from peerattn.models.base import PeerRegressor
+from peerattn.models.given_network import given_network, network_weights, row_normalised
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.network import PeerNetwork
-from peerattn.panel.gate import Panel
+from peerattn.panel.panel import Panel
 
 
 class PrecomputedPeerRegressor(PeerRegressor):
@@ -65,7 +65,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         return np.empty((len(panel), 0)), np.empty((len(panel), 0))
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = known_training_rows(training)
+        rows = self.training_rows_ = training.known()
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
 
@@ -100,7 +100,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         """Return the normalised weights on firms, own firm left out."""
         assert self.network_ is not None
         focal = section.focal.label
-        W = NetworkLookup(self.network_).weights(section.period, focal, firms).tocoo()
+        W = network_weights(self.network_, section.period, focal, firms).tocoo()
         row, column = W.coords
         others = focal[row] != firms[column]
         return row_normalised(

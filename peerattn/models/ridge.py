@@ -10,11 +10,10 @@ import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import NOBODY, Rows, Section
-from peerattn.panel.encoding import CodeBook
-from peerattn.panel.gate import Panel
-from peerattn.panel.scaling import Scaling
+from peerattn.panel.design import Design, one_hot
+from peerattn.panel.panel import Panel
 
 LEAVE_ONE_OUT = "leave_one_out"
 ALPHAS = np.logspace(-1, 4, 11)  # tried by leave-one-out
@@ -109,21 +108,19 @@ class CrossSectionalRidge(PeerRegressor):
         if fitting:
             if self.alpha != LEAVE_ONE_OUT and (isinstance(self.alpha, str) or not self.alpha > 0):
                 raise InputError(f'alpha must be "leave_one_out" or a positive number, got {self.alpha!r}.')
-            self.scaling_ = Scaling.fit(panel, self.scale, weight)
-            self.code_book_ = CodeBook.fit(panel.codes)
-        return self.scaling_.transform(panel), self.code_book_.transform(panel.codes)
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
+        return self.design_.numbers(panel), self.design_.integers(panel)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = known_training_rows(training)
+        rows = self.training_rows_ = training.known()
         assert rows.y is not None
         if rows.weight is not None and rows.weight.sum() <= 1:
             raise InputError(
                 f"sample_weight: frequency weights count rows, but they sum to {rows.weight.sum():g}."
             )
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
-        levels = [f"{name}={level}" for name, levels in self.code_book_.levels.items() for level in levels]
-        self.feature_names_ = ["intercept", *self.scaling_.names, *levels]
-        self._choose_alpha([known_training_rows(training.take(at)) for _, at in panel.cross_sections()])
+        self.feature_names_ = ["intercept", *self.design_.names]
+        self._choose_alpha([training.take(at).known() for _, at in panel.cross_sections()])
         self.firms_ = rows.label.unique() if panel.firm is not None else pd.Index([])
         self.gram_, moment = self._moments(rows)
         self.coef_ = cho_solve(self._factor(self.gram_, self.alpha_), moment)
@@ -179,12 +176,9 @@ class CrossSectionalRidge(PeerRegressor):
 
     def _design(self, rows: Rows) -> np.ndarray:
         """Return Z: one, characteristics, one column a code level, (n, q)."""
-        blocks = [np.ones((len(rows), 1)), rows.x]
-        for column, levels in enumerate(self.code_book_.levels.values()):
-            one_hot = np.zeros((len(rows), len(levels) + 1))
-            one_hot[np.arange(len(rows)), rows.codes[:, column]] = 1.0
-            blocks.append(one_hot[:, 1:])
-        return np.concatenate(blocks, axis=1)
+        return np.concatenate(
+            [np.ones((len(rows), 1)), rows.x, one_hot(rows.codes, self.design_.levels)], axis=1
+        )
 
     def _moments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return Z'SZ and Z'S(y − ȳ), S the frequency weights, in the memory of one block of rows."""

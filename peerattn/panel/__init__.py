@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.panel.codes import canonical_codes, code_scheme
+    from peerattn.panel.design import Design
     from peerattn.panel.encoding import PanelEncoder
     from peerattn.panel.fama_french import sic_to_fama_french
-    from peerattn.panel.gate import Panel, check_panel
-    from peerattn.panel.labels import PanelLabels, find_firm, find_period, panel_labels
-    from peerattn.panel.reading import PanelFrame, read_panel
+    from peerattn.panel.gate import check_panel
+    from peerattn.panel.labels import find_firm, find_period
+    from peerattn.panel.panel import Panel
+    from peerattn.panel.reading import as_panel, read_panel
 
 _HOMES = {
-    "Panel": "gate",
+    "Design": "design",
+    "Panel": "panel",
     "PanelEncoder": "encoding",
-    "PanelFrame": "reading",
-    "PanelLabels": "labels",
+    "as_panel": "reading",
     "canonical_codes": "codes",
     "check_panel": "gate",
     "code_scheme": "codes",
     "find_firm": "labels",
     "find_period": "labels",
-    "panel_labels": "labels",
     "read_panel": "reading",
     "sic_to_fama_french": "fama_french",
 }
 
 __all__ = [  # noqa: F822 - loaded by __getattr__
+    "Design",
     "Panel",
     "PanelEncoder",
-    "PanelFrame",
-    "PanelLabels",
+    "as_panel",
     "canonical_codes",
     "check_panel",
     "code_scheme",
     "find_firm",
     "find_period",
-    "panel_labels",
     "read_panel",
     "sic_to_fama_french",
 ]
@@ -57,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return __all__

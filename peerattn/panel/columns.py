@@ -91,7 +91,7 @@ def choose_columns(
         _check_named(frame, characteristics, taken_elsewhere)
         chosen = list(dict.fromkeys(characteristics))
         left = {
-            name: "not asked for" for name in columns if name not in chosen and name not in taken_elsewhere
+            name: "not requested" for name in columns if name not in chosen and name not in taken_elsewhere
         }
         _refuse_nothing(chosen, codes, columns)
         return ColumnChoice(tuple(chosen), tuple(codes), left)
@@ -137,6 +137,15 @@ def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set
 
 def _is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
+
+
+def holds_text(column: pd.Series) -> bool:
+    """Tell whether a column holds text or categories, and so is a code."""
+    if isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype):
+        return True
+    if isinstance(column.dtype, pd.ArrowDtype):
+        return pd.api.types.is_string_dtype(column.dtype)
+    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string"
 
 
 def refuse_outcomes(names: Sequence[object]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,28 +15,18 @@ from peerattn.exceptions import InputError, LabelWarning, did_you_mean
 _LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class PanelLabels:
-    """Firm and period of every row, in the order of the rows.
-
-    Attributes
-    ----------
-    firm, period : pandas.Index of length n_rows
-    dated : bool
-        False for a reference that carries firms but no period; ``period`` is then one constant.
-    in_columns : tuple of str
-        The names that were taken from columns instead of the index; they are not characteristics.
-    """
+class Labels(NamedTuple):
+    """Firm and period of every row, in the order of the rows."""
 
     firm: pd.Index
     period: pd.Index
-    dated: bool = True
-    in_columns: tuple[str, ...] = ()
+    dated: bool  #: False for a reference that carries firms but no period, which is then one constant
+    in_columns: tuple[str, ...]  #: names that were taken from columns; they are not characteristics
 
 
 def panel_labels(
     X: Any, firm: str = "firm", period: str = "period", *, undated: bool = False
-) -> PanelLabels | None:
+) -> Labels | None:
     """Return the firm and period labels of ``X``, found by name in its index or its columns.
 
     Parameters
@@ -51,7 +40,7 @@ def panel_labels(
 
     Returns
     -------
-    PanelLabels or None
+    Labels or None
         None when ``X`` carries neither name: it is one cross-section.
 
     Raises
@@ -86,14 +75,16 @@ def panel_labels(
     firms, periods = found[firm], found[period]
     assert firms is not None
     _refuse_missing(firms, firm)
+    if isinstance(firms.dtype, pd.CategoricalDtype):  # an order of firms means nothing here
+        firms = firms.astype(firms.categories.dtype)  # type: ignore[attr-defined]
     firms = _plain(firms)
     in_columns = tuple(
         name for name in (firm, period) if name not in X.index.names and found[name] is not None
     )
     if periods is None:
-        return PanelLabels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
+        return Labels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
     _refuse_missing(periods, period)
-    return PanelLabels(firms, _sortable_periods(_plain(periods), period), True, in_columns)
+    return Labels(firms, _sortable_periods(_plain(periods), period), True, in_columns)
 
 
 def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
@@ -104,7 +95,9 @@ def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
     else:
         return None
     if isinstance(level.dtype, pd.CategoricalDtype):
-        level = level.astype(level.categories.dtype)  # type: ignore[attr-defined]
+        in_order = level.categories.is_monotonic_increasing  # type: ignore[attr-defined]
+        if not level.ordered or in_order:  # type: ignore[attr-defined]
+            return level.astype(level.categories.dtype)  # type: ignore[attr-defined]
     return level
 
 
@@ -156,7 +149,12 @@ def _refuse_missing(labels: pd.Index, name: str) -> None:
 
 
 def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
-    """Return periods whose order is the order of time; float years become integers, dates timestamps."""
+    """Return periods whose order is the order of time; float years become integers, dates timestamps.
+
+    Ordered categories of another order than their labels' stay what they are.
+    """
+    if isinstance(periods.dtype, pd.CategoricalDtype):
+        return periods
     periods = periods.infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)
@@ -261,6 +259,11 @@ def _span(label: object) -> pd.Period | None:
     except (ValueError, TypeError):
         return None
     return None if span is pd.NaT else span
+
+
+def is_date(label: object) -> bool:
+    """Tell whether a label spells a year, quarter, month or day, so that its order is that of time."""
+    return _span(label) is not None
 
 
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:

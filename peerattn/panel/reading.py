@@ -1,87 +1,121 @@
-"""From a file or frame to characteristics X and outcome y of a panel."""
+"""Whatever came in, read into a panel: the one place where labels are parsed and columns become what they are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
-from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import ColumnChoice, choose_columns
-from peerattn.panel.frames import read_frame
-from peerattn.panel.labels import panel_labels
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean
+from peerattn.panel.codes import canonical_codes, looks_like_code
+from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, refuse_outcomes
+from peerattn.panel.frames import as_pandas, read_frame
+from peerattn.panel.labels import Labels, panel_labels
+from peerattn.panel.panel import Panel, refuse_infinity
 
 
-@dataclass(frozen=True)
-class PanelFrame:
-    """A panel ready for ``fit``: X and y indexed by (firm, period), and what was taken from the source.
+def as_panel(
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    weights: Mapping[str, Any] | None = None,
+    known_at: Any = None,
+    firm: str = "firm",
+    period: str = "period",
+    undated: bool = False,
+    description: str = "",
+) -> Panel:
+    """Return ``X`` and what belongs to its rows as a :class:`Panel`; a Panel is returned as it is.
 
-    Attributes
+    Parameters
     ----------
-    X : pandas.DataFrame
-        Characteristics (float64), then codes (strings, NA where unknown), indexed by (firm, period): the levels carry these
-        names whatever the source calls them, so that every estimator finds them.
-    y : pandas.Series
-        Outcome on the same index; NaN where unknown.
-    choice : ColumnChoice
-        Characteristics, codes, and the columns left out with the reason.
-    industry : str or None
-        The code column that baselines average over.
+    X : Panel, frame (pandas, polars, pyarrow) or array-like, (n, p)
+        Firm and period are found by name in the index or the columns; without them it is one cross-section.
+    y : Series or array-like (n,), optional
+        The outcome, aligned by label where it carries firm and period; NaN = unknown.
+    outcome : str, optional
+        The column of ``X`` that is the outcome. Columns are then chosen as by :func:`read_panel`.
+    characteristics : sequence of str, optional
+        Take these columns only, beside the codes.
+    codes : sequence of str
+        Columns that are codes, whatever their dtype; columns of text are in any case.
+    industry : str, optional
+        A code column that names each firm's industry; counted among the codes.
+    weights : mapping of str to array-like (n,), optional
+        Weights of the rows by name, aligned like ``y``; at least 0.
+    known_at : str, Series or array-like (n,), optional
+        When each outcome is known, as period labels: a column of ``X``, or values aligned like ``y``.
+    firm, period : str
+        Names of the labels.
+    undated : bool, default False
+        Accept firms without a period (a reference universe).
     description : str
+
+    Raises
+    ------
+    InputError
+        For duplicated (firm, period), infinite values, outcomes among the characteristics, labels of ``y`` that are not
+        ``X``'s; the message names the argument and shows examples.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"firm": ["B", "A"], "period": 2001, "size": [1.0, 2.0]})
+    >>> panel = as_panel(X, [0.1, 0.2])
+    >>> panel.firm.tolist(), panel.outcomes.tolist(), as_panel(panel) is panel
+    (['A', 'B'], [0.2, 0.1], True)
     """
-
-    X: pd.DataFrame
-    y: pd.Series
-    choice: ColumnChoice
-    industry: str | None = None
-    description: str = ""
-
-    @property
-    def outcome(self) -> str:
-        """Name of the outcome."""
-        return str(self.y.name)
-
-    @property
-    def firm(self) -> str:
-        """Name of the firm level."""
-        return str(self.X.index.names[0])
-
-    @property
-    def period(self) -> str:
-        """Name of the period level."""
-        return str(self.X.index.names[1])
-
-    @property
-    def characteristics(self) -> tuple[str, ...]:
-        """Names of the characteristics."""
-        return self.choice.characteristics
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """Names of the code columns."""
-        return self.choice.codes
-
-    @property
-    def left(self) -> dict[str, str]:
-        """Columns left out, with the reason."""
-        return self.choice.left
-
-    def __repr__(self) -> str:
-        firms, periods = (self.X.index.get_level_values(k) for k in (0, 1))
-        return (
-            f"PanelFrame({len(self.X):,} rows, {firms.nunique():,} firms, {periods.nunique()} periods, "
-            f"outcome={self.outcome!r})"
-        )
-
-    def __str__(self) -> str:
-        known = int(self.y.notna().sum())
-        return (
-            f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self.y):,} rows)\n{self.choice}"
-        )
+    if isinstance(X, Panel):
+        if outcome is not None or characteristics:
+            raise InputError(
+                "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass "
+                "X.X."
+            )
+        panel = X
+        added = [name for name in dict.fromkeys([*codes, *_given(industry)]) if name not in X.codes]
+        if added:
+            frame, labels, index = _rows_of(X)
+            made = assemble(frame, labels, index, X.names, codes=[*X.codes, *added])
+            choice = replace(made.choice, left=X.choice.left)
+            panel = replace(X, characteristics=made.characteristics, codes=made.codes, choice=choice)
+        panel = panel if industry is None else replace(panel, industry=industry)
+    else:
+        frame, labels, index = read_rows(X, firm, period, undated=undated)
+        declared = codes if isinstance(codes, str) else tuple(dict.fromkeys([*codes, *_given(industry)]))
+        choice, source = None, frame
+        if outcome is not None:
+            if y is not None:
+                raise InputError("pass y, or outcome= (a column of X), not both.")
+            source = frame.rename(columns=str)
+            choice = choose_columns(
+                source, labels=(), outcome=outcome, characteristics=characteristics, codes=declared
+            )
+            frame = source[[*choice.characteristics, *choice.codes]]
+        elif characteristics is not None:
+            frame = _selected(frame, [*characteristics, *declared])
+        panel = assemble(frame, labels, index, (firm, period), codes=declared, choice=choice)
+        panel = replace(panel, industry=industry, description=description)
+        if outcome is not None:
+            panel = replace(panel, outcomes=_outcome_of(source, outcome)[panel.order], outcome=outcome)
+            refuse_infinity(panel.outcomes, outcome)
+        if isinstance(known_at, str):
+            if known_at not in source:
+                near = did_you_mean(known_at, map(str, source.columns))
+                raise InputError(f"known_at: there is no column {known_at!r} in X.{near}")
+            known_at = pd.Index(source[known_at])
+    if y is not None:
+        panel = panel.with_outcomes(y)
+    if weights:
+        panel = replace(panel, weights=dict(panel.weights) | _weights(panel, weights))
+    return panel if known_at is None else replace(panel, known_at=_known_at(panel, known_at))
 
 
 def read_panel(
@@ -94,7 +128,7 @@ def read_panel(
     codes: Sequence[str] = (),
     industry: str | None = None,
     description: str = "",
-) -> PanelFrame:
+) -> Panel:
     """Read a panel and choose its columns.
 
     Parameters
@@ -114,6 +148,11 @@ def read_panel(
         A code column that names each firm's industry; counted among the codes.
     description : str
 
+    Returns
+    -------
+    Panel
+        ``X`` and ``y`` are indexed by (firm, period), in the order of the source.
+
     Raises
     ------
     InputError
@@ -124,36 +163,220 @@ def read_panel(
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"firm": ["A", "B"], "year": 2001, "size": [1.0, 2.0], "sic": [100, 3711], "roa_next": [0.1, 0.2]})
     >>> print(read_panel(frame, outcome="roa_next", period="year", industry="sic"))
-    PanelFrame(2 rows, 2 firms, 1 periods, outcome='roa_next')
+    Panel(2 rows, 2 firms, 1 periods, outcome='roa_next')
     outcome: roa_next (known in 2 of 2 rows)
     characteristics (1): size
     codes (1): sic
     """
     frame = read_frame(source).rename(columns=str)
-    if not isinstance(source, str | Path) and not len(frame):
-        raise InputError("the frame has no rows.")
     if not len(frame):
-        raise InputError(f"{source}: the file holds no rows.")
-    names = [*map(str, frame.columns), *(str(n) for n in frame.index.names if n is not None)]
+        what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
+        raise InputError(f"{what} has no rows.")
+    names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
     for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
         if name is not None and name not in names:
             raise InputError(
                 f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}."
             )
-    labels = panel_labels(frame, firm, period)
-    assert labels is not None
-    declared = (
-        codes if isinstance(codes, str) else tuple(dict.fromkeys([*codes, *([industry] if industry else [])]))
+    panel = as_panel(
+        frame,
+        outcome=outcome,
+        characteristics=characteristics,
+        codes=codes,
+        industry=industry,
+        firm=firm,
+        period=period,
+        description=description,
     )
-    choice = choose_columns(
-        frame, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
-    )
-    index = pd.MultiIndex.from_arrays([labels.firm, labels.period], names=["firm", "period"])
-    columns: dict[str, Any] = {
-        name: frame[name].to_numpy(dtype=float, na_value=float("nan")) for name in choice.characteristics
+    return replace(panel, index=panel.X.index)
+
+
+def read_rows(
+    X: Any, firm: str, period: str, *, undated: bool = False
+) -> tuple[pd.DataFrame, Labels | None, pd.Index | None]:
+    """Return the frame without its label columns, its labels, and the index of a pandas frame."""
+    if isinstance(X, Panel):
+        return _rows_of(X)
+    frame = as_pandas(X)
+    if not isinstance(frame, pd.DataFrame):
+        frame = pd.DataFrame(_matrix(frame))
+        return frame, None, frame.index
+    labels = panel_labels(frame, firm, period, undated=undated)
+    index = frame.index if isinstance(X, pd.DataFrame) else None
+    return (frame if labels is None else frame.drop(columns=list(labels.in_columns))), labels, index
+
+
+def _rows_of(panel: Panel) -> tuple[pd.DataFrame, Labels | None, pd.Index | None]:
+    index = panel.index if panel.returns_series or panel.firm is None else None
+    if panel.firm is None:
+        return panel.X, None, index
+    back = np.argsort(panel.order)
+    return panel.X, Labels(panel.firm[back], panel.period[back], panel.dated, ()), index
+
+
+def assemble(
+    frame: pd.DataFrame,
+    labels: Labels | None,
+    index: pd.Index | None,
+    names: tuple[str, str],
+    *,
+    codes: Sequence[Any] = (),
+    only_declared: bool = False,
+    choice: ColumnChoice | None = None,
+) -> Panel:
+    """Return a Panel of rows whose labels are known; ``only_declared``: columns of text that are not declared are refused."""
+    if not frame.columns.is_unique:
+        repeated = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
+    if not len(frame):
+        raise InputError("X has no rows.")
+    refuse_outcomes(list(frame.columns))
+    characteristics, code_columns = _split_columns(frame, codes, only_declared)
+    level_orders = {
+        name: tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
+        for name, dtype in frame[list(code_columns)].dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
     }
-    columns |= {name: canonical_codes(frame[name]).array for name in choice.codes}
+    order = np.arange(len(frame))
+    if labels is not None:
+        _refuse_duplicates(labels)
+        order = _canonical_order(labels)
+    return Panel(
+        characteristics.iloc[order].reset_index(drop=True),
+        code_columns.iloc[order].reset_index(drop=True),
+        None,
+        None if labels is None else labels.firm[order],
+        pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
+        labels is not None and labels.dated,
+        order,
+        frame.index if index is None else index,
+        index is not None and labels is not None and labels.dated,
+        tuple(frame.columns),
+        names,
+        ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns))
+        if choice is None
+        else choice,
+        level_orders=level_orders,
+    )
+
+
+def _given(industry: Any) -> list[Any]:
+    return [] if industry is None else [industry]
+
+
+def _matrix(X: Any) -> np.ndarray:
+    try:
+        values = np.asarray(X, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X must be a frame or a matrix of numbers: {error}") from error
+    if values.ndim != 2:
+        raise InputError(f"X must be a frame or a matrix of numbers, got {values.ndim} dimensions.")
+    return values
+
+
+def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
+    for name in wanted:
+        if name not in frame.columns:
+            raise InputError(
+                f"characteristics: there is no column {name!r}.{did_you_mean(name, map(str, frame.columns))}"
+            )
+    return frame[[name for name in frame.columns if name in set(wanted)]]
+
+
+def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     if not pd.api.types.is_numeric_dtype(frame[outcome].dtype):
         raise InputError(f"outcome: column {outcome!r} holds {frame[outcome].dtype}, not numbers.")
-    y = pd.Series(frame[outcome].to_numpy(dtype=float, na_value=float("nan")), index=index, name=outcome)
-    return PanelFrame(pd.DataFrame(columns, index=index), y, choice, industry, description)
+    return frame[outcome].to_numpy(dtype=float, na_value=np.nan)
+
+
+def _weights(panel: Panel, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    found = {name: panel.align(values, name) for name, values in weights.items()}
+    for name, values in found.items():
+        bad = int((~(values >= 0)).sum())
+        if bad:
+            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+    return found
+
+
+def _known_at(panel: Panel, given: Any) -> pd.Index:
+    """Return when each outcome is known, in the panel's order; missing = never."""
+    if isinstance(given, str):
+        raise InputError(f"known_at: a Panel has no column of dates {given!r}; pass a Series.")
+    given = as_pandas(given)
+    by_label = isinstance(given, pd.Series) and given.index.nlevels == 2
+    if not by_label and len(given) != len(panel):
+        raise InputError(
+            f"known_at has {len(given)} values for {len(panel)} rows of X: one for each row is expected."
+        )
+    return pd.Index(given)[panel.positions(given, "known_at")]
+
+
+def _canonical_order(labels: Labels) -> np.ndarray:
+    """Return the positions that sort rows by period, then firm."""
+    try:
+        firm_rank = pd.factorize(labels.firm, sort=True)[0]
+    except TypeError:  # labels of mixed types have no order of their own
+        firm_rank = pd.factorize(labels.firm.astype(str), sort=True)[0]
+    return np.lexsort((firm_rank, pd.factorize(labels.period, sort=True)[0]))
+
+
+def _split_columns(
+    frame: pd.DataFrame, codes: Sequence[Any], only_declared: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Split a frame into characteristics (float64) and codes (strings)."""
+    if isinstance(codes, str):
+        raise InputError(
+            f"codes: a list of column names was expected, the text {codes!r} came: write [{codes!r}]."
+        )
+    for name in codes:
+        if name not in frame.columns:
+            raise InputError(f"codes: there is no column {name!r} in X.{did_you_mean(name, frame.columns)}")
+    numbers: dict[Any, np.ndarray] = {}
+    code_columns: dict[Any, Any] = {}
+    for name in frame.columns:
+        column = frame[name]
+        if name in codes or (not only_declared and holds_text(column)):
+            code_columns[name] = canonical_codes(column).array
+            continue
+        numbers[name] = _as_float(column)
+        if not only_declared and looks_like_code(name) and _is_whole(numbers[name]):
+            message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
+            warnings.warn(message, CodeWarning, stacklevel=5)
+    both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
+    return next(both), next(both)
+
+
+def _is_whole(values: np.ndarray) -> bool:
+    known = values[np.isfinite(values)]
+    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
+
+
+def _as_float(column: pd.Series) -> np.ndarray:
+    try:
+        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(
+            column.dtype
+        )
+        if not number and column.dtype != object:
+            raise TypeError
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+        ) from error
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise InputError(
+            f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
+            "replace it by NaN (missing) or by a number."
+        )
+    return values
+
+
+def _refuse_duplicates(labels: Labels) -> None:
+    pairs = pd.MultiIndex.from_arrays([labels.firm, labels.period])
+    repeated = pairs[pairs.duplicated()]
+    if len(repeated):
+        shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
+        raise InputError(
+            f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}: keep one row for each firm and period."
+        )

@@ -49,7 +49,7 @@ def test_crsp_codes_filters_and_delisting():
     kept = frame["PERMNO"] != 10_003
     np.testing.assert_allclose(panel.y.to_numpy(), after(plain, "PERMNO")[kept.to_numpy()])
     assert panel.outcome == "ret_next" and panel.industry == "siccd"
-    assert panel.characteristics == ("k", "ret", "prc", "bm") and (panel.X["prc"] == 10).all()
+    assert panel.choice.characteristics == ("k", "ret", "prc", "bm") and (panel.X["prc"] == 10).all()
     assert panel.X.loc[10_001, "siccd"].isna().all() and (panel.X.loc[10_000, "siccd"] == "3711").all()
     assert panel.X.index.get_level_values("period")[0] == MONTHS[0]
     assert "shrcd in [10, 11]: 6 rows left out" in panel.description
@@ -63,7 +63,7 @@ def test_jensen_kelly_pedersen_takes_its_own_outcome():
     frame.loc[0, "common"] = 0
     panel = read_preset(frame, "jensen_kelly_pedersen")
     assert panel.outcome == "ret_exc_lead1m" and len(panel.X) == len(frame) - 1
-    assert panel.characteristics == ("k", "me", "be_me", "ret_1_0") and panel.codes == ("sic",)
+    assert panel.choice.characteristics == ("k", "me", "be_me", "ret_1_0") and panel.choice.codes == ("sic",)
     frame.loc[5, "excntry"] = "CAN"
     with pytest.raises(InputError, match="several countries .CAN, USA"):
         read_preset(frame, "jensen_kelly_pedersen")
@@ -74,7 +74,7 @@ def test_open_source_asset_pricing_needs_a_return():
     frame = grid("permno", "yyyymm", labels).assign(BM=1.0, Mom12m=0.2)
     panel = read_preset(frame, "open_source_asset_pricing")
     np.testing.assert_allclose(panel.y.to_numpy(), after(frame, "permno"))
-    assert panel.characteristics == ("k", "ret", "BM", "Mom12m")
+    assert panel.choice.characteristics == ("k", "ret", "BM", "Mom12m")
     with pytest.raises(InputError, match="no 'ret', the month's return; merge it"):
         read_preset(frame.drop(columns="ret"), "open_source_asset_pricing")
     own = read_preset(frame.assign(y_next=1.0), "open_source_asset_pricing", outcome="y_next")
@@ -89,7 +89,7 @@ def test_gu_kelly_xiu_timing_is_told_from_the_numbers(labelled):
     panel = read_preset(frame, "gu_kelly_xiu")
     expected = after(frame, "permno") if labelled == "known" else frame["ret"].to_numpy()
     np.testing.assert_allclose(panel.y.to_numpy(), expected)
-    assert panel.industry == "sic2" and ("ret" in panel.characteristics) == (labelled == "known")
+    assert panel.industry == "sic2" and ("ret" in panel.choice.characteristics) == (labelled == "known")
     frame["mom1m"] = np.random.default_rng(1).normal(size=len(frame))
     with pytest.raises(InputError, match="the timing of the rows is not known"):
         read_preset(frame, "gu_kelly_xiu")

@@ -7,6 +7,7 @@ import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.panel import as_panel
 
 
 def by_period(panel):
@@ -121,7 +122,7 @@ def test_industry_truth():
             others = [j for j in range(len(firms)) if j != i and industry.iloc[j] == industry.iloc[i]]
             for j in range(len(firms)):
                 assert w[i, j] == (pytest.approx(1 / len(others)) if j in others else 0)
-    assert panel.frame.industry == "industry"
+    assert panel.industry == "industry"
 
 
 def test_no_network_at_all():
@@ -161,12 +162,13 @@ def test_global_generator_is_left_alone():
     assert (np.random.get_state()[1] == before).all()
 
 
-def test_frame_hides_the_truth():
-    frame = simulate_panel(12, 4, 3, n_industries=3, random_state=0).frame
-    assert frame.characteristics == ("x1", "x2", "x3")
-    assert frame.codes == ("industry",)
-    assert frame.outcome == "outcome"
-    assert len(frame.y) == 48
+def test_it_is_a_panel():
+    panel = simulate_panel(12, 4, 3, n_industries=3, random_state=0)
+    assert as_panel(panel) is panel
+    assert panel.choice.characteristics == ("x1", "x2", "x3")
+    assert panel.choice.codes == ("industry",)
+    assert panel.outcome == "outcome"
+    assert len(panel.y) == 48
 
 
 @pytest.mark.parametrize(

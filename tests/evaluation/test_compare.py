@@ -331,7 +331,7 @@ def test_bad_arguments(flat, panel):
         (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
         (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),
-        (lambda: run(ridge, panel, y=panel.y), "X is a PanelFrame"),
+        (lambda: run(ridge, panel, y=panel.y), "X is a Panel, which holds its outcome"),
         (lambda: run(ridge, flat, **names), "y is missing"),
         (lambda: run(ridge, flat, y="roa_next", **names), "outcome='roa_next'"),
         (lambda: run(ridge, flat, y=flat["roa_next"], outcome="roa_next", **names), "not both"),

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import IndustryPeerRegressor, PrecomputedPeerRegressor
@@ -28,9 +27,6 @@ def weights(n_firms=8, seed=1):
     firms = [f"F{i}" for i in range(n_firms)]
     return pd.DataFrame(W, index=firms, columns=firms)
 
-
-def test_check_estimator():
-    check_estimator(PrecomputedPeerRegressor())
 
 
 def test_within_period_by_brute_force():

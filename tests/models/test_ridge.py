@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge
 from peerattn.models.ridge import ALPHAS
-from peerattn.panel.scaling import Scaling
+from peerattn.panel import Design
 
 
 def simulated_panel(n_firms=12, n_periods=5, seed=0):
@@ -28,7 +28,7 @@ def design(model, X):
     x = X[["size", "lev", "roa"]].copy()
     missing = x["lev"].isna().astype(float)
     x = x.fillna(x.groupby(level="period").transform("median"))
-    x = (x - model.scaling_.center) / model.scaling_.spread
+    x = (x - model.design_.center) / model.design_.spread
     x["lev_missing"] = missing
     return np.column_stack([x, *[(X["sector"] == s) for s in "ABC"]]).astype(float)
 
@@ -188,6 +188,6 @@ def test_weights_that_are_shares_are_refused():
 def test_rank_scale_is_the_middle_of_ties_and_missing():
     X, y = simulated_panel()
     model = CrossSectionalRidge(alpha=1.0, scale="rank").fit(X, y)
-    assert isinstance(model.scaling_, Scaling)
+    assert isinstance(model.design_, Design)
     stretched = X.assign(size=np.exp(X["size"]))  # ranks do not see a monotone change
     np.testing.assert_array_equal(model.predict(X, outcomes=y), model.predict(stretched, outcomes=y))

@@ -43,7 +43,7 @@ def test_default_takes_numbers_and_says_why_the_rest_was_left(frame):
 def test_named_columns_are_taken_exactly(frame):
     choice = choose_columns(frame, labels=("firm", "year"), outcome="roa", characteristics=["size", "size"])
     assert choice.characteristics == ("size",)
-    assert choice.left["young"] == "not asked for"
+    assert choice.left["young"] == "not requested"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from peerattn.exceptions import DroppedColumnWarning, InputError
 from peerattn.panel import PanelEncoder
-from peerattn.panel.encoding import weighted_median
+from peerattn.panel.design import weighted_median
 
 NAN = np.nan
 

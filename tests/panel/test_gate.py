@@ -41,8 +41,8 @@ def test_rows_are_sorted_by_period_and_firm_and_come_back(X, y):
     _, panel = fit_gate(X, y)
     assert panel.period.tolist() == sorted(panel.period)
     assert panel.firm.tolist() == list("ABCD") * 3
-    assert panel.y.tolist() == y[pd.MultiIndex.from_arrays([panel.firm, panel.period])].tolist()
-    assert panel.restore(panel.y).equals(y.rename(None))
+    assert panel.outcomes.tolist() == y[pd.MultiIndex.from_arrays([panel.firm, panel.period])].tolist()
+    assert panel.restore(panel.outcomes).equals(y.rename(None))
     assert [(p, s.stop - s.start) for p, s in panel.cross_sections()] == [(2001, 4), (2002, 4), (2003, 4)]
     assert panel.characteristics.columns.tolist() == ["size", "lev"]
     assert panel.codes.columns.tolist() == ["sector"]
@@ -249,9 +249,7 @@ def test_declared_codes(X):
     assert set(panel.codes["sic"]) == {"0100", "3711"}
     with pytest.raises(InputError, match="codes: there is no column 'sics' in X. Near matches: 'sic'"):
         fit_gate(X.assign(sic=1), codes=["sics"])
-    with pytest.raises(
-        InputError, match=r"codes: a sequence of column names was expected.*write \['sector'\]"
-    ):
+    with pytest.raises(InputError, match=r"codes: a list of column names was expected.*write \['sector'\]"):
         fit_gate(X, codes="sector")
 
 

@@ -38,22 +38,21 @@ def read(source, **options):
 def test_what_was_taken(frame):
     panel = read(frame, description="four rows")
     assert panel.X.index.names == ["firm", "period"]
-    assert (panel.firm, panel.period) == ("firm", "period")
-    assert panel.characteristics == ("size", "age")
-    assert panel.codes == ("sector", "sic")
+    assert panel.choice.characteristics == ("size", "age")
+    assert panel.choice.codes == ("sector", "sic")
     assert panel.X.columns.tolist() == ["size", "age", "sector", "sic"]
     assert panel.X["age"].dtype == "float64"
     assert panel.X["sic"].fillna("?").tolist() == ["0100", "3711", "?", "?"]
     assert panel.outcome == "roa_next"
     assert panel.y.index.equals(panel.X.index)
     assert panel.y.isna().tolist() == [False, False, True, False]
-    assert panel.left == {"ret_next": "looks like another outcome"}
+    assert panel.choice.left == {"ret_next": "looks like another outcome"}
     assert (panel.industry, panel.description) == ("sic", "four rows")
 
 
 def test_text(frame):
     panel = read(frame)
-    assert repr(panel) == "PanelFrame(4 rows, 2 firms, 2 periods, outcome='roa_next')"
+    assert repr(panel) == "Panel(4 rows, 2 firms, 2 periods, outcome='roa_next')"
     assert str(panel).splitlines()[1:] == [
         "outcome: roa_next (known in 3 of 4 rows)",
         "characteristics (2): size, age",
@@ -89,7 +88,7 @@ def test_every_source_gives_the_same(frame, tmp_path):
 
 def test_columns_that_are_no_text(frame):
     panel = read_panel(frame.rename(columns={"size": 7}), outcome="roa_next", firm="gvkey", period="year")
-    assert "7" in panel.characteristics
+    assert "7" in panel.choice.characteristics
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_empty_frames_and_files(frame, tmp_path):
     with pytest.raises(InputError, match="the frame has no rows"):
         read(frame.iloc[:0])
     frame.iloc[:0].to_parquet(tmp_path / "empty.parquet")
-    with pytest.raises(InputError, match="empty.parquet: the file holds no rows"):
+    with pytest.raises(InputError, match="empty.parquet: the file has no rows"):
         read(tmp_path / "empty.parquet")
     (tmp_path / "nothing.csv").touch()
     with pytest.raises(InputError, match="nothing.csv: not a readable CSV file"):
@@ -143,7 +142,7 @@ def test_csv_of_other_programs(frame, tmp_path):
     path = tmp_path / "panel.csv"
     frame.to_csv(path, na_rep=".")  # as SAS and Stata write missing values, with pandas' row numbers
     panel = read(path)
-    assert panel.characteristics == ("size", "age") and panel.X["size"].isna().sum() == 1
+    assert panel.choice.characteristics == ("size", "age") and panel.X["size"].isna().sum() == 1
     frame.to_csv(path, sep=";", index=False)
     with pytest.raises(InputError, match="has one column only, 'gvkey;year;.*separate columns by commas"):
         read(path)

@@ -11,15 +11,15 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit_contestant
 from peerattn.evaluation.running.contestants import Contestant
 from peerattn.evaluation.running.fitting import Folds
-from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.evaluation.running.pieces import one_thread
 from peerattn.evaluation.running.store import PieceStore
+from peerattn.panel import Panel
 from peerattn.render import progress_bar
 
 
 def run_audits(
     chosen: list[Contestant],
-    panel: ComparisonPanel,
+    panel: Panel,
     cv: Any,
     folds: Folds,
     task: str,
@@ -50,7 +50,7 @@ def _key(kept: PieceStore, contestant: Contestant, folds: Folds) -> str:
     return hashlib.sha256(f"audit|{made_from}".encode()).hexdigest()[:40]
 
 
-def _one(contestant: Contestant, panel: ComparisonPanel, cv: Any, task: str) -> tuple[str, Audit]:
+def _one(contestant: Contestant, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
     with one_thread():
         try:
             return contestant.name, audit_contestant(contestant, panel, cv, task)

@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.contestants import Contestant, Task, check_task, contestants
-from peerattn.evaluation.running.inputs import ComparisonPanel, comparison_panel
-from peerattn.evaluation.splits.folds import by_our_labels
+from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError
-from peerattn.panel import PanelFrame, panel_labels
-from peerattn.panel.alignment import align_outcome
+from peerattn.panel import Panel, as_panel
 from peerattn.panel.frames import as_pandas
+from peerattn.panel.reading import read_rows
 from peerattn.render import Table
 
 
@@ -157,7 +155,7 @@ def audit(
 
 def audit_contestant(
     contestant: Contestant,
-    panel: ComparisonPanel,
+    panel: Panel,
     cv: Any,
     task: str,
     n_placebo: int = 19,
@@ -166,10 +164,10 @@ def audit_contestant(
 ) -> Audit:
     """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
     if first is None:
-        used = panel.X[list(panel.choice.characteristics)]
-        first = checks.columns(used, panel.y.to_numpy(), set(panel.choice.codes))[0]
+        assert panel.outcomes is not None
+        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns))[0]
     contestant = replace(contestant, model=seeded(contestant.model, random_state))
-    cv = by_our_labels(WalkForward() if cv is None else cv)
+    cv = WalkForward() if cv is None else cv
     subject = Subject(contestant, panel, cv, random_state)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
@@ -199,21 +197,17 @@ def _columns(
     X: Any, y: Any, declared: set[str], firm: str, period: str, characteristics: Sequence[str] | None
 ) -> tuple[AuditLine, Any]:
     """Return the line on columns, and X without those that were refuted."""
-    if isinstance(X, PanelFrame):
-        kept = X.X.drop(columns=list(X.codes))
-        return checks.columns(kept, X.y.to_numpy(), declared)[0], X
+    if isinstance(X, Panel):
+        return checks.columns(X.X[list(X.characteristics)], X.y.to_numpy(), declared)[0], X
     frame = as_pandas(X)
     if y is None or not isinstance(frame, pd.DataFrame):
         fine = (
             "characteristics were chosen by read_panel, which leaves other outcomes and undeclared codes out"
         )
         return AuditLine("no outcome and no numeric code among the characteristics", True, fine), X
-    labels = panel_labels(frame, firm, period)
-    used = frame.drop(columns=[name for name in (firm, period) if name in frame.columns])
+    used = read_rows(frame, firm, period)[0]
     if characteristics is not None:
         used = used[[name for name in used.columns if name in {*characteristics, *declared}]]
-    values = np.asarray(y, dtype=float).reshape(-1)
-    if labels is not None:
-        values = align_outcome(as_pandas(y), frame, labels, firm=firm, period=period)
+    values = as_panel(frame, y, characteristics=(), firm=firm, period=period).y.to_numpy()
     line, offending = checks.columns(used, values, declared)
     return line, frame.drop(columns=offending)

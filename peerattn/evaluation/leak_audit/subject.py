@@ -15,9 +15,10 @@ from sklearn.base import clone
 
 from peerattn.evaluation.measures.metrics import demean
 from peerattn.evaluation.running.contestants import Contestant, FoldRows
-from peerattn.evaluation.running.inputs import ComparisonPanel
+from peerattn.evaluation.splits.folds import split_panel
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import PeerAttnWarning
+from peerattn.panel import Panel
 
 MOST_PERIODS = 6  # tested in an audit
 
@@ -30,13 +31,13 @@ class Subject:
     ----------
     contestant : Contestant
         With every ``random_state`` set.
-    panel : ComparisonPanel
+    panel : Panel
     cv : splitter
     rng_seed : int
     """
 
     contestant: Contestant
-    panel: ComparisonPanel
+    panel: Panel
     cv: Any
     rng_seed: int
 
@@ -44,12 +45,12 @@ class Subject:
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The folds of the split."""
         with quiet():
-            return [(np.asarray(a), np.asarray(b)) for a, b in self.cv.split(self.panel.X, self.panel.y)]
+            return [(np.asarray(a), np.asarray(b)) for a, b in split_panel(self.cv, self.panel)]
 
     @cached_property
     def when(self) -> np.ndarray:
         """Period of each row, as a whole number in time order."""
-        return sorted_periods(self.panel.X.index.get_level_values(1))[0]
+        return sorted_periods(self.panel.period)[0]
 
     @cached_property
     def tested(self) -> np.ndarray:
@@ -86,7 +87,11 @@ class Subject:
 
     def with_panel(self, X: pd.DataFrame, y: pd.Series) -> Subject:
         """Return the same model and split on changed values of the same rows."""
-        return Subject(self.contestant, replace(self.panel, X=X, y=y), self.cv, self.rng_seed)
+        numbers, codes = (
+            X[list(part)].reset_index(drop=True) for part in (self.panel.characteristics, self.panel.codes)
+        )
+        panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
+        return Subject(self.contestant, panel, self.cv, self.rng_seed)
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""

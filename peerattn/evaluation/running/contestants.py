@@ -10,25 +10,24 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
+from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError
 from peerattn.models.attention.reference import Reference
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import PanelModel, PeerRegressor
+from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.panel import PanelEncoder
+from peerattn.panel import Panel, PanelEncoder
 
 if TYPE_CHECKING:
     from peerattn.network import PeerNetwork
 
 Task = Literal["forecast", "explain"]
 TASKS = ("forecast", "explain")
-OWN_CHARACTERISTICS = "Own characteristics (OLS)"
+OWN_CHARACTERISTICS = model_title("ols")
 PREVAILING_MEAN = "Prevailing mean"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 RESERVED_NAMES = ("firm", "period", "outcome")
@@ -62,6 +61,11 @@ def looks_across(model: Any) -> bool:
 def is_peer_model(model: Any) -> bool:
     """Tell whether a model, or the last step of it, looks to peers (a ``PeerRegressor``)."""
     return isinstance(last_step(model), PeerRegressor)
+
+
+def takes_panels(model: Any) -> bool:
+    """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
+    return isinstance(last_step(model), PanelModel)
 
 
 def supports(model: Any, task: str) -> bool:
@@ -143,14 +147,14 @@ class Contestant:
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
         model = clone(self.model)
-        if self.native:
+        if takes_panels(self.model):
             return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
         known = fold.y_train.notna().to_numpy()
         return model.fit(fold.encoded(self.own_only)[0][known], fold.y_train.to_numpy()[known])
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
-        if not self.native:
+        if not takes_panels(self.model):
             return self._checked(model.predict(fold.encoded(self.own_only)[1]), fold)
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
@@ -215,7 +219,7 @@ class FoldRows:
     are the positions of the test rows among them.
     """
 
-    def __init__(self, panel: ComparisonPanel, train: np.ndarray, test: np.ndarray) -> None:
+    def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         self.X_train, self.y_train = panel.X.iloc[train], panel.y.iloc[train]
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
@@ -246,7 +250,7 @@ class FoldRows:
 
 
 def contestants(
-    models: Mapping[str, Any], task: str, panel: ComparisonPanel, reference: Any = None
+    models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None
 ) -> list[Contestant]:
     """Return the models and the controls that are always there, each checked for the task.
 
@@ -274,8 +278,7 @@ def contestants(
         level = IndustryPeerRegressor()
         chosen.append(Contestant(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True))
     if OWN_CHARACTERISTICS not in models and panel.choice.characteristics:
-        ols = make_pipeline(StandardScaler(), LinearRegression())  # its tolerance would drop small columns
-        chosen.append(Contestant(OWN_CHARACTERISTICS, ols, native=False, own_only=True, control=True))
+        chosen.append(Contestant(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True))
     if PREVAILING_MEAN not in models:
         chosen.append(
             Contestant(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.running.contestants import Contestant, FoldRows
-from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.evaluation.running.pieces import Heard, Piece, run_piece
 from peerattn.evaluation.running.store import PieceStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning
+from peerattn.panel import Panel
 from peerattn.render import progress_bar
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Run:
 
 def run(
     chosen: list[Contestant],
-    panel: ComparisonPanel,
+    panel: Panel,
     folds: Folds,
     *,
     n_jobs: int | None,
@@ -118,7 +118,7 @@ def run(
 
 def _gather(
     chosen: list[Contestant],
-    panel: ComparisonPanel,
+    panel: Panel,
     folds: Folds,
     n_jobs: int | None,
     kept: PieceStore | None,

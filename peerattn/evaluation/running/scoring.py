@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError
-from peerattn.panel.alignment import align_outcome
-from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import panel_labels
+from peerattn.panel import as_panel
 
 
 def explain_score(estimator: Any, X: Any, y: Any) -> float:
@@ -48,14 +46,10 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     model = getattr(estimator, "best_estimator_", estimator)
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     final = model[-1] if hasattr(model, "steps") else model
-    frame = as_pandas(X)
-    labels = panel_labels(
-        frame, firm=getattr(final, "firm", "firm"), period=getattr(final, "period", "period")
-    )
-    if labels is None:
-        outcome = np.asarray(y, dtype=float).reshape(-1)
-    else:
-        outcome = align_outcome(as_pandas(y), frame, labels, firm=final.firm, period=final.period)
+    firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
+    panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
+    assert panel.outcomes is not None
+    outcome, predicted = panel.outcomes, predicted[panel.order]
     known = ~np.isnan(outcome)
     if known.sum() < 2:
         raise InputError(f"explain_score: {int(known.sum())} outcomes are known; at least two are needed.")

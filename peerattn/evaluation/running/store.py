@@ -14,15 +14,15 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.running.contestants import Contestant
-from peerattn.evaluation.running.inputs import ComparisonPanel
 from peerattn.evaluation.running.pieces import Piece
 from peerattn.exceptions import InputError
+from peerattn.panel import Panel
 from peerattn.render import check_writable, write_atomic
 
 _FORMAT = "peerattn piece 1"
 
 
-def panel_digest(panel: ComparisonPanel) -> str:
+def panel_digest(panel: Panel) -> str:
     """Return the SHA-256 of all that models see: labels, characteristics, codes and outcomes, in canonical row order.
 
     Equal panels have equal digests whatever file they came from and in whatever order its rows stood.

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
-from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
+from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError
-from peerattn.panel.frames import as_pandas
+from peerattn.panel import Panel
 
 
-def checked_folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, list[str]]:
+def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what a reader must know of them."""
     if not getattr(cv, "forecasts", True) and task == "forecast":
         raise InputError(
             f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
             "task='explain'."
         )
-    cv = by_our_labels(cv)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(panel.X, panel.y)]
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
     for entry in caught:
         warnings.warn(entry.message, stacklevel=3)
     _refuse_leaks(cv, panel, folds)
@@ -40,32 +38,27 @@ def checked_folds(cv: Any, panel: ComparisonPanel, task: str) -> tuple[Folds, li
     return folds, notes
 
 
-def by_our_labels(cv: Any) -> Any:
-    """Return a splitter that reads the labels of a comparison's panel."""
+def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
     if not hasattr(cv, "split"):
         raise InputError(
             f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
         )
-    if not isinstance(cv, WalkForward | PurgedKFold | NewFirms):
-        return cv
-    cv = copy.copy(cv)
-    if isinstance(cv, NewFirms):
-        cv.walk = by_our_labels(cv.walk or WalkForward())
-        return cv
-    known_at = as_pandas(getattr(cv, "known_at", None))
-    if known_at is not None:
-        if not isinstance(known_at, pd.Series) or set(known_at.index.names) != {cv.firm, cv.period}:
-            raise InputError(
-                f"cv: in a comparison known_at must be a Series indexed by {cv.firm!r} and {cv.period!r}."
-            )
-        cv.known_at = known_at.reorder_levels([cv.firm, cv.period]).rename_axis(LABELS)
-    cv.firm, cv.period = LABELS
-    return cv
+    walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
+    known_at = getattr(walk, "known_at", None)
+    if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
+        raise InputError(
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}."
+        )
+    if type(cv) in (WalkForward, PurgedKFold, NewFirms):
+        return cv.split(panel)
+    names = [getattr(cv, "firm", LABELS[0]), getattr(cv, "period", LABELS[1])]
+    return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
-def _refuse_leaks(cv: Any, panel: ComparisonPanel, folds: Folds) -> None:
+def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
-    when, periods = sorted_periods(panel.X.index.get_level_values(1))
+    when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")

@@ -10,7 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.evaluation.splits.walk_forward import WalkForward, check_whole, labelled
+from peerattn.evaluation.splits.walk_forward import WalkForward, check_whole, source_rows
 from peerattn.exceptions import InputError
 
 
@@ -88,7 +88,7 @@ class PurgedKFold(BaseCrossValidator):
         """
         for name, least in (("n_splits", 2), ("horizon", 1), ("embargo", 0)):
             check_whole(self, name, least)
-        when, periods = sorted_periods(labelled(self, X)[1].period)
+        when, periods = sorted_periods(source_rows(self, X)[1])
         if len(periods) < self.n_splits:
             raise InputError(
                 f"PurgedKFold: n_splits={self.n_splits} blocks of {len(periods)} periods; use fewer."
@@ -165,7 +165,7 @@ class NewFirms(BaseCrossValidator):
             For fewer firms than groups, and whatever ``walk`` raises.
         """
         check_whole(self, "n_splits", 2)
-        firms = labelled(self._walk, X)[1].firm
+        firms = source_rows(self._walk, X)[0]
         distinct = firms.unique().sort_values()
         if len(distinct) < self.n_splits:
             raise InputError(

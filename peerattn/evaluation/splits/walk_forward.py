@@ -12,10 +12,8 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
-from peerattn.panel.alignment import align_outcome
-from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import PanelLabels, panel_labels
+from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.panel import Panel, as_panel
 
 
 class ShortPanelWarning(PeerAttnWarning):
@@ -183,13 +181,14 @@ class WalkForward(BaseCrossValidator):
             from.
         """
         self._check_parameters()
-        frame, labels = labelled(self, X)
-        period_of_row, periods = sorted_periods(labels.period)
-        known = np.arange(len(periods))
-        if y is not None:
-            outcome = align_outcome(as_pandas(y), frame, labels, firm=self.firm, period=self.period)
-            known = np.unique(period_of_row[~np.isnan(outcome)])
-        when = period_of_row if self.known_at is None else self._known_at(frame, labels, periods)
+        panel = labelled(self, X, y, self.known_at)
+        back = np.argsort(panel.order)
+        ranks, periods = sorted_periods(panel.period)
+        known = (
+            np.arange(len(periods)) if panel.outcomes is None else np.unique(ranks[~np.isnan(panel.outcomes)])
+        )
+        period_of_row = ranks[back]
+        when = period_of_row if panel.known_at is None else _known_at(panel.known_at, periods)[back]
         tested = self._tested(known, periods)
         return [
             self._fold(period_of_row, when, periods, tested[start : start + self.refit_every])
@@ -209,34 +208,6 @@ class WalkForward(BaseCrossValidator):
                 "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
                 f"takes one; got window={self.window!r}, train_periods={self.train_periods!r}."
             )
-
-    def _known_at(self, frame: pd.DataFrame, labels: PanelLabels, periods: pd.Index) -> np.ndarray:
-        """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
-        given: Any = self.known_at
-        if isinstance(given, str):
-            if given not in frame.columns:
-                raise InputError(
-                    f"known_at: there is no column {given!r} in X.{did_you_mean(given, map(str, frame.columns))}"
-                )
-            given = frame[given]
-        given = as_pandas(given)
-        if getattr(getattr(given, "index", None), "nlevels", 1) == 2:
-            here = pd.MultiIndex.from_arrays([labels.firm, labels.period])
-            given = given.reorder_levels([self.firm, self.period]).reindex(here)
-        values = pd.Index(given)
-        if len(values) != len(frame):
-            raise InputError(
-                f"known_at has {len(values)} values for {len(frame)} rows of X: one a row is expected."
-            )
-        missing = np.asarray(values.isna())
-        try:
-            at = np.full(len(values), len(periods))
-            at[~missing] = periods.searchsorted(values[~missing].astype(periods.dtype))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"known_at must hold period labels like those of X (such as {periods[0]}): {error}."
-            ) from error
-        return at
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
@@ -273,8 +244,7 @@ class WalkForward(BaseCrossValidator):
         last = tested[0] - self.horizon - self.embargo
         first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
         learned = (period_of_row >= first) & (period_of_row <= last)
-        if self.known_at is not None:
-            learned &= when <= tested[0]
+        learned &= when <= tested[0]
         block = np.zeros_like(learned)
         fitting = learned
         if self.validation_periods is not None:
@@ -286,22 +256,52 @@ class WalkForward(BaseCrossValidator):
                 )
             block = learned & (period_of_row >= start)
             fitting = learned & (period_of_row <= start - self.horizon - self.embargo)
-            if self.known_at is not None:
-                fitting &= when <= start
+            fitting &= when <= start
         rows = [np.flatnonzero(mask) for mask in (learned, np.isin(period_of_row, tested), fitting, block)]
         return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
 
 
-def labelled(splitter: Any, X: Any) -> tuple[pd.DataFrame, PanelLabels]:
-    """Return X as a pandas frame and its labels, or raise naming the splitter."""
-    frame = as_pandas(X)
-    labels = panel_labels(frame, firm=splitter.firm, period=splitter.period)
-    if labels is None:
+def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
+    """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
+    names = {"firm": splitter.firm, "period": splitter.period}
+    if isinstance(known_at, pd.Series):
+        known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
+    panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
+    if not panel.dated:
         raise InputError(
             f"{type(splitter).__name__}: X has neither index levels nor columns named {splitter.firm!r} and "
             f"{splitter.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
         )
-    return frame, labels
+    return panel
+
+
+def source_rows(splitter: Any, X: Any) -> tuple[pd.Index, pd.Index]:
+    """Return the firm and period of each row of X, in its order."""
+    panel = labelled(splitter, X)
+    back = np.argsort(panel.order)
+    assert panel.firm is not None
+    return panel.firm[back], panel.period[back]
+
+
+def _known_at(given: pd.Index, periods: pd.Index) -> np.ndarray:
+    """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
+    missing = np.asarray(given.isna())
+    at = np.full(len(given), len(periods))
+    try:
+        values = given[~missing]
+        whole = pd.api.types.is_integer_dtype(periods.dtype)
+        if whole and not pd.api.types.is_numeric_dtype(values.infer_objects().dtype):
+            raise TypeError(f"got {values[0]!r}")
+        unknown = isinstance(periods, pd.CategoricalIndex) and not values.isin(periods.categories).all()
+        converted = values[:0] if unknown else values.astype(periods.dtype)
+        if unknown or converted.isna().any() or (whole and (converted != values.astype(float)).any()):
+            raise TypeError("some are no such label")
+        at[~missing] = periods.searchsorted(converted)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"known_at must hold period labels like those of X (such as {periods[0]}): {error}."
+        ) from error
+    return at
 
 
 def check_whole(splitter: Any, name: str, least: int) -> None:

@@ -21,7 +21,7 @@ from peerattn.models.attention.history import History
 from peerattn.models.attention.joint import train_heads
 from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
-from peerattn.models.attention.nested import COVARIANCE, HEADS, Added, Design, Fitter, fit_nested
+from peerattn.models.attention.nested import COVARIANCE, HEADS, Added, Fitter, Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
 from peerattn.models.attention.own_model import OwnSettings, clipped, peers_shown
@@ -37,9 +37,8 @@ from peerattn.models.attention.universes import (
     with_reference,
 )
 from peerattn.models.pools import Rows, Section
-from peerattn.panel.encoding import CodeBook
-from peerattn.panel.gate import Panel
-from peerattn.panel.scaling import Scaling
+from peerattn.panel.design import Design
+from peerattn.panel.panel import Panel
 
 D_CODE = 4
 
@@ -97,7 +96,7 @@ class AttentionModel(AttentionNetworks):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         reference: Any = None,
@@ -139,14 +138,11 @@ class AttentionModel(AttentionNetworks):
         panel, training = self._gate_training(X, y, sample_weight)
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
-            X,
             panel,
             training,
             sample_weight=sample_weight,
             loss_weight=loss_weight,
             peer_weight=peer_weight,
-            firm=self.firm,
-            period=self.period,
         )
         training = self._standardise_outcomes(training)
         if reference is not None and not panel.dated and self.attention == "self":
@@ -170,22 +166,17 @@ class AttentionModel(AttentionNetworks):
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        codes = panel.codes.drop(columns=list(self._groupings()))
         if fitting:
-            self.scaling_ = Scaling.fit(panel, self.scale, weight)
-            self.code_book_ = CodeBook.fit(codes)
-        return self.scaling_.transform(panel), self.code_book_.transform(codes)
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
+        return self.design_.numbers(panel), self.design_.integers(panel)
 
     def _owners(self, panel: Panel) -> pd.Index:
         assert panel.firm is not None
         if self.own_group is None:
             return panel.firm
         group = panel.codes[self.own_group].astype(object)
-        firm = panel.firm.to_numpy(dtype=object)
-        return pd.Index(
-            [("firm", f) if pd.isna(g) else ("group", g) for f, g in zip(firm, group, strict=True)],
-            tupleize_cols=False,
-        )
+        pairs = zip(panel.firm.tolist(), group.where(group.notna(), None), strict=True)
+        return pd.Index(list(pairs), tupleize_cols=False)
 
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
@@ -217,9 +208,7 @@ class AttentionModel(AttentionNetworks):
                 )
             rows = replace(
                 rows,
-                weight=row_weights(
-                    given.X, panel, given.weight, "Reference.weight", firm=self.firm, period=self.period
-                ),
+                weight=row_weights(panel, given.weight, "Reference.weight"),
             )
         return panel, self._in_units(rows)
 
@@ -249,7 +238,7 @@ class AttentionModel(AttentionNetworks):
         if peer_weight is not None:
             call = replace(
                 call,
-                weight=row_weights(X, panel, peer_weight, "peer_weight", firm=self.firm, period=self.period),
+                weight=row_weights(panel, peer_weight, "peer_weight"),
             )
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
         return panel, self._with_past(sections)
@@ -300,14 +289,14 @@ class AttentionModel(AttentionNetworks):
         return self._in_units(training)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        names = list(self.code_book_.levels)
+        names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
         )
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        found = fit_nested(sections, self._fitters(panel.dated), self._design(panel.dated), judge=self.prune)
+        found = fit_nested(sections, self._fitters(panel.dated), self._plan(panel.dated), judge=self.prune)
         self.own_, self.parts_, self.evidence_ = found.own, found.parts, found.evidence
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_.get(HEADS)
@@ -315,17 +304,17 @@ class AttentionModel(AttentionNetworks):
         self.heads_ = heads_table(self.members_, self.y_scale_)
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
-        self.feature_names_ = [*self.scaling_.names, *embedded]
+        self.feature_names_ = [*self.design_.number_names, *embedded]
 
-    def _design(self, dated: bool) -> Design:
-        levels = tuple(len(levels) for levels in self.code_book_.levels.values())
+    def _plan(self, dated: bool) -> Plan:
+        levels = tuple(len(levels) for levels in self.design_.levels.values())
         own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
-        return Design(own, self.values == "outcomes", self.purge)
+        return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
         return PeerSpec(
-            n_characteristics=len(self.scaling_.names),
-            code_levels=tuple(len(levels) for levels in self.code_book_.levels.values()),
+            n_characteristics=len(self.design_.number_names),
+            code_levels=tuple(len(levels) for levels in self.design_.levels.values()),
             d_code=D_CODE,
             n_heads=1 if self.similarity == "linear" else self.n_heads,
             d_head=self.d_head,

@@ -19,6 +19,7 @@ from peerattn.models.attention.losses import Loss, cross_entropy, regression_los
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import Rows
 from peerattn.panel.frames import as_pandas
+from peerattn.panel.panel import Panel
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
@@ -305,8 +306,11 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> PeerAttentionClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any
+    ) -> PeerAttentionClassifier:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
+        y = X.y if y is None and isinstance(X, Panel) else y
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = as_pandas(y)

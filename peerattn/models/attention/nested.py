@@ -61,7 +61,7 @@ class Nested:
 
 
 @dataclass(frozen=True)
-class Design:
+class Plan:
     """How parts are judged: the own model and loss, whether outcomes are read, and periods purged before an origin."""
 
     own: OwnSettings
@@ -79,32 +79,32 @@ class Design:
         return self.own.dated
 
 
-def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], design: Design, judge: bool) -> Nested:
+def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan: Plan, judge: bool) -> Nested:
     """Fit the own model, then part after part on what is left, each by the factor that later periods give it.
 
     Without ``judge`` every part enters in full, unseen.
     """
-    own, whole = cross_fit(sections, design.own)
+    own, whole = cross_fit(sections, plan.own)
     trials = [
-        _Trial.start(origin.training, origin.judged, design)
-        for origin in (origins(sections, design.purge, design.dated) if judge and fitters else [])
+        _Trial.start(origin.training, origin.judged, plan)
+        for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
     ]
     parts: dict[str, Added] = {}
     rows = []
     for name, fit in fitters.items():
-        tried = _judged(trials, fit, design, LEVEL / len(fitters)) if judge else _InFull()
+        tried = _judged(trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
         rows.append({"part": name, **vars(tried.evidence)})
         if not tried.evidence.factor > 0:
             continue
-        left = whole.residuals(design.loss, outcomes=design.outcomes)
+        left = whole.residuals(plan.loss, outcomes=plan.outcomes)
         part = fit(left)
         additions = part.additions(left)
-        factor = tried.evidence.factor * step_length(whole, additions, design.loss)
+        factor = tried.evidence.factor * step_length(whole, additions, plan.loss)
         parts[name] = Added(part, factor, tried.parts)
         if name != list(fitters)[-1]:
             whole = whole.plus(additions, factor)
             trials = [
-                trial.plus(p, factor, design) for trial, p in zip(trials, tried.parts, strict=True)
+                trial.plus(p, factor, plan) for trial, p in zip(trials, tried.parts, strict=True)
             ]
     columns = ["part", *vars(NOTHING)]
     return Nested(own, parts, pd.DataFrame(rows, columns=columns).set_index("part"), whole.pool)
@@ -118,23 +118,23 @@ class _Trial:
     judged: Block
 
     @classmethod
-    def start(cls, training: Sequence[Section], judged: Sequence[Section], design: Design) -> _Trial:
-        own, block = cross_fit(training, design.own)
+    def start(cls, training: Sequence[Section], judged: Sequence[Section], plan: Plan) -> _Trial:
+        own, block = cross_fit(training, plan.own)
         return cls(block, Block.of(own, judged))
 
-    def plus(self, part: Part, factor: float, design: Design) -> _Trial:
-        additions, held_out = self.additions(part, design)
+    def plus(self, part: Part, factor: float, plan: Plan) -> _Trial:
+        additions, held_out = self.additions(part, plan)
         return _Trial(self.training.plus(additions, factor), self.judged.plus(held_out, factor))
 
-    def additions(self, part: Part, design: Design) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def additions(self, part: Part, plan: Plan) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return what a part adds to the training rows and to the judged rows, times its step length."""
         both = [
-            part.additions(block.residuals(design.loss, outcomes=design.outcomes))
+            part.additions(block.residuals(plan.loss, outcomes=plan.outcomes))
             for block in (self.training, self.judged)
         ]
-        if design.loss is squared_error:
+        if plan.loss is squared_error:
             return both[0], both[1]
-        step = step_length(self.training, both[0], design.loss)
+        step = step_length(self.training, both[0], plan.loss)
         return [step * a for a in both[0]], [step * a for a in both[1]]
 
 
@@ -152,16 +152,16 @@ class _Tried:
     parts: tuple[Part, ...]
 
 
-def _judged(trials: Sequence[_Trial], fit: Fitter, design: Design, level: float) -> _Tried:
+def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
     """Fit a part at every origin and weigh what it adds later; give up once it does worse than nothing."""
     evidence, parts, rows = NOTHING, [], []
-    forecast = design.dated and not design.outcomes
+    forecast = plan.dated and not plan.outcomes
     for trial in trials:
-        part = fit(trial.training.residuals(design.loss, outcomes=design.outcomes))
+        part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes))
         parts.append(part)
-        rows.append(_held_out(trial.additions(part, design)[1], trial.judged, design, number=len(rows)))
+        rows.append(_held_out(trial.additions(part, plan)[1], trial.judged, plan, number=len(rows)))
         together = Judged(*(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True)))
-        evidence = weigh(together, design.loss, forecast=forecast, level=level)
+        evidence = weigh(together, plan.loss, forecast=forecast, level=level)
         if not evidence.t > 0:
             return _Tried(replace(evidence, factor=0.0), tuple(parts))
     return _Tried(evidence, tuple(parts))
@@ -184,14 +184,14 @@ def step_length(block: Block, additions: Sequence[np.ndarray], loss: Loss) -> fl
     )
 
 
-def _held_out(additions: Sequence[np.ndarray], judged: Block, design: Design, number: int) -> Judged:
+def _held_out(additions: Sequence[np.ndarray], judged: Block, plan: Plan, number: int) -> Judged:
     rows = [section.focal for section in judged.sections]
-    period = [np.full(len(r), number + k * 1j if design.dated else 0) for k, r in enumerate(rows)]
+    period = [np.full(len(r), number + k * 1j if plan.dated else 0) for k, r in enumerate(rows)]
     return Judged(
         np.concatenate(judged.offset),
         np.concatenate(additions),
         np.concatenate([r.y for r in rows if r.y is not None]),
         np.concatenate([row_weight(r) for r in rows]),
         np.concatenate(period),
-        np.concatenate([firm_keys(r, design.dated) for r in rows]),
+        np.concatenate([firm_keys(r, plan.dated) for r in rows]),
     )

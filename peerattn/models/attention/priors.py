@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.pools import Section, refuse_other_kinds
+from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
+from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
 
@@ -84,22 +85,14 @@ class PairTerms:
 
 
 def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
-    """Return a given network's weights for this section's pairs, over the largest weight.
-
-    Of a dated network the latest period that is not later counts; unknown firms are related to nobody.
-    """
-    dated = not (len(network.periods) == 1 and network.periods[0] is None)
-    before = (
-        [period for period in network.periods if period <= section.period] if dated else list(network.periods)
-    )
-    labels = section.focal.label[rows]
-    if not before:
-        return np.zeros((len(labels), len(section.peers)))
-    W = network.matrix(before[-1] if dated else None)
-    refuse_other_kinds(section.focal.label, W.columns)
-    i, j = W.index.get_indexer(labels), W.columns.get_indexer(section.peers.label)
-    values = np.pad(W.to_numpy(), ((0, 1), (0, 1)))[np.ix_(i, j)]  # −1 (unknown) reads the padding
-    return values / max(float(np.abs(W.to_numpy()).max(initial=0)), 1e-300)
+    """Return a given network's weights for this section's pairs, over the largest weight; zeros before it starts."""
+    firms, peers = section.focal.label[rows], section.peers.label
+    try:
+        largest = network.edges(network_period(network, section.period))["weight"].abs().max()
+    except NetworkStartsLater:
+        return np.zeros((len(firms), len(peers)))
+    weights = network_weights(network, section.period, firms, peers).toarray()
+    return weights / largest if weights.any() else weights
 
 
 def frequency_bias(section: Section, rows: Any = slice(None)) -> np.ndarray | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from peerattn.exceptions import InputError
 from peerattn.models.pools import Rows, Section, identities
-from peerattn.panel.gate import Panel
+from peerattn.panel.panel import Panel
 
 
 def among_reference(

@@ -11,24 +11,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.models.kernel.local_regression import CodeKernel
-from peerattn.panel.codes import canonical_codes
-from peerattn.panel.encoding import weighted_median
-from peerattn.panel.frames import as_pandas
-
-
-def category_orders(X: Any, ordered: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the levels, in order, of each ordered code of X that says its order: an ordered category.
-
-    Columns named in ``ordered`` that are no categories get an empty tuple: their levels are whole numbers.
-    """
-    frame = as_pandas(X)
-    if not isinstance(frame, pd.DataFrame):
-        return {}
-    orders: dict[str, tuple[str, ...]] = {str(name): () for name in ordered}
-    for name, dtype in frame.dtypes.items():
-        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-            orders[str(name)] = tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
-    return orders
+from peerattn.panel.design import weighted_median
+from peerattn.panel.panel import Panel
 
 
 @dataclass(frozen=True)
@@ -37,7 +21,7 @@ class KernelCodes:
 
     Attributes
     ----------
-    names : tuple of str
+    names : tuple
     levels : tuple of tuple of str
         Training levels of each code, in order.
     places : tuple of (tuple of float or None)
@@ -46,21 +30,21 @@ class KernelCodes:
         Median level of an ordered code, taken where it is unknown.
     """
 
-    names: tuple[str, ...]
+    names: tuple[Any, ...]
     levels: tuple[tuple[str, ...], ...]
     places: tuple[tuple[float, ...] | None, ...]
     median: tuple[int, ...]
 
     @classmethod
-    def fit(
-        cls, codes: pd.DataFrame, orders: dict[str, tuple[str, ...]], weight: np.ndarray | None = None
-    ) -> KernelCodes:
-        """Learn levels, places and medians from the training rows."""
+    def fit(cls, panel: Panel, ordered: Sequence[Any], weight: np.ndarray | None = None) -> KernelCodes:
+        """Learn levels, places and medians from the training rows.
+
+        Ordered are the ordered categories, and the columns named in ``ordered``, whose levels are then whole numbers.
+        """
         levels, places, medians = [], [], []
+        codes, orders = panel.codes, dict.fromkeys(ordered, ()) | dict(panel.level_orders)
         for name in codes.columns:
-            column = codes[name] if weight is None else codes[name][weight > 0]
-            seen = set(column.dropna())
-            known = sorted(seen)
+            known = sorted(set(codes[name].dropna()))
             place: tuple[float, ...] | None = None
             if name in orders:
                 known, place = _ordered(name, known, orders[name])
@@ -69,7 +53,7 @@ class KernelCodes:
             levels.append(tuple(known))
             places.append(place)
             medians.append(int(np.nan_to_num(middle)))
-        return cls(tuple(map(str, codes.columns)), tuple(levels), tuple(places), tuple(medians))
+        return cls(tuple(codes.columns), tuple(levels), tuple(places), tuple(medians))
 
     @property
     def kernels(self) -> tuple[CodeKernel, ...]:

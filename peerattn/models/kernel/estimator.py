@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.models.base import PeerRegressor, known_training_rows
+from peerattn.models.base import PeerRegressor
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
     Choice,
@@ -22,12 +22,12 @@ from peerattn.models.kernel.bandwidth import (
     given_bandwidths,
     reference_bandwidths,
 )
-from peerattn.models.kernel.codes import KernelCodes, category_orders
+from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
 from peerattn.models.kernel.significance import Sample, Significance, significance
 from peerattn.models.pools import NOBODY, Rows, Section
-from peerattn.panel.encoding import Imputation
-from peerattn.panel.gate import Panel
+from peerattn.panel.design import Design
+from peerattn.panel.panel import Panel
 
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
@@ -146,14 +146,13 @@ class NadarayaWatsonRegressor(PeerRegressor):
         DataFrame (n, p) where ``X`` is a frame, else ndarray; units of the outcome per unit of the characteristic.
         """
         panel, sections = self._gate_call(X, outcomes)
-        effects = np.zeros((len(panel), len(self.imputation_.kept)))
+        effects = np.zeros((len(panel), len(self.design_.characteristics)))
         for section in sections:
             effects[section.at] = self._effects(section)
-        out = np.empty_like(effects)
-        out[panel.order] = effects
-        if panel.index is None:
-            return out
-        return pd.DataFrame(out, index=panel.index, columns=list(self.imputation_.kept))
+        effects = effects[np.argsort(panel.order)]
+        if not isinstance(X, pd.DataFrame | Panel):
+            return effects
+        return pd.DataFrame(effects, index=panel.index, columns=list(self.design_.characteristics))
 
     def significance_test(
         self, *, n_bootstrap: int = 399, cluster: str | None = None, random_state: Any = None
@@ -181,17 +180,18 @@ class NadarayaWatsonRegressor(PeerRegressor):
             groups["period"] = self.training_periods_
         if cluster not in groups or (cluster == "firm" and not self.firm_label_):
             raise InputError(f"cluster must be None, or in a panel 'firm' or 'period', got {cluster!r}.")
-        rows = self._copied(replace(self.training_rows_, loss_weight=groups[cluster]))
-        assert rows.y is not None and rows.loss_weight is not None
+        at = self._copies(self.training_rows_)
+        rows = self._copied(self.training_rows_)
+        assert rows.y is not None
         sample = Sample(
             self.regression_,
             self._points(rows, torch.float64),
             Bandwidths(torch.tensor(self.bandwidth_), torch.tensor(self.mixing_)),
             torch.from_numpy(rows.y - self.mean_),
             torch.from_numpy(rows.identity),
-            torch.from_numpy(pd.factorize(rows.loss_weight)[0]),
+            torch.from_numpy(pd.factorize(groups[cluster][at])[0]),
             torch.from_numpy(self.scale_),
-            (*map(str, self.imputation_.kept), *self.codes_.names),
+            (*map(str, self.design_.characteristics), *self.codes_.names),
         )
         return significance(sample, n_bootstrap, cluster, check_random_state(random_state))
 
@@ -200,10 +200,9 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return (*self.codes, *self.ordered)
 
-    def _check(self, X: Any, y: Any, *, fitting: bool, undated: bool = False) -> Panel:
+    def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
         if fitting:
             self._check_options()
-            self.orders_ = category_orders(X, self.ordered)
         return super()._check(X, y, fitting=fitting, undated=undated)
 
     def _check_options(self) -> None:
@@ -229,22 +228,26 @@ class NadarayaWatsonRegressor(PeerRegressor):
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
-            self.imputation_ = Imputation.fit(panel, weight)
-            self.codes_ = KernelCodes.fit(panel.codes, self.orders_, weight)
-            if not self.imputation_.kept and not self.codes_.names:
-                raise InputError("NadarayaWatsonRegressor needs at least one characteristic or code.")
-        x = self.imputation_.transform(panel)[:, : len(self.imputation_.kept)]
-        return x, self.codes_.transform(panel.codes)
+            self.design_ = Design.fit(panel, weight=weight)
+            self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
+        return self.design_.filled(panel), self.codes_.transform(panel.codes)
+
+    @staticmethod
+    def _copies(rows: Rows) -> np.ndarray:
+        """Return the position of each row, as often as its frequency weight says."""
+        if rows.weight is None:
+            return np.arange(len(rows))
+        if (rows.weight != np.round(rows.weight)).any():
+            raise InputError(
+                "sample_weight: here it counts rows, in whole numbers; for other weights give bandwidth=."
+            )
+        return np.repeat(np.arange(len(rows)), rows.weight.astype(int))
 
     def _copied(self, rows: Rows) -> Rows:
         """Return rows with frequency weights written out as copies: on arrays each copy is a peer of the others."""
         if rows.weight is None:
             return rows
-        if (rows.weight != np.round(rows.weight)).any():
-            raise InputError(
-                "sample_weight: here it counts rows, in whole numbers; for other weights give bandwidth=."
-            )
-        copies = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(int)))
+        copies = rows.take(self._copies(rows))
         identity = copies.identity if self.firm_label_ else np.arange(len(copies))
         return replace(copies, weight=None, identity=identity)
 
@@ -257,12 +260,11 @@ class NadarayaWatsonRegressor(PeerRegressor):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = known_training_rows(training)
+        rows = self.training_rows_ = training.known()
         assert rows.y is not None
         if panel.dated:
             assert training.y is not None
-            taken = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
-            self.training_periods_ = pd.factorize(panel.period[taken])[0]
+            self.training_periods_ = pd.factorize(panel.period[np.isfinite(training.y)])[0]
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
         share = np.full(len(rows), 1 / len(rows)) if rows.weight is None else rows.weight / rows.weight.sum()
         self.center_ = share @ rows.x
@@ -273,13 +275,13 @@ class NadarayaWatsonRegressor(PeerRegressor):
         sizes = (n, self.median_cross_section_ if self.dated_ else n)
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
-            sections = [known_training_rows(training.take(at)) for _, at in panel.cross_sections()]
+            sections = [training.take(at).known() for _, at in panel.cross_sections()]
             pooled = self._choose([rows], start[0])
             within = self._choose(sections, start[1]) if panel.dated else pooled
             least: tuple[float | None, float | None] = pooled.criterion, within.criterion
             chosen = pooled.bandwidths, within.bandwidths
         else:
-            names = [*map(str, self.imputation_.kept), *self.codes_.names]
+            names = [*map(str, self.design_.characteristics), *self.codes_.names]
             least = None, None
             chosen = (
                 given_bandwidths(self.bandwidth, names, start[0]),
@@ -326,7 +328,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             columns[f"{prefix}bandwidth"] = np.r_[h, mixing]
             roles = [flat if wide else "local" for wide in np.isinf(h)]
             columns[f"{prefix}role"] = roles + ["irrelevant" if wide else "local" for wide in mixing >= most]
-        return pd.DataFrame(columns, index=[*map(str, self.imputation_.kept), *self.codes_.names])
+        return pd.DataFrame(columns, index=[*map(str, self.design_.characteristics), *self.codes_.names])
 
     # ------------------------------------------------------------------ prediction
 
@@ -368,7 +370,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
         )
 
     def _effects(self, section: Section) -> np.ndarray:
-        effects = np.zeros((len(section.focal), len(self.imputation_.kept)))
+        effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
         if not len(section.peers) or not effects.shape[1]:
             return effects
         assert section.peers.y is not None

@@ -25,7 +25,7 @@ from peerattn.models import (
     PrecomputedPeerRegressor,
 )
 from peerattn.network import PeerNetwork
-from peerattn.panel import PanelFrame, read_panel
+from peerattn.panel import Panel, read_panel
 
 OWN = "the own outcome does not move the own prediction"
 FUTURE = "future values change nothing"
@@ -384,7 +384,7 @@ def test_what_an_audit_shows(panel):
     assert str(found).count("passed") == 8 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()
-    taken: PanelFrame = read_panel(flat, outcome="roa", codes=["sic"])
+    taken: Panel = read_panel(flat, outcome="roa", codes=["sic"])
     assert audit(CrossSectionalRidge(), taken, cv=CV, task="explain", n_placebo=2).passed
     with pytest.raises(InputError, match="n_placebo"):
         check(Ridge(), panel, n_placebo=0)

@@ -1,0 +1,287 @@
+"""The design: from a panel to a matrix of numbers, with a role for every column."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean
+from peerattn.panel.panel import Panel
+
+Role = Literal["characteristic", "missing", "level"]
+SCALES = ("standard", "rank", None)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the matrix.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the matrix: ``size``, ``size_missing``, ``sic=0100``; a name that is taken is numbered, ``size_missing (2)``.
+    role : {"characteristic", "missing", "level"}
+        A characteristic, the indicator that one was missing, or a level of a code.
+    source : object
+        Name of the column of the panel that it was made of.
+    level : str or None
+    """
+
+    name: str
+    role: Role
+    source: Any
+    level: str | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """How characteristics and codes become numbers, learned on training rows.
+
+    A missing value takes the median of its cross-section; where a period has none, the training median. Characteristics with
+    missing training values get an indicator; those without any training value are dropped. Codes become their training levels
+    (0 = unknown or never seen).
+
+    Attributes
+    ----------
+    scale : {"standard", "rank", None}
+        ``"standard"``: mean 0 and standard deviation 1 over the training rows. ``"rank"``: the rank within the cross-section,
+        from −1 to 1, a missing value in the middle (Gu, Kelly and Xiu 2020); on arrays the rank in the training distribution.
+        Indicators and levels stay 0 or 1.
+    characteristics : tuple
+        Names of the characteristics kept.
+    indicated : tuple
+        Those with an indicator.
+    medians, center, spread : ndarray (p,)
+        Of the training rows; center and spread are 0 and 1 unless ``scale="standard"``.
+    distributions : tuple of (ndarray, ndarray)
+        Sorted training values and the share of rows up to each (``scale="rank"`` on arrays only).
+    levels : dict
+        Training levels of each code, in alphabetical order.
+
+    References
+    ----------
+    Gu, S., Kelly, B. and Xiu, D. (2020), Empirical asset pricing via machine learning, Review of Financial Studies 33(5).
+
+    Examples
+    --------
+    >>> from peerattn.panel import as_panel
+    >>> panel = as_panel(pd.DataFrame({"size": [1.0, None, 3.0], "sic": ["3711", "0100", None]}))
+    >>> design = Design.fit(panel)
+    >>> design.names, design.transform(panel).tolist()
+    (['size', 'size_missing', 'sic=0100', 'sic=3711'], [[1.0, 0.0, 0.0, 1.0], [2.0, 1.0, 1.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
+    >>> [column.role for column in design.columns]
+    ['characteristic', 'missing', 'level', 'level']
+    """
+
+    scale: str | None
+    characteristics: tuple[Any, ...]
+    indicated: tuple[Any, ...]
+    medians: np.ndarray
+    center: np.ndarray
+    spread: np.ndarray
+    distributions: tuple[tuple[np.ndarray, np.ndarray], ...]
+    levels: dict[Any, tuple[str, ...]]
+
+    @classmethod
+    def fit(
+        cls,
+        panel: Panel,
+        *,
+        scale: str | None = None,
+        weight: np.ndarray | None = None,
+        characteristics: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+    ) -> Design:
+        """Learn from training rows.
+
+        Parameters
+        ----------
+        panel : Panel
+        scale : {"standard", "rank", None}
+        weight : ndarray (n,), optional
+            Positive frequency weights.
+        characteristics : sequence, optional
+            Those to use; by default all.
+        without : sequence
+            Codes to leave out.
+        """
+        if scale not in SCALES:
+            names = [str(name) for name in SCALES]
+            raise InputError(
+                f"scale must be one of {list(SCALES)}, got {scale!r}.{did_you_mean(scale, names)}"
+            )
+        frame = (
+            panel.characteristics if characteristics is None else panel.characteristics[list(characteristics)]
+        )
+        codes = panel.codes.drop(columns=list(without))
+        empty = frame.isna().all()
+        if empty.any():
+            message = f"no training value at all in {', '.join(map(repr, frame.columns[empty]))}: left out."
+            warnings.warn(DroppedColumnWarning(message), stacklevel=4)
+        frame = frame.loc[:, ~empty]
+        if not frame.shape[1] and not codes.shape[1]:
+            raise InputError(
+                "X has no characteristic with a training value and no code: there is nothing to learn from."
+            )
+        p, columns = frame.shape[1], frame.to_numpy().T
+        design = cls(
+            scale,
+            tuple(frame.columns),
+            tuple(frame.columns[frame.isna().any()]),
+            np.array([weighted_median(column, weight) for column in columns]),
+            np.zeros(p),
+            np.ones(p),
+            tuple(_distribution(column, weight) for column in columns)
+            if scale == "rank" and not panel.dated
+            else (),
+            {name: tuple(sorted(codes[name].dropna().unique())) for name in codes.columns},
+        )
+        if scale != "standard" or not p:
+            return design
+        x = design.filled(panel)
+        center = np.average(x, axis=0, weights=weight)
+        spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
+        constant = spread <= 1e-12 * (1 + np.abs(center))
+        values = vars(design) | {"center": center, "spread": np.where(constant, 1.0, spread)}
+        return cls(**values)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the matrix: characteristics, indicators, levels."""
+        wanted: list[tuple[str, Role, Any, str | None]] = [
+            *((str(name), "characteristic", name, None) for name in self.characteristics),
+            *((f"{name}_missing", "missing", name, None) for name in self.indicated),
+            *(
+                (f"{name}={level}", "level", name, level)
+                for name in self.levels
+                for level in self.levels[name]
+            ),
+        ]
+        names = unique_names([name for name, *_ in wanted])
+        return tuple(Column(name, *rest) for name, (_, *rest) in zip(names, wanted, strict=True))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the matrix's columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def number_names(self) -> list[str]:
+        """Names of the columns of :meth:`numbers`."""
+        return [column.name for column in self.columns if column.role != "level"]
+
+    def transform(self, panel: Panel) -> np.ndarray:
+        """Return the matrix, (n, q): characteristics and indicators, then one column a level."""
+        return np.concatenate([self.numbers(panel), one_hot(self.integers(panel), self.levels)], axis=1)
+
+    def numbers(self, panel: Panel) -> np.ndarray:
+        """Return scaled characteristics and their indicators, (n, p + indicators)."""
+        indicators = panel.characteristics[list(self.indicated)].isna().to_numpy(dtype=float)
+        return np.concatenate([self._scaled(panel), indicators], axis=1)
+
+    def integers(self, panel: Panel) -> np.ndarray:
+        """Return each code as the number of its level, from 1; 0 = unknown or never seen, (n, c)."""
+        columns = [
+            pd.Index(levels, dtype=object).get_indexer(pd.Index(panel.codes[name].astype(object))) + 1
+            for name, levels in self.levels.items()
+        ]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(panel), 0), dtype=np.int64)
+
+    def filled(self, panel: Panel) -> np.ndarray:
+        """Return the characteristics as they are, without gaps, (n, p)."""
+        frame = panel.characteristics[list(self.characteristics)]
+        values = frame.to_numpy()
+        missing = np.isnan(values)
+        if not missing.any():
+            return values
+        fill = np.broadcast_to(self.medians, values.shape).copy()
+        if panel.dated:
+            columns = missing.any(axis=0)
+            medians = frame.loc[:, columns].groupby(panel.period.to_numpy()).transform("median").to_numpy()
+            fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
+        return np.where(missing, fill, values)
+
+    def _scaled(self, panel: Panel) -> np.ndarray:
+        if self.scale != "rank":
+            return (self.filled(panel) - self.center) / self.spread
+        frame = panel.characteristics[list(self.characteristics)]
+        if panel.dated or not self.distributions:
+            return cross_sectional_ranks(frame, panel.period.to_numpy())
+        pairs = zip(frame.to_numpy().T, self.distributions, strict=True)
+        return np.stack([_rank_in(column, *known) for column, known in pairs], axis=1)
+
+
+def one_hot(integers: np.ndarray, levels: dict[Any, tuple[str, ...]]) -> np.ndarray:
+    """Return one column a level, (n, number of levels); zeros for an unknown code."""
+    blocks = [integers[:, [c]] == np.arange(1, len(known) + 1) for c, known in enumerate(levels.values())]
+    return np.concatenate([np.empty((len(integers), 0)), *blocks], axis=1)
+
+
+def unique_names(wanted: Sequence[str]) -> list[str]:
+    """Return names that differ from each other; earlier ones stay as they are.
+
+    >>> unique_names(["a", "a_missing", "a_missing"])
+    ['a', 'a_missing', 'a_missing (2)']
+    """
+    taken, names = set(wanted), []
+    seen: set[str] = set()
+    for name in wanted:
+        unique, count = name, 2
+        while unique in seen or (unique != name and unique in taken):
+            unique, count = f"{name} ({count})", count + 1
+        seen.add(unique)
+        names.append(unique)
+    return names
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return the median of the known values, each counted ``weights`` times.
+
+    >>> weighted_median(np.array([1.0, 2.0, np.nan]), np.array([1, 2, 5]))
+    2.0
+    """
+    known = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    if not known.any():
+        return np.nan
+    if weights is None:
+        return float(np.median(values[known]))
+    order = np.argsort(values[known], kind="stable")
+    ordered, cumulated = values[known][order], np.cumsum(weights[known][order])
+    middle = (cumulated[-1] - 1) / 2
+    at = np.searchsorted(cumulated, [np.floor(middle), np.ceil(middle)], side="right")
+    return float(ordered[np.minimum(at, len(ordered) - 1)].mean())
+
+
+def cross_sectional_ranks(frame: pd.DataFrame, period: Any) -> np.ndarray:
+    """Return each value's rank among the known ones of its period, from −1 to 1; a missing value is 0.
+
+    With ``r`` the rank (ties share their mean) among ``n`` known values: ``2 (r − ½) / n − 1``.
+
+    >>> cross_sectional_ranks(pd.DataFrame({"size": [5.0, 7.0, None, 9.0]}), [1, 1, 1, 1]).round(3).T.tolist()
+    [[-0.667, 0.0, 0.0, 0.667]]
+    """
+    groups = frame.groupby(np.asarray(period))
+    rank, known = groups.rank().to_numpy(), groups.transform("count").to_numpy()
+    return np.nan_to_num((2 * rank - 1) / np.maximum(known, 1) - 1)
+
+
+def _distribution(column: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted known values, and the share of rows that are at most each of them."""
+    known = np.isfinite(column)
+    weight = np.ones(len(column)) if weight is None else weight
+    values, at = np.unique(column[known], return_inverse=True)
+    total = np.bincount(at, weight[known], len(values))
+    return values, np.cumsum(total) / max(total.sum(), 1e-300)
+
+
+def _rank_in(column: np.ndarray, values: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return ``F(x−) + F(x) − 1``: the rank in a distribution, from −1 to 1; a missing value is 0."""
+    cumulated = np.r_[0.0, share]
+    below, upto = (cumulated[np.searchsorted(values, column, side=side)] for side in ("left", "right"))
+    return np.where(np.isfinite(column), below + upto - 1, 0.0)

@@ -1,0 +1,265 @@
+"""The panel: firms, periods, characteristics, codes and the outcome, aligned once and passed on as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.panel.columns import ColumnChoice
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.labels import panel_labels
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Panel:
+    """A checked panel; made by :func:`as_panel` or :func:`read_panel`, accepted wherever a frame is.
+
+    Its arrays are sorted by period and firm, whatever order the rows came in; ``X`` and ``y`` keep the order they came in.
+
+    Attributes
+    ----------
+    characteristics : DataFrame (n, p) of float64
+        NaN = missing, never infinite.
+    codes : DataFrame (n, c) of strings
+        NA = unknown.
+    outcomes : ndarray (n,) or None
+        NaN = unknown.
+    firm : Index (n,) or None
+        None for arrays, which carry no labels.
+    period : Index (n,)
+        Integers, timestamps, periods, text or ordered categories; one constant where undated.
+    dated : bool
+    order : ndarray (n,)
+        ``order[k]`` is the position, in what came in, of the panel's row k.
+    index : Index (n,)
+        Of the frame that came in.
+    returns_series : bool
+        Whether predictions are Series on ``index``: a pandas frame with firm and period came in.
+    columns : tuple
+        Names of the characteristics and codes, in the order they came in.
+    names : (str, str)
+        Names of the firm and period labels in what came in.
+    choice : ColumnChoice
+        Which columns are characteristics and codes, and why others were left out.
+    outcome : str
+        Name of the outcome.
+    weights : dict of str to ndarray (n,)
+    known_at : Index (n,) or None
+        When each outcome is known.
+    level_orders : dict
+        Levels, in order, of the codes that are ordered categories.
+    industry : str or None
+        The code column that baselines average over.
+    description : str
+    """
+
+    characteristics: pd.DataFrame
+    codes: pd.DataFrame
+    outcomes: np.ndarray | None
+    firm: pd.Index | None
+    period: pd.Index
+    dated: bool
+    order: np.ndarray
+    index: pd.Index
+    returns_series: bool
+    columns: tuple[Any, ...]
+    names: tuple[str, str]
+    choice: ColumnChoice
+    outcome: str = "outcome"
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    known_at: pd.Index | None = None
+    level_orders: Mapping[Any, tuple[str, ...]] = field(default_factory=dict)
+    industry: Any = None
+    description: str = ""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def labels(self) -> pd.MultiIndex:
+        """Firm and period of each row, in the panel's order."""
+        assert self.firm is not None
+        return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
+
+    @cached_property
+    def X(self) -> pd.DataFrame:
+        """Characteristics and codes in the order they came in, indexed by (firm, period) where there are labels."""
+        both = pd.concat([self.characteristics, self.codes], axis=1)[list(self.columns)]
+        back = np.argsort(self.order)
+        return both.iloc[back].set_axis(self.index if self.firm is None else self.labels[back])
+
+    @cached_property
+    def y(self) -> pd.Series:
+        """The outcome on the index of ``X``; NaN where unknown."""
+        values = np.full(len(self), np.nan) if self.outcomes is None else self.outcomes
+        return pd.Series(values[np.argsort(self.order)], index=self.X.index, name=self.outcome)
+
+    def cross_sections(self) -> Iterator[tuple[Any, slice]]:
+        """Yield each period's label and its rows, in order of time."""
+        starts = np.flatnonzero(np.r_[True, self.period[1:] != self.period[:-1]]).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
+            yield self.period[start], slice(start, stop)
+
+    def restore(self, values: np.ndarray, name: object = None) -> np.ndarray | pd.Series:
+        """Put one value a row into the order the rows came in: a Series when a pandas frame carried firm and period."""
+        out = np.empty_like(values)
+        out[self.order] = values
+        return pd.Series(out, index=self.index, name=name) if self.returns_series else out
+
+    def take(self, at: np.ndarray) -> Panel:
+        """Return some rows, in the panel's order; their order is then the one they came in."""
+        pick = lambda values: None if values is None else values[at]  # noqa: E731
+        firm, period = pick(self.firm), self.period[at]
+        index = self.index[self.order][at] if firm is None else self.labels[at].remove_unused_levels()
+        return replace(
+            self,
+            characteristics=self.characteristics[at].reset_index(drop=True),
+            codes=self.codes[at].reset_index(drop=True),
+            outcomes=pick(self.outcomes),
+            firm=firm,
+            period=period,
+            order=np.arange(len(period)),
+            index=index,
+            returns_series=self.dated,
+            weights={name: values[at] for name, values in self.weights.items()},
+            known_at=pick(self.known_at),
+        )
+
+    def sorted(self) -> Panel:
+        """Return the panel as if its rows had come in sorted by period and firm."""
+        return self.take(np.ones(len(self), dtype=bool))
+
+    def align(self, values: Any, name: str) -> np.ndarray:
+        """Return one number a row, in the panel's order.
+
+        Parameters
+        ----------
+        values : Series, one-column frame or array-like, (n,)
+            Aligned by label when it has firm and period in its index, by position otherwise.
+        name : str
+            The argument's name, for messages.
+
+        Raises
+        ------
+        InputError
+            When labels differ (three are shown) or can be read in two ways, or the length differs.
+        """
+        values = as_pandas(values)
+        if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+            values = values.iloc[:, 0]
+        at = self.positions(values, name)
+        return _numbers(values, len(self), name)[at]
+
+    def positions(self, values: Any, name: str) -> np.ndarray:
+        """Return where the value of each of the panel's rows stands."""
+        if self.firm is None or not isinstance(values, pd.Series):
+            return self.order
+        if values.index.nlevels == 2:
+            return self._positions_by_label(values, name)
+        have = values.index
+        same_labels = len(have) == len(self.index) and have.nlevels == self.index.nlevels and have.is_unique
+        if same_labels and not have.equals(self.index) and (have.get_indexer(self.index) >= 0).all():
+            raise InputError(
+                f"{name} carries the index labels of X in another order: {name}.loc[X.index] puts them in order; pass an "
+                "array to match by position."
+            )
+        return self.order
+
+    def _positions_by_label(self, values: pd.Series, name: str) -> np.ndarray:
+        names, own = list(values.index.names), ("firm", "period")
+        for firm, period in (self.names, own):
+            if set(names) == {firm, period}:
+                found = panel_labels(values, firm, period)
+                assert found is not None
+                readings = [pd.MultiIndex.from_arrays([found.firm, found.period])]
+                break
+        else:
+            if names != [None, None]:
+                raise InputError(
+                    f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names."
+                )
+            assert isinstance(values.index, pd.MultiIndex)
+            readings = [values.index, values.index.swaplevel()]
+        for have in readings:
+            if have.has_duplicates:
+                pairs = have[have.duplicated()].unique()[:3].tolist()
+                raise InputError(f"{name} has duplicated (firm, period) labels, such as {_pairs(pairs)}.")
+        found_at = [have.get_indexer(self.labels) for have in readings]
+        fitting = [at for at in found_at if len(values) == len(self) and (at >= 0).all()]
+        if not fitting:
+            self._refuse_labels(readings[0], found_at[0], name)
+        if len(fitting) > 1 and (fitting[0] != fitting[1]).any():
+            raise InputError(
+                f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its "
+                f"levels {self.names[0]!r} and {self.names[1]!r}."
+            )
+        return fitting[0]
+
+    def _refuse_labels(self, have: pd.Index, at: np.ndarray, name: str) -> None:
+        missing = self.labels[at < 0][:3].tolist()
+        extra = have[self.labels.get_indexer(have) < 0][:3].tolist()
+        said = [f"{name} lacks {_pairs(missing)}"] if missing else []
+        said += [f"{name} has {_pairs(extra)}, which X lacks"] if extra else []
+        raise InputError(
+            f"the labels of {name} are not those of X ({len(have)} against {len(self)} rows): {'; '.join(said)}. "
+            "Select both from one frame, or pass an array to match by position."
+        )
+
+    def with_outcomes(self, y: Any, name: str = "y") -> Panel:
+        """Return the panel with these outcomes; None for none."""
+        if y is None:
+            return replace(self, outcomes=None)
+        y = as_pandas(y)
+        values = self.align(y, name)
+        refuse_infinity(values, name)
+        if np.isnan(values).all() and self.firm is not None:
+            raise InputError(f"{name} has no known value: all {len(values)} are NaN.")
+        return replace(self, outcomes=values, outcome=str(getattr(y, "name", None) or self.outcome))
+
+    def __repr__(self) -> str:
+        if self.firm is None:
+            return f"Panel({len(self):,} rows, one cross-section)"
+        return (
+            f"Panel({len(self):,} rows, {self.firm.nunique():,} firms, {self.period.nunique()} periods, "
+            f"outcome={self.outcome!r})"
+        )
+
+    def __str__(self) -> str:
+        known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
+        return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows)\n{self.choice}"
+
+
+def refuse_infinity(values: np.ndarray | None, name: str) -> None:
+    """Raise where an outcome is infinite."""
+    infinite = 0 if values is None else int(np.isinf(values).sum())
+    if infinite:
+        raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
+
+
+def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
+    """Return a column of numbers as floats; its length is checked where it is matched by position."""
+    try:
+        numbers = (
+            pd.Series(values).to_numpy(dtype=float, na_value=np.nan)
+            if np.ndim(values) < 2
+            else np.asarray(values, dtype=float)
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers: {error}") from error
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if numbers.shape != (n_rows,):
+        raise InputError(
+            f"{name} has shape {numbers.shape}, but X has {n_rows} rows: pass one value for each row."
+        )
+    return numbers
+
+
+def _pairs(pairs: list[Any]) -> str:
+    return ", ".join(f"({firm}, {period})" for firm, period in pairs)

@@ -1,0 +1,234 @@
+"""One panel, one gate: what once went wrong between a frame and its figures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import WalkForward, as_panel, compare, explain_score
+from peerattn.exceptions import InputError
+from peerattn.models import (
+    CrossSectionalRidge,
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
+    IndustryPeerRegressor,
+    LastValueRegressor,
+    NadarayaWatsonRegressor,
+    OwnCharacteristicsRegressor,
+    PeerAttentionRegressor,
+)
+from peerattn.models.pools import identities
+
+CV = WalkForward(test_periods=2, refit_every=2)
+FORECASTERS = [
+    FamaMacBethRegressor(),
+    FirmMeanRegressor(),
+    LastValueRegressor(),
+    IndustryMeansRegressor(),
+    OwnCharacteristicsRegressor(),
+]
+
+
+def simulated(n_firms=30, n_periods=8, seed=0, names=("a", "b")):
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product([range(1, n_firms + 1), range(2001, 2001 + n_periods)])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index.set_names(["firm", "period"]), list(names))
+    y = X[names[0]] + 0.5 * pd.Series(rng.normal(size=len(index)), X.index)
+    return X, y.rename("roa")
+
+
+def r2(names, codes=None, models=("ols",), holes=False):
+    X, y = simulated(names=names)
+    if holes:
+        X = X.mask(np.random.default_rng(5).random(X.shape) < 0.2)
+    for name, values in (codes or {}).items():
+        X[name] = np.resize(values, len(X))
+    return compare(list(models), X, y, cv=CV, verbose=False).scores["r2_mean"]
+
+
+# ---------------------------------------------------------------- 1, 2: roles are no names
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a_missing", "b_missing"), ("sic=0100", "b"), ("a", "a_missing"), ("s=u", "b"), ("firm", "period")],
+)
+def test_names_of_characteristics_change_no_control(names):
+    codes = {"s": ["u", "v", "w"]}
+    for holes in (False, True):
+        expected, found = (
+            r2(n, codes, ["ols", "fama_macbeth", "boosting"], holes) for n in (("a", "b"), names)
+        )
+        pd.testing.assert_series_equal(found, expected, rtol=1e-12)
+
+
+def test_ols_and_the_automatic_control_are_one_model():
+    for holes in (False, True):
+        named, automatic = (r2(("a", "b"), models=models, holes=holes) for models in (["ols"], ["mean"]))
+        label = "Own characteristics (OLS)"
+        assert named[label] == automatic[label]
+
+
+# ---------------------------------------------------------------- 3: forecasters pass the gate
+
+
+@pytest.mark.parametrize("model", FORECASTERS, ids=str)
+def test_forecasters_find_outcomes_by_label(model):
+    polars = pytest.importorskip("polars")
+    X, y = simulated()
+    expected = model.fit(X, y).predict(X)
+    shuffled = model.fit(X, y.sample(frac=1, random_state=0)).predict(X)
+    pd.testing.assert_series_equal(shuffled, expected)
+    flat = model.fit(polars.from_pandas(X.reset_index()), y).predict(polars.from_pandas(X.reset_index()))
+    np.testing.assert_array_equal(flat, expected)
+    panel = as_panel(X, y)
+    pd.testing.assert_series_equal(model.fit(panel).predict(panel), expected)
+
+
+# ---------------------------------------------------------------- 4: ordered categories
+
+
+def phases():
+    X, y = simulated(n_periods=3)
+    order = pd.CategoricalDtype(["pre", "crisis", "post"], ordered=True)
+    names = dict(zip(range(2001, 2004), order.categories, strict=True))
+    flat = X.reset_index()
+    return flat.assign(period=flat["period"].map(names).astype(order)), y.to_numpy(), X
+
+
+def test_ordered_categories_keep_their_order():
+    flat, y, X = phases()
+    (fold,) = WalkForward(test_periods=1).folds(flat, y)
+    assert list(fold.train_periods) == ["pre", "crisis"] and list(fold.periods) == ["post"]
+    assert [period for period, _ in as_panel(flat).cross_sections()] == ["pre", "crisis", "post"]
+    last = LastValueRegressor().fit(flat, y)
+    np.testing.assert_array_equal(last.predict(flat), LastValueRegressor().fit(X, y).predict(X))
+    told, plain = (
+        compare({"ridge": CrossSectionalRidge()}, frame, y, cv=WalkForward(1), verbose=False)
+        for frame in (flat, X)
+    )
+    np.testing.assert_allclose(told.scores["r2_mean"], plain.scores["r2_mean"], rtol=1e-12)
+    assert told.predictions["period"].unique().tolist() == ["post"]
+
+
+def test_known_at_of_ordered_categories():
+    flat, y, _ = phases()
+    known = flat["period"].where(flat["firm"] > 5, "post")
+    (fold,) = WalkForward(test_periods=1, known_at=known).folds(flat, y)
+    assert len(fold.train) == 60  # an outcome that is known in the tested period is known
+    with pytest.raises(InputError, match="known_at must hold period labels"):
+        WalkForward(test_periods=1, known_at=["later"] * 90).folds(flat, y)
+
+
+# ---------------------------------------------------------------- 5: an index without names
+
+
+def test_an_index_that_can_be_read_in_two_ways_is_refused():
+    index = pd.MultiIndex.from_product([range(3), range(3)], names=["firm", "period"])
+    X = pd.DataFrame({"a": np.arange(9.0)}, index)
+    y = X["a"].swaplevel().sort_index().rename_axis([None, None])
+    with pytest.raises(
+        InputError, match=r"read as \(firm, period\) and as \(period, firm\): name its levels"
+    ):
+        as_panel(X, y)
+    assert as_panel(X, y.rename_axis(["period", "firm"])).y.tolist() == X["a"].tolist()
+    years = X.set_axis(index.set_levels([2001, 2002, 2003], level=1))
+    y = years["a"].swaplevel().sort_index().rename_axis([None, None])
+    assert as_panel(years, y).y.tolist() == X["a"].tolist()
+
+
+# ---------------------------------------------------------------- 6: a weight of 0 is a row left out
+
+SEEDED = {"n_heads": 1, "prune": False, "max_steps": 20, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CrossSectionalRidge(),
+        CrossSectionalRidge(scale="rank"),
+        NadarayaWatsonRegressor(),
+        IndustryPeerRegressor(industry="s"),
+        PeerAttentionRegressor(**SEEDED),
+    ],
+    ids=str,
+)
+def test_a_weight_of_zero_is_a_row_left_out(model):
+    X, y = simulated(20, 6)
+    X = X.mask(np.random.default_rng(1).random(X.shape) < 0.3).assign(s=np.resize(["u", "v", "w"], len(X)))
+    X.loc[(3, 2001), "s"] = "only here"
+    weight = pd.Series(1, X.index)
+    weight[np.random.default_rng(2).random(len(X)) < 0.3] = 0
+    weight[(3, 2001)] = 0
+    zero = model.fit(X, y, sample_weight=weight.sample(frac=1, random_state=0)).predict(X)
+    out = model.fit(X[weight > 0], y[weight > 0], sample_weight=weight[weight > 0]).predict(X)
+    pd.testing.assert_series_equal(zero, out, rtol=1e-10)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        model.fit(X, y, sample_weight=0 * weight)
+
+
+# ---------------------------------------------------------------- 7: the own group
+
+
+def test_firms_of_another_type_in_the_reference_are_refused():
+    mine = pd.Index([(1, None), (2, "g")], tupleize_cols=False)
+    theirs = pd.Index([("1", None), ("2", "g")], tupleize_cols=False)
+    with pytest.raises(InputError, match="firm labels are integers .* in one place, text"):
+        identities(mine, theirs)
+
+
+def test_a_group_unknown_on_one_side_lets_no_own_outcome_in():
+    X, y = simulated(12, 4)
+    X["group"] = [f"g{firm // 2}" for firm in X.index.get_level_values("firm")]
+    reference = X.copy()
+    reference.loc[X.index.get_level_values("firm") % 3 == 0, "group"] = None
+    options = {"attention": "cross", "values": "outcomes", "own_group": "group", **SEEDED}
+    model = PeerAttentionRegressor(**options).fit(X, y, reference=(reference, y))
+    base = model.predict(X, reference=(reference, y))
+    for firm in (3, 6):
+        moved = y.copy()
+        moved[firm] += 100
+        again = model.predict(X, reference=(reference, moved))
+        assert np.abs(again - base)[firm].max() == 0
+        assert np.abs(again - base).max() > 0
+    text = reference.rename(str, level="firm")
+    with pytest.raises(InputError, match="firm labels are"):
+        model.predict(X, reference=(text, y.rename(str, level="firm")))
+
+
+# ---------------------------------------------------------------- one panel for all
+
+
+def test_a_panel_is_taken_everywhere():
+    X, y = simulated()
+    panel = as_panel(X, y)
+    assert as_panel(panel) is panel
+    model = IndustryPeerRegressor().fit(panel)
+    pd.testing.assert_series_equal(model.predict(panel), model.predict(X))
+    pd.testing.assert_series_equal(model.predict(panel, outcomes=y), model.predict(X, outcomes=y))
+    assert explain_score(model, panel, y) == explain_score(model, X, y)
+    for ours, theirs in zip(CV.split(panel), CV.split(X, y), strict=True):
+        assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
+    tables = [compare(["ols", "kernel"], *given, cv=CV, verbose=False).scores for given in ((panel,), (X, y))]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_predict_reads_no_outcome_that_a_panel_holds():
+    X, y = simulated()
+    model = CrossSectionalRidge().fit(X, y)
+    moved = as_panel(X, y + 100 * np.random.default_rng(0).normal(size=len(y)))
+    pd.testing.assert_series_equal(model.predict(moved), model.predict(X))
+
+
+def test_weights_and_dates_are_aligned_once():
+    X, y = simulated(4, 3)
+    weight = pd.Series(np.arange(12.0), X.index)
+    panel = as_panel(
+        X.sample(frac=1, random_state=0), y, weights={"loss_weight": weight[::-1]}, known_at=y * 0 + 2002
+    )
+    assert panel.weights["loss_weight"].tolist() == weight.swaplevel().sort_index().tolist()
+    assert panel.known_at.tolist() == [2002.0] * 12
+    with pytest.raises(
+        InputError, match="loss_weight must be at least 0 and known in every row; 1 rows are not"
+    ):
+        as_panel(X, y, weights={"loss_weight": [-1.0] + [1.0] * 11})

@@ -21,7 +21,7 @@ from peerattn.models.attention.history import History
 from peerattn.models.attention.joint import train_heads
 from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
-from peerattn.models.attention.nested import COVARIANCE, HEADS, Added, Fitter, Plan, fit_nested
+from peerattn.models.attention.nested import COVARIANCE, HEADS, Fitter, Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
 from peerattn.models.attention.own_model import OwnSettings, clipped, peers_shown
@@ -46,29 +46,64 @@ D_CODE = 4
 class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
-    attention: str
-    values: str
-    similarity: str
-    symmetric_scores: bool
-    prior: Any
-    exclude_self: bool
-    own_group: str | None
-    own: Any
-    n_layers: int
-    n_heads: int
-    d_head: int
-    scale: str | None
-    codes: Sequence[str]
-    prune: bool
-    n_ensemble: int
-    max_steps: int
-    queries_per_step: int
-    learning_rate: float
-    purge: int
-    dtype: str
-    device: str
-    random_state: Any
-    verbose: bool
+    def __init__(
+        self,
+        *,
+        attention: str = "self",
+        values: str = "characteristics",
+        similarity: str = "auto",
+        symmetric_scores: bool = False,
+        prior: Any = None,
+        exclude_self: bool = True,
+        own_group: str | None = None,
+        own: Any = "linear",
+        n_layers: int = 1,
+        n_heads: int = 8,
+        d_head: int = 8,
+        scale: str | None = "standard",
+        codes: Sequence[str] = (),
+        loss: str = "auto",
+        quantile: float = 0.5,
+        prune: bool = True,
+        n_ensemble: int = 1,
+        max_steps: int = 800,
+        queries_per_step: int = 256,
+        learning_rate: float = 0.02,
+        purge: int = 0,
+        firm: str = "firm",
+        period: str = "period",
+        dtype: str = "auto",
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.attention = attention
+        self.values = values
+        self.similarity = similarity
+        self.symmetric_scores = symmetric_scores
+        self.prior = prior
+        self.exclude_self = exclude_self
+        self.own_group = own_group
+        self.own = own
+        self.n_layers = n_layers
+        self.n_heads = n_heads
+        self.d_head = d_head
+        self.scale = scale
+        self.codes = codes
+        self.loss = loss
+        self.quantile = quantile
+        self.prune = prune
+        self.n_ensemble = n_ensemble
+        self.max_steps = max_steps
+        self.queries_per_step = queries_per_step
+        self.learning_rate = learning_rate
+        self.purge = purge
+        self.firm = firm
+        self.period = period
+        self.dtype = dtype
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def _signed(self) -> bool:
@@ -333,7 +368,11 @@ class AttentionModel(AttentionNetworks):
         fitters: dict[str, Fitter] = {}
         if self._reads_covariance():
             fitters[COVARIANCE] = partial(
-                fit_covariance, history=dated, seed=int(seeds[0]), dtype=self._dtype(dated), device=self.device
+                fit_covariance,
+                history=dated,
+                seed=int(seeds[0]),
+                dtype=self._dtype(dated),
+                device=self.device,
             )
         if self.n_heads and self.similarity != "covariance":
 
@@ -352,7 +391,9 @@ class AttentionModel(AttentionNetworks):
         """Whether a learned covariance is among the parts: by name, or where nothing else was asked of the pairs."""
         if self.similarity != "auto":
             return self.similarity == "covariance"
-        restricted = self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or self.weighs_peers_
+        restricted = (
+            self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or self.weighs_peers_
+        )
         squared = self._loss() is squared_error
         return self.values == "outcomes" and squared and not restricted
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,15 @@ from peerattn.panel.panel import Panel
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     r"""Attention over a cross-section of firms: whom does each firm learn from?
 
-    .. math:: \hat y_i = \beta' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
+    .. math:: \hat y_i = \text{own}(x_i) + f \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}
               \big( (x_i' W^h_Q + b^{h\prime}) W^{h\prime}_K x_j / \sqrt d \big)
 
     where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j and :math:`v_j` its
     information.
     The pool is the firm's own period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
+    The model is nested: the firm's own model first, then each part by a factor f between 0 and 1 that later periods decide. Where
+    they show nothing the factor is 0: the own model exactly, and an empty network.
 
     Parameters
     ----------
@@ -41,11 +42,13 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     values : {"characteristics", "outcomes"}, default "characteristics"
         Information of a peer: a linear function of its characteristics (a forecast), or its outcome (valuation by comparable
         firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
-    similarity : {"scaled_dot_product", "dot_product", "additive", "gaussian", "linear"}
-        Score of search criterion q and profile k: ``q'k / √d`` (default), ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory),
-        ``−½ ‖q − k‖²``. "linear" (outcomes as values): signed weights ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned features
-        z of characteristics and codes with learned precisions p_j of the peers, trained through its exact leave-one-out
-        prediction; O(n p²).
+    similarity : {"auto", "scaled_dot_product", "dot_product", "additive", "gaussian", "linear", "covariance"}
+        "auto" (default): heads with scores ``q'k / √d`` and, where outcomes are values, a learned covariance before them. By
+        name, one of them alone: the score of search criterion q and profile k, ``q'k / √d``, ``q'k``, ``a' tanh(q + k)``
+        (O(n² d) memory) or ``−½ ‖q − k‖²``; "linear": signed weights ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned
+        features z, O(n p²); "covariance": signed weights ``−P_ij / P_ii``, P the inverse of a learned covariance
+        (:class:`~peerattn.models.attention.covariance.Covariance`), O(n³). A covariance is symmetric: its direction is
+        popularity alone, ``P_jj / P_ii``.
     symmetric_scores : bool, default False
         Tie ``W_Q = W_K``: the restricted model, in which i scores j as j scores i.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
@@ -56,43 +59,40 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Leave the own firm out of its pool. False is the textbook softmax over all firms (characteristics only).
     own_group : str, optional
         Column that widens "own": rows of the same group (share classes of one company) are never peers.
-    own : {"linear", "none"}, default "linear"
-        The firm's own term.
+    own : {"linear", "none"} or scikit-learn estimator, default "linear"
+        The firm's own model. "linear": least squares on the characteristics, or ridge regression where it predicts held-out
+        blocks of periods better by one standard error. An estimator gets characteristics, missing-indicators and one column
+        a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted over blocks of periods.
     n_layers : int, default 1
         Layers of attention; all but the last encode characteristics (peers of peers).
     n_heads : int, default 8
-        Heads of a start, and the most that are kept; pruning decides how many remain. 0 = no peers: ordinary least
-        squares on the characteristics.
+        The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8
-        Width of search criterion and profile.
+        Width of search criterion and profile: the rank of the scores.
     scale : {"standard", "rank", None}, default "standard"
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call (on
-        arrays, within the training distribution).
+        arrays, within the training distribution). Heads see values of at most 4 standard deviations.
     codes : sequence of str
-        Columns that are codes; columns of dtype category or string are codes in any case. Each enters as one-hot times a
-        learned embedding, with a row for "unknown".
-    loss : {"squared_error", "huber", "pinball"}, default "squared_error"
-        Huber's threshold is 1.35 standard deviations of the outcome; "pinball" predicts the ``quantile``.
+        Columns that are codes; columns of dtype category or string are codes in any case. In heads each enters as one-hot
+        times a learned embedding, with a row for "unknown".
+    loss : {"auto", "squared_error", "huber", "pinball"}, default "auto"
+        "auto" is the squared error (the cross entropy, of classes). Huber's threshold is 1.35 standard deviations of the
+        outcome; "pinball" predicts the ``quantile``. Heads are learned on minus the gradient of the loss (Friedman 2001).
     quantile : float in (0, 1), default 0.5
         For ``loss="pinball"``.
-    alpha : float, default 0.0
-        Group penalty on the length of each head's value vector, while all heads train together (weight decay of the learned
-        features where similarity is linear).
     prune : bool, default True
-        Halve the heads by importance, with fine-tuning; the validation block (or BIC) decides how many remain.
+        Let held-out periods decide which parts enter, how many heads, and by what factor. False: all heads, trained together, in
+        full.
     n_ensemble : int, default 1
-        Models fitted from different random starts; predictions and networks are their means.
+        Searches for heads from different random starts; what they find is averaged.
     max_steps : int, default 800
-        Steps with all heads when nothing is pruned; a start and each cut take half of it, a round of fine-tuning one or
-        two heads a quarter. A sample of fewer rows takes a step a row (at least 50).
+        Steps in which heads are trained together, where nothing is pruned; in linear attention always.
     queries_per_step : int, default 256
         Focal firms of a period drawn in one step; keys are always the full pool.
     learning_rate : float, default 0.02
-        Peak of the one-cycle schedule.
-    validation_periods : int, optional
-        Last training periods that decide on the heads; default a fifth, none under 8 training periods and on arrays.
-    refit : bool, default True
-        Fine-tune on all training periods after the validation block has decided.
+        Peak of the one-cycle schedule of those steps.
+    purge : int, default 0
+        Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str
         Names of the index levels (or columns) with the labels.
     dtype : {"auto", "float32", "float64"}, default "auto"
@@ -106,13 +106,17 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
     Attributes
     ----------
+    evidence_ : DataFrame
+        One row for each part that was tried ("covariance", "heads"): the factor by which it enters, the factor of least held-out
+        loss, the t statistic and its critical value, the relative gain, the number of judged periods, what errors are clustered by.
+    stability_ : DataFrame
+        How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
+        starts: correlation of the weights, and share of common top-5 peers.
     heads_ : DataFrame
-        Every head of every member, with its importance (standard deviation of its contribution, in units of the outcome) and
-        whether it was kept.
+        Every head that entered, with its importance (standard deviation of its contribution, in units of the outcome) and its
+        share in the network.
     prior_strength_ : DataFrame
-        λ of every kept head and prior.
-    pruning_path_ : DataFrame
-        Start and number of heads against the loss that decided (squared error: in units of the outcome's variance).
+        λ of every head and prior.
     feature_names_ : list of str
         What heads see: characteristics, missing indicators, code dimensions.
 
@@ -120,11 +124,14 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     -----
     Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
     characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
-    A step costs O(queries × firms × heads).
+    A step costs O(queries × firms × heads). Fewer than 50 rows of known outcome are left to the own model.
 
     References
     ----------
-    Vaswani et al. (2017), Attention is all you need. Michel, Levy and Neubig (2019), Are sixteen heads really better than one?
+    Vaswani et al. (2017), Attention is all you need, NeurIPS.
+    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1): the factors.
+    Robinson, P. M. (1988), Root-N-consistent semiparametric regression, Econometrica 56(4); Chernozhukov, V. et al. (2018),
+    Double/debiased machine learning, Econometrics Journal 21(1): residuals of the own model, out of fold.
     Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
 
     Examples
@@ -133,69 +140,12 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
     >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
     >>> y = X["size"] + 0.5 * rng.normal(size=200)
-    >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(X, y)
+    >>> model = PeerAttentionRegressor(n_heads=2, random_state=0).fit(X, y)
+    >>> model.evidence_["factor"].tolist()  # no peers in these data: the own model alone
+    [0.0]
     >>> model.predict(X).index.equals(X.index)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        attention: str = "self",
-        values: str = "characteristics",
-        similarity: str = "auto",
-        symmetric_scores: bool = False,
-        prior: Any = None,
-        exclude_self: bool = True,
-        own_group: str | None = None,
-        own: Any = "linear",
-        n_layers: int = 1,
-        n_heads: int = 8,
-        d_head: int = 8,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        loss: str = "squared_error",
-        quantile: float = 0.5,
-        prune: bool = True,
-        n_ensemble: int = 1,
-        max_steps: int = 800,
-        queries_per_step: int = 256,
-        learning_rate: float = 0.02,
-        purge: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-        dtype: str = "auto",
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.attention = attention
-        self.values = values
-        self.similarity = similarity
-        self.symmetric_scores = symmetric_scores
-        self.prior = prior
-        self.exclude_self = exclude_self
-        self.own_group = own_group
-        self.own = own
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.scale = scale
-        self.codes = codes
-        self.loss = loss
-        self.quantile = quantile
-        self.prune = prune
-        self.n_ensemble = n_ensemble
-        self.max_steps = max_steps
-        self.queries_per_step = queries_per_step
-        self.learning_rate = learning_rate
-        self.purge = purge
-        self.firm = firm
-        self.period = period
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
@@ -231,8 +181,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     .. math:: P(y_i = c) = \operatorname{softmax}_c
               \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
-    The parameters and attributes are those of :class:`PeerAttentionRegressor`, less ``loss`` and ``quantile``: the loss is the
-    cross entropy. With ``values="outcomes"`` the information of a peer is its class.
+    The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own model
+    logistic regression. With ``values="outcomes"`` the information of a peer is its class.
 
     Attributes
     ----------
@@ -250,61 +200,6 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]]).tolist()
     ['up', 'down']
     """
-
-    def __init__(
-        self,
-        *,
-        attention: str = "self",
-        values: str = "characteristics",
-        similarity: str = "auto",
-        symmetric_scores: bool = False,
-        prior: Any = None,
-        exclude_self: bool = True,
-        own_group: str | None = None,
-        own: Any = "linear",
-        n_layers: int = 1,
-        n_heads: int = 8,
-        d_head: int = 8,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        prune: bool = True,
-        n_ensemble: int = 1,
-        max_steps: int = 800,
-        queries_per_step: int = 256,
-        learning_rate: float = 0.02,
-        purge: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-        dtype: str = "auto",
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.attention = attention
-        self.values = values
-        self.similarity = similarity
-        self.symmetric_scores = symmetric_scores
-        self.prior = prior
-        self.exclude_self = exclude_self
-        self.own_group = own_group
-        self.own = own
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.scale = scale
-        self.codes = codes
-        self.prune = prune
-        self.n_ensemble = n_ensemble
-        self.max_steps = max_steps
-        self.queries_per_step = queries_per_step
-        self.learning_rate = learning_rate
-        self.purge = purge
-        self.firm = firm
-        self.period = period
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any
@@ -336,7 +231,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         isolated = np.zeros(len(panel), dtype=bool)
         for section in sections:
             outputs, isolated[section.at] = self._outputs(section)
-            probability[section.at] = _probabilities(outputs).mean(axis=0)
+            probability[section.at] = _probabilities(outputs)
         self._warn_of_isolates(panel, isolated)
         restored = np.empty_like(probability)
         restored[panel.order] = probability

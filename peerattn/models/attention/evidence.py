@@ -144,7 +144,9 @@ def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Eviden
     best, gain = _least_loss(judged, loss)
     added = t > critical and not (n_periods < FEW_PERIODS and forecast)
     factor = best * max(0.0, 1 - 1 / t**2) if added else 0.0
-    return Evidence(factor, best, t, critical, gain, n_periods, " and ".join(["firm", "period"][: len(groups)]))
+    return Evidence(
+        factor, best, t, critical, gain, n_periods, " and ".join(["firm", "period"][: len(groups)])
+    )
 
 
 def _score(judged: Judged, loss: Loss) -> np.ndarray:

@@ -48,7 +48,6 @@ class Settings:
     progress: str | None
 
 
-
 @torch.no_grad()
 def average_unseen_codes(module: AnyModule, sections: Sequence[Section]) -> None:
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""

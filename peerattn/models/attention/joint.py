@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from peerattn.models.attention.batches import Batch, SectionTensors, batches
 from peerattn.models.attention.heads import AnyModule, Settings, average_unseen_codes, make_module
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import minimised
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.pools import Section
 from peerattn.training import train

@@ -42,7 +42,12 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
 
 def regression_loss(name: str, quantile: float) -> Loss:
     """Return the loss of this name."""
-    return {"squared_error": squared_error, "huber": huber, "pinball": pinball(quantile)}[name]
+    return {
+        "auto": squared_error,
+        "squared_error": squared_error,
+        "huber": huber,
+        "pinball": pinball(quantile),
+    }[name]
 
 
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -108,7 +108,12 @@ class Heads:
 def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
     """Return every head of every member: importance (in units of the outcome) and share in the network."""
     rows = [
-        {"member": k, "head": head, "importance": member.importance[head] * scale, "share": member.share[head]}
+        {
+            "member": k,
+            "head": head,
+            "importance": member.importance[head] * scale,
+            "share": member.share[head],
+        }
         for k, member in enumerate(members)
         for head in member.kept
     ]

@@ -23,9 +23,10 @@ from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.own_model import Block, Own, OwnSettings, cross_fit, firm_keys, row_weight
 from peerattn.models.pools import Section
 
-
 COVARIANCE, HEADS = "covariance", "heads"  # names of the parts
-MOST_STEP = 16.0  # times the working residual: curvature of the losses is at least 1/16 of the squared error's
+MOST_STEP = (
+    16.0  # times the working residual: curvature of the losses is at least 1/16 of the squared error's
+)
 
 
 class Part(Protocol):
@@ -103,9 +104,7 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
         parts[name] = Added(part, factor, tried.parts)
         if name != list(fitters)[-1]:
             whole = whole.plus(additions, factor)
-            trials = [
-                trial.plus(p, factor, plan) for trial, p in zip(trials, tried.parts, strict=True)
-            ]
+            trials = [trial.plus(p, factor, plan) for trial, p in zip(trials, tried.parts, strict=True)]
     columns = ["part", *vars(NOTHING)]
     return Nested(own, parts, pd.DataFrame(rows, columns=columns).set_index("part"), whole.pool)
 
@@ -160,7 +159,9 @@ def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> 
         part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes))
         parts.append(part)
         rows.append(_held_out(trial.additions(part, plan)[1], trial.judged, plan, number=len(rows)))
-        together = Judged(*(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True)))
+        together = Judged(
+            *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
+        )
         evidence = weigh(together, plan.loss, forecast=forecast, level=level)
         if not evidence.t > 0:
             return _Tried(replace(evidence, factor=0.0), tuple(parts))

@@ -95,7 +95,9 @@ class AttentionNetworks(PeerModel):
         members = self.members_
         if member is not None:
             if member not in range(len(members)):
-                raise InputError(f"member: there is no member {member}; members are numbered from 0 to {len(members) - 1}.")
+                raise InputError(
+                    f"member: there is no member {member}; members are numbered from 0 to {len(members) - 1}."
+                )
             members = (members[member],)
         if head is not None:
             members = tuple(m.with_one_head(head) for m in members if head in m.kept)

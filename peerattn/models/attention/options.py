@@ -52,11 +52,15 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
     _check_own(estimator)
     if not (_number(estimator.learning_rate) and 0 < estimator.learning_rate < math.inf):
         raise InputError(f"learning_rate must be positive, got {estimator.learning_rate!r}.")
-    loss = getattr(estimator, "loss", "squared_error")
-    losses = ("squared_error", "huber", "pinball")
+    loss = estimator.loss
+    losses = (
+        ("auto", "cross_entropy")
+        if is_classifier(estimator)
+        else ("auto", "squared_error", "huber", "pinball")
+    )
     if loss not in losses:
         raise InputError(f"loss must be one of {list(losses)}, got {loss!r}.{did_you_mean(loss, losses)}")
-    quantile = getattr(estimator, "quantile", 0.5)
+    quantile = estimator.quantile
     if not (_number(quantile) and 0 < quantile < 1):
         raise InputError(f"quantile must be between 0 and 1, got {quantile!r}.")
     if quantile != 0.5 and loss != "pinball":
@@ -109,11 +113,16 @@ def _check_linear(estimator: Any, **weights: Any) -> None:
             raise InputError(
                 f'similarity="{similarity}" weighs peers by itself and takes no {name}=: use loss_weight=.'
             )
-    needed = {"values": "outcomes", "n_layers": 1, "prior": None, "symmetric_scores": False, "loss": "squared_error"}
+    needed = {"values": "outcomes", "n_layers": 1, "prior": None, "symmetric_scores": False}
     if similarity == "linear":
         needed |= {"attention": "self", "own_group": None}
+    if estimator.loss not in ("auto", "squared_error") or is_classifier(estimator):
+        loss = "cross_entropy" if is_classifier(estimator) else estimator.loss
+        raise InputError(
+            f'similarity="{similarity}" and loss="{loss}" do not go together: it minimises squared errors.'
+        )
     for name, value in needed.items():
-        given = getattr(estimator, name, "cross_entropy")
+        given = getattr(estimator, name)
         if given is not value and given != value:
             raise InputError(
                 f'similarity="{similarity}" and {name}={given!r} do not go together: use {name}={value!r}.'

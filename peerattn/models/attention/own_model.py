@@ -114,7 +114,9 @@ def _standardised(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     weight = row_weight(rows)
     center = np.average(rows.x, axis=0, weights=weight)
     spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
-    spread = np.where(spread <= 1e-12 * (1 + np.abs(center)), np.inf, spread)  # a constant column says nothing
+    spread = np.where(
+        spread <= 1e-12 * (1 + np.abs(center)), np.inf, spread
+    )  # a constant column says nothing
     return center, spread, np.column_stack([np.ones(len(rows)), (rows.x - center) / spread])
 
 
@@ -132,7 +134,9 @@ def best_penalty(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> float:
     if not (isinstance(settings.own, str) and settings.own == "linear" and rows.x.shape[1]):
         return np.inf
     squared = settings.loss is squared_error
-    penalties = PENALTIES if squared else PENALTIES[1::2]  # separable classes have no estimate without a penalty
+    penalties = (
+        PENALTIES if squared else PENALTIES[1::2]
+    )  # separable classes have no estimate without a penalty
     if len(np.unique(fold)) < 2:
         return float(penalties[0])
     z, weight = _standardised(rows)[2], row_weight(rows)
@@ -184,7 +188,11 @@ def minimised(
     Z = Z[:, :width]
     b = torch.zeros(width, n_outputs, dtype=Z.dtype, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [b], max_iter=MOST_ITERATIONS, tolerance_grad=1e-10, tolerance_change=1e-14, line_search_fn="strong_wolfe"
+        [b],
+        max_iter=MOST_ITERATIONS,
+        tolerance_grad=1e-10,
+        tolerance_change=1e-14,
+        line_search_fn="strong_wolfe",
     )
 
     def closure() -> torch.Tensor:
@@ -236,7 +244,14 @@ def stacked_rows(sections: Sequence[Section]) -> Rows:
     label = rows[0].label.append([r.label for r in rows[1:]])
     owner = rows[0].owner.append([r.owner for r in rows[1:]])
     return Rows(
-        both("x"), both("codes"), both("y"), both("weight"), both("identity"), label, owner, both("loss_weight")
+        both("x"),
+        both("codes"),
+        both("y"),
+        both("weight"),
+        both("identity"),
+        label,
+        owner,
+        both("loss_weight"),
     )
 
 
@@ -271,7 +286,9 @@ class Block:
         for section, offset, pool in zip(self.sections, self.offset, self.pool, strict=True):
             assert section.focal.y is not None
             focal = replace(clipped(section.focal), y=working_residual(loss, offset, section.focal.y))
-            found.append(replace(section, focal=focal, peers=peers_shown(section.peers, pool, loss, outcomes)))
+            found.append(
+                replace(section, focal=focal, peers=peers_shown(section.peers, pool, loss, outcomes))
+            )
         return found
 
     def plus(self, additions: Sequence[np.ndarray], factor: float) -> Block:

@@ -241,11 +241,12 @@ class PeerModule(torch.nn.Module):
         return torch.cat([*own, mixed.transpose(1, 2).flatten(2)], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
-        """Set own term and value vectors (or slopes) to the solution for the columns of :meth:`design`."""
+        """Set own term and value vectors (or slopes) to the solution (columns, K) for the columns of :meth:`design`."""
+        solution = solution.view(len(solution), -1)
         n_own = self.spec.n_inputs + 1 if self.spec.own == "linear" else 0
         if n_own:
-            self.own_slope.copy_(solution[: n_own - 1, None])
-            self.intercept.copy_(solution[n_own - 1 : n_own])
+            self.own_slope.copy_(solution[: n_own - 1])
+            self.intercept.copy_(solution[n_own - 1])
         if self.spec.n_heads:
             heads = self.slope if self.spec.values == "outcomes" else self.value
             heads.copy_(solution[n_own:].reshape(heads.shape))

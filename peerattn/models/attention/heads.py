@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ WORTH_ROWS = 2**15  # that worth is measured on at most
 CURVES = 128  # functions of own inputs that a head's contribution is freed of
 
 AnyModule = PeerModule | LinearAttention
+M = TypeVar("M", PeerModule, LinearAttention)
 
 
 def make_module(
@@ -57,7 +59,7 @@ def average_unseen_codes(module: AnyModule, sections: Sequence[Section]) -> None
         table[count.to(table.device) == 0] = (count.to(table.device) @ table) / count.sum()
 
 
-def with_heads(module: AnyModule, keep: Tensor) -> AnyModule:
+def with_heads(module: M, keep: Tensor) -> M:
     """Return a copy of the module with only these heads."""
     pruned = copy.deepcopy(module)
     pruned.spec = replace(module.spec, n_heads=len(keep))

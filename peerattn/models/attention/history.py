@@ -1,0 +1,82 @@
+"""The firms' own past outcomes: a table of firms and periods, of which a period sees what lies before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.models.pools import Section
+
+WINDOW = 48  # past periods that a firm's history reaches back
+CLIP = 4.0  # standard deviations of the period
+
+
+@dataclass(frozen=True)
+class History:
+    """Outcomes standardised within their period and clipped; zero where unknown.
+
+    Attributes
+    ----------
+    firms : pandas.Index (F,)
+        Firm labels.
+    periods : pandas.Index (T,)
+        Period labels, increasing.
+    values : ndarray (F, T)
+        ``(y_is − ȳ_s) / sd_s``, clipped to ±4.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> past = History(pd.Index(["A", "B"]), pd.Index([2001, 2002]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    >>> past.before(2002, pd.Index(["B", "C"]), 3).tolist()  # the latest period last; 2002 itself is not seen
+    [[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]]
+    """
+
+    firms: pd.Index
+    periods: pd.Index
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, sections: Iterable[Section]) -> History:
+        """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
+        columns: dict[Any, pd.Series] = {}
+        for section in sections:
+            if section.period is None:
+                continue
+            known: dict[Any, float] = {}
+            for rows in (section.focal, section.peers):
+                if rows.y is not None:
+                    known.update(
+                        zip(rows.label[np.isfinite(rows.y)], rows.y[np.isfinite(rows.y)], strict=True)
+                    )
+            y = pd.Series(known, dtype=float)
+            spread = float(y.std(ddof=0)) if len(y) else 0.0
+            if spread > 0:
+                columns[section.period] = ((y - y.mean()) / spread).clip(-CLIP, CLIP)
+        table = pd.DataFrame(columns).sort_index(axis=1).fillna(0.0)
+        return cls(table.index, table.columns, table.to_numpy(np.float32))
+
+    def joined(self, later: History) -> History:
+        """Return this history with the periods of another one; where both have a period, this one's is kept."""
+        tables = [pd.DataFrame(h.values, h.firms, h.periods) for h in (self, later)]
+        new = tables[1].loc[:, ~tables[1].columns.isin(self.periods)]
+        if not len(new.columns):
+            return self
+        table = (
+            pd.concat([tables[0], new], axis=1).sort_index(axis=1).fillna(0.0) if len(self.periods) else new
+        )
+        return History(table.index, table.columns, table.to_numpy(np.float32))
+
+    def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
+        """Return the last ``window`` periods strictly before this one, (n, window), the latest last."""
+        past = np.zeros((len(firms), window), dtype=np.float32)
+        end = 0 if period is None else int(self.periods.searchsorted(period))
+        start = max(0, end - window)
+        at = self.firms.get_indexer(firms)
+        if end > start:
+            past[:, window - (end - start) :] = self.values[at, start:end] * (at >= 0)[:, None]
+        return past

@@ -19,27 +19,32 @@ ROWS_OF_PERIOD = 1000  # firms of a period drawn in a step, at most
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 STEPS = 60
 LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
-BOUND = 4.0  # of the log noise: no firm counts e⁸ times another
+BOUND = 4.0  # of a log variance that depends on characteristics
 POWER = 0.5  # errors count by their predicted variance to minus this power
-FLOOR = 6.0  # observations below which a firm's own history is shrunk to zero
-EXACT = 5000  # known firms beyond which the covariance is that of inducing firms
-INDUCING = 1000
+EXACT = 5000  # known firms beyond which all covariances go through inducing firms
+INDUCING = 2000
 SPARE = 1e-4  # added to the diagonal, in variances of the outcome
+SLOPES = ("low_rank", "scale", "noise", "emphasis")  # parameters that are not logarithms
 
 Parameters = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Features:
-    """What the covariance reads of B cross-sections: ``x`` (B, n, p), ``codes`` (B, n, c), ``past`` (B, n, L) or L = 0."""
+    """What the covariance reads of B cross-sections of n firms.
+
+    ``x`` (B, n, p) ranks, ``codes`` (B, n, c) with 0 = unknown, ``past`` (B, n, L) coordinates of the past, ``strength``
+    (B, 1, L) their log strengths; L = 0 where the past is not used.
+    """
 
     x: Tensor
     codes: Tensor
     past: Tensor
+    strength: Tensor
 
     def take(self, at: Any) -> Features:
-        """Return these rows."""
-        return Features(self.x[:, at], self.codes[:, at], self.past[:, at])
+        """Return these firms."""
+        return Features(self.x[:, at], self.codes[:, at], self.past[:, at], self.strength)
 
 
 def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
@@ -59,18 +64,25 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
-    p = {name: value.exp() for name, value in parameters.items() if name not in ("low_rank", "noise")}
-    weighed = torch.cat([a.x * p["linear"], a.x @ parameters["low_rank"]], dim=-1)
-    K = weighed @ torch.cat([b.x, b.x @ parameters["low_rank"]], dim=-1).mT + p["constant"]
-    near = _gaussian(a.x * p["inverse_length"], b.x * p["inverse_length"])
-    K = K + p["gaussian"] * near
+    v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
+    K = v["constant"] + torch.cat([a.x * v["linear"], a.x @ v["low_rank"]], -1) @ _with(b.x, v["low_rank"]).mT
+    near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
+    K = K + v["gaussian"] * near
+    together: Tensor | None = None
+    if "past" in v:
+        together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
+        K = K + v["past"] * together + v["past_squared"] * together**2
     for c in range(a.codes.shape[-1]):
-        same = (a.codes[..., :, None, c] == b.codes[..., None, :, c]) & (a.codes[..., :, None, c] > 0)
-        K = K + (p["code"][c] + p["near_in_code"][c] * near) * same
-    if a.past.shape[-1]:
-        together = _past(parameters, a.past) @ _past(parameters, b.past).mT
-        K = K + p["past"] * together + p["past_squared"] * together**2
-    return K
+        mine, theirs = a.codes[..., :, None, c], b.codes[..., None, :, c]
+        alike = v["code"][c] + v["near_in_code"][c] * near
+        if together is not None:
+            alike = alike + v["past_in_code"][c] * together
+        K = K + alike * ((mine == theirs) & (mine > 0))
+    return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
+
+
+def _with(x: Tensor, low_rank: Tensor) -> Tensor:
+    return torch.cat([x, x @ low_rank], dim=-1)
 
 
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
@@ -78,15 +90,18 @@ def _gaussian(a: Tensor, b: Tensor) -> Tensor:
     return torch.exp(-0.5 * (height - 2 * a @ b.mT).clamp(min=0))
 
 
-def _past(parameters: Parameters, past: Tensor) -> Tensor:
-    """Return past outcomes of length one; a firm of few known ones is shorter."""
-    return past / (past**2).sum(-1, keepdim=True).clamp(min=FLOOR).sqrt()
+def _bounded(log_variance: Tensor) -> Tensor:
+    return (BOUND * torch.tanh(log_variance / BOUND)).exp()
+
+
+def _volatility(parameters: Parameters, a: Features) -> Tensor:
+    """Return by how much each firm moves with the others, (B, n)."""
+    return _bounded(a.x @ parameters["scale"])
 
 
 def noise(parameters: Parameters, a: Features) -> Tensor:
-    """Return the variance of what a firm shares with nobody, (B, n)."""
-    log_variance = a.x @ parameters["noise"]
-    return (BOUND * torch.tanh(log_variance / BOUND)).exp() + SPARE
+    """Return the variance of what a firm shares with no other, (B, n)."""
+    return _bounded(a.x @ parameters["noise"]) + SPARE
 
 
 class _LeaveOneOut(torch.autograd.Function):
@@ -126,18 +141,21 @@ class Covariance:
 
     .. math::
 
-        K_{ij} = s + x_i' (\Lambda + A A') x_j + \sum_c 1[c_i = c_j] (v_c + w_c g_{ij}) + r g_{ij} + h\, m_{ij} + h_2 m_{ij}^2
-        + 1[i = j] e^{x_i' \gamma}
+        K_{ij} &= e^{(x_i + x_j)'\beta} \bigl[s + x_i' (\Lambda + A A') x_j + r g_{ij} + h\, m_{ij} + h_2 m_{ij}^2
+        + \textstyle\sum_c 1[c_i = c_j] (v_c + w_c g_{ij} + u_c m_{ij})\bigr] + 1[i = j] e^{x_i' \gamma}
 
-    x are the characteristics' ranks in the pool, g a Gaussian kernel with a length for each characteristic, m the inner product
-    of the firms' own past outcomes (standardised within their periods, length at most one). Firm i is predicted from the
-    others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`: weights :math:`-P_{ij} / P_{ii}`, partial correlations with
-    :math:`P = K^{-1}`. Where several rows have one identity, all of them are left out.
+    x are the characteristics' ranks in the pool, g a Gaussian kernel with a length for each characteristic,
+    :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the firms' own past outcomes in their principal components
+    (:class:`~peerattn.models.attention.history.History`). All variances are at least zero: a part that does not help
+    vanishes. Firm i is predicted from the others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. With
+    :math:`P = K^{-1}` its weights are the partial correlations :math:`-P_{ij} / P_{ii}`: signed, and directed by the division
+    only. Where several rows have one identity, all of them are left out.
 
     Attributes
     ----------
     parameters : dict of ndarray
-        Logarithms of variances and of inverse lengths; ``low_rank`` A (p, rank) and ``noise`` γ (p,).
+        Logarithms of variances and of inverse lengths; ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and
+        ``emphasis`` δ.
     history : History or None
         Past outcomes of the training periods; None where the firms' past is not used.
 
@@ -152,7 +170,16 @@ class Covariance:
     def solved(
         self, section: Section, past: History | None = None, dtype: torch.dtype = torch.float64
     ) -> Solved:
-        """Return the cross-section with its covariance inverted; ``past`` is the history that replaces the training one."""
+        """Return the cross-section with its covariance inverted, for several calls.
+
+        Parameters
+        ----------
+        section : Section
+        past : History, optional
+            History that replaces the training one: ``covariance.history.joined(History.of(sections))`` adds the periods of a
+            call. Of any history only what lies before the section's period is read.
+        dtype : torch.dtype
+        """
         history = None if self.history is None else past or self.history
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
         return Solved.of(parameters, section, history)
@@ -168,7 +195,68 @@ class Covariance:
 
     def weights(self, section: Section, rows: slice = slice(None), past: History | None = None) -> np.ndarray:
         """Return signed weights, (n_rows, n_peers), whose product with the known outcomes is the prediction."""
-        return self.solved(section, past or section.past).weights(rows)
+        return self.solved(section, past).weights(rows)
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """The inverse covariance P of n firms."""
+
+    P: Tensor
+
+    @classmethod
+    def of(cls, parameters: Parameters, firms: Features) -> _Exact:
+        return cls(inverse(shared(parameters, firms, firms)[0] + noise(parameters, firms)[0].diag()))
+
+    def rows(self, at: Any) -> Tensor:
+        return self.P[at]
+
+    def times(self, u: Tensor) -> Tensor:
+        return u @ self.P
+
+
+@dataclass(frozen=True)
+class _Inducing:
+    """The inverse ``P = D⁻¹ − EE'`` of the covariance of n firms that is shared through m inducing firms, O(n m²).
+
+    ``K ≈ U U' + D``, ``U U' = K_nm K_mm⁻¹ K_mn``, D the noise and what this leaves out of each firm's own variance (Snelson and
+    Ghahramani 2006). The inducing firms are every (n/m)-th in the order of noise.
+    """
+
+    precision: Tensor  # (n,)
+    E: Tensor  # (n, m)
+
+    @classmethod
+    def of(cls, parameters: Parameters, firms: Features) -> _Inducing:
+        own = noise(parameters, firms)[0]
+        m = min(INDUCING, len(own))
+        chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, m).long()]
+        inducing = firms.take(chosen)
+        K = shared(parameters, firms, inducing)[0]
+        core = K[chosen] + SPARE * torch.eye(m, dtype=K.dtype)
+        U = torch.linalg.solve_triangular(torch.linalg.cholesky(core), K.mT, upper=False).mT
+        D = own + torch.cat([_own_variance(parameters, firms, rows) for rows in _thousands(len(own))])
+        D = torch.maximum(D - (U**2).sum(1), own)
+        gram = (U / D[:, None]).mT @ U + torch.eye(m, dtype=K.dtype)
+        E = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), (U / D[:, None]).mT, upper=False).mT
+        return cls(1 / D, E)
+
+    def rows(self, at: Any) -> Tensor:
+        P = -self.E[at] @ self.E.mT
+        P[torch.arange(len(P)), at] += self.precision[at]
+        return P
+
+    def times(self, u: Tensor) -> Tensor:
+        return u * self.precision - (u @ self.E) @ self.E.mT
+
+
+def _own_variance(parameters: Parameters, firms: Features, rows: slice) -> Tensor:
+    some = firms.take(rows)
+    return shared(parameters, some, some)[0].diagonal()
+
+
+def _thousands(n: int) -> list[slice]:
+    return [slice(start, start + 1000) for start in range(0, n, 1000)]
 
 
 @dataclass(frozen=True)
@@ -180,18 +268,17 @@ class Solved:
     focal: Features
     known: np.ndarray  # positions of the peers of known outcome
     firms: Features  # those peers
-    inverse: Tensor
+    inverse: _Exact | _Inducing
 
     @classmethod
     def of(cls, parameters: Parameters, section: Section, history: History | None) -> Solved:
         """Invert the covariance of the peers of known outcome."""
         dtype = parameters["noise"].dtype
         known = np.flatnonzero(_known(section))
-        focal, firms = (
-            features(rows, section, history, dtype) for rows in (section.focal, section.peers.take(known))
-        )
-        K = shared(parameters, firms, firms)[0] + noise(parameters, firms)[0].diag()
-        return cls(parameters, section, focal, known, firms, inverse(K))
+        focal = features(section.focal, section, history, dtype)
+        firms = features(section.peers.take(known), section, history, dtype)
+        inverted: _Exact | _Inducing = (_Exact if len(known) <= EXACT else _Inducing).of(parameters, firms)
+        return cls(parameters, section, focal, known, firms, inverted)
 
     def predict(self) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,)."""
@@ -215,35 +302,35 @@ class Solved:
         """
         mine = self.section.focal.identity[rows]
         own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
-        at = _same_row(self.focal.take(rows), self.firms, own)
+        at = self._own_row(rows, own)
         own_rows = torch.as_tensor(own)
-        u = self.inverse.new_zeros(own.shape)
+        u = self.focal.x.new_zeros(own.shape)
         new = np.flatnonzero(at < 0)
         if len(new):
             K = shared(self.parameters, self.focal.take(rows).take(new), self.firms)[0]
-            u[new] = K.masked_fill(own_rows[new], 0.0) @ self.inverse
+            u[new] = self.inverse.times(K.masked_fill(own_rows[new], 0.0))
         inside = np.flatnonzero(at >= 0)
         u[inside, at[inside]] = 1.0
         n_own = own.sum(1)
         one = np.flatnonzero(n_own == 1)
         B = own[one].argmax(1)
-        u[one] -= self.inverse[B] * (u[one, B] / self.inverse[B, B])[:, None]
+        P = self.inverse.rows(B)
+        u[one] -= P * (u[one, B] / P[np.arange(len(one)), B])[:, None]
         for i in np.flatnonzero(n_own > 1):
             B = np.flatnonzero(own[i])
-            P = self.inverse[B]
+            P = self.inverse.rows(B)
             u[i] -= torch.linalg.solve(P[:, B], u[i, B]) @ P
         return u.masked_fill(own_rows, 0.0)
 
-
-def _same_row(focal: Features, firms: Features, own: np.ndarray) -> np.ndarray:
-    """Return the position of each focal firm's own row among the pool's firms, −1 where there is none, (n_focal,)."""
-    at = np.where(own.any(1), own.argmax(1), 0) if own.shape[1] else np.zeros(len(own), int)
-    if not own.shape[1]:
-        return at - 1
-    same = own.any(1)
-    for mine, theirs in ((focal.x, firms.x), (focal.codes, firms.codes), (focal.past, firms.past)):
-        same &= (mine[0] == theirs[0][at]).all(-1).numpy()
-    return np.where(same, at, -1)
+    def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
+        """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
+        if not own.size:
+            return np.full(len(own), -1)
+        at, focal, firms = own.argmax(1), self.focal.take(rows), self.firms.take(own.argmax(1))
+        label = self.section.peers.label.to_numpy()[self.known][at]
+        same = own.any(1) & (self.section.focal.label.to_numpy()[rows] == label)
+        same &= (focal.x == firms.x)[0].all(-1).numpy() & (focal.codes == firms.codes)[0].all(-1).numpy()
+        return np.where(same, at, -1)
 
 
 def _known(section: Section) -> np.ndarray:
@@ -254,11 +341,14 @@ def _known(section: Section) -> np.ndarray:
 
 def features(rows: Rows, section: Section, history: History | None, dtype: torch.dtype) -> Features:
     """Return what the covariance reads of these rows of a cross-section."""
-    past = np.zeros((len(rows), 0)) if history is None else history.before(section.period, rows.label)
+    past, strength = np.zeros((len(rows), 0)), np.zeros(0)
+    if history is not None:
+        past, strength = history.components(section.period, rows.label)
     return Features(
         torch.as_tensor(ranked(rows.x, section.peers.x), dtype=dtype)[None],
         torch.as_tensor(rows.codes.astype(np.int64))[None],
         torch.as_tensor(past, dtype=dtype)[None],
+        torch.as_tensor(strength, dtype=dtype)[None, None],
     )
 
 
@@ -277,12 +367,9 @@ class _Period:
     def of(cls, section: Section, history: History | None, dtype: torch.dtype) -> _Period:
         new = ~section.focal.label.isin(section.peers.label)
         rows = section.peers.take(_known(section)).joined(section.focal.take(new).known())
-        counts = (
-            np.ones(len(section.focal)) if section.focal.loss_weight is None else section.focal.loss_weight
-        )
         weight = np.where(rows.label.isin(section.focal.label), 1.0, 0.0)
         if section.focal.loss_weight is not None:
-            by_label = dict(zip(section.focal.label, counts, strict=True))
+            by_label = dict(zip(section.focal.label, section.focal.loss_weight, strict=True))
             weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         found = features(rows, section, history, dtype)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype))
@@ -296,8 +383,7 @@ def fit_covariance(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
-    power: float = POWER,
-    verbose: bool = False,
+    start: Covariance | None = None,
 ) -> Covariance:
     """Learn a covariance by its leave-one-out errors, each divided by a power of the variance it is predicted to have.
 
@@ -311,6 +397,8 @@ def fit_covariance(
         Steps of Adam on a one-cycle learning rate; each draws some periods and at most 1,000 firms of each.
     seed : int
         Seed of the draws.
+    start : Covariance, optional
+        Where to start from: one learned on earlier periods with the same ``history`` needs fewer steps.
 
     Returns
     -------
@@ -322,23 +410,23 @@ def fit_covariance(
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
-    parameters = _start(p, c, past is not None, torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    parameters = _start(p, c, past is not None, generator)
+    if start is not None and start.parameters.keys() == parameters.keys():
+        parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
         return Covariance({name: value.numpy() for name, value in parameters.items()}, past)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
     optimiser = torch.optim.Adam(parameters.values(), lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=max(steps, 2))
-    generator = torch.Generator().manual_seed(seed)
-    for step in range(steps):
+    for _ in range(steps):
         optimiser.zero_grad()
         firms, y, weight, present = _drawn(periods, generator, device)
-        loss = _loss(parameters, firms, y / spread, weight, present, power)
+        loss = _loss(parameters, firms, y / spread, weight, present)
         loss.backward()
         optimiser.step()
         schedule.step()
-        if verbose and step % 10 == 9:
-            print(step + 1, round(float(loss), 4), flush=True)
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
     return Covariance(learned, past)
 
@@ -354,10 +442,12 @@ def _start(p: int, c: int, past: bool, generator: torch.Generator) -> Parameters
         "gaussian": torch.tensor(-3.0),
         "code": torch.full((c,), -3.5),
         "near_in_code": torch.full((c,), -3.5),
+        "scale": torch.zeros(p),
         "noise": torch.zeros(p),
     }
     if past:
-        start |= {"past": torch.tensor(-3.0), "past_squared": torch.tensor(-3.0)}
+        start |= {name: torch.tensor(-3.0) for name in ("past", "past_squared")}
+        start |= {"past_in_code": torch.full((c,), -3.0), "emphasis": torch.tensor(0.5)}
     return start
 
 
@@ -378,19 +468,18 @@ def _drawn(
         padded([q.firms.x[0, k] for q, k in pairs]),
         padded([q.firms.codes[0, k] for q, k in pairs]),
         padded([q.firms.past[0, k] for q, k in pairs]),
+        torch.cat([q.firms.strength for q in drawn]).to(device),
     )
     y, weight = padded([q.y[k] for q, k in pairs]), padded([q.weight[k] for q, k in pairs])
     return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for k in at])
 
 
-def _loss(
-    parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor, power: float
-) -> Tensor:
+def _loss(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
     """Return the leave-one-out errors of each period over its outcomes, both weighed alike, on average over periods."""
     pairs = present[:, :, None] & present[:, None, :]
     K = shared(parameters, firms, firms) * pairs
     diagonal = torch.where(present, noise(parameters, firms), 1.0)
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
-    precise = (weight * present) * variance.detach() ** -power
+    precise = (weight * present) * variance.detach() ** -POWER
     share = (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)
     return share.mean()

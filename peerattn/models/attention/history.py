@@ -11,8 +11,9 @@ import pandas as pd
 
 from peerattn.models.pools import Section
 
-WINDOW = 48  # past periods that a firm's history reaches back
+WINDOW = 96  # past periods that a firm's history reaches back
 CLIP = 4.0  # standard deviations of the period
+FEW = 6.0  # squared length below which a firm's past counts less
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,26 @@ class History:
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` periods strictly before this one, (n, window), the latest last."""
-        past = np.zeros((len(firms), window), dtype=np.float32)
+        past = np.zeros((len(firms), window))
         end = 0 if period is None else int(self.periods.searchsorted(period))
         start = max(0, end - window)
         at = self.firms.get_indexer(firms)
         if end > start:
             past[:, window - (end - start) :] = self.values[at, start:end] * (at >= 0)[:, None]
         return past
+
+    def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
+        """Return the firms' past in the principal components of all firms' past, and the components' strengths.
+
+        Each firm's past is first divided by its length (by √6 where it is shorter, so that few observations count less). The
+        coordinates (n, window) come with ``log(λ_k / mean λ)`` (window,), λ the eigenvalues of ``H'H`` over all firms of the
+        table; a rotation changes no inner product, and the strengths let those that many firms share count more.
+        """
+        everyone = _of_length_one(self.before(period, self.firms, window))
+        moments, axes = np.linalg.eigh(everyone.T @ everyone)
+        strength = np.log((moments / max(moments.mean(), 1e-12)).clip(1e-3))
+        return _of_length_one(self.before(period, firms, window)) @ axes, strength
+
+
+def _of_length_one(past: np.ndarray) -> np.ndarray:
+    return past / np.sqrt(np.maximum((past**2).sum(axis=1, keepdims=True), FEW))

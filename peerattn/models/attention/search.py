@@ -56,6 +56,11 @@ class Search:
     rival_losses: np.ndarray
 
 
+def search_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, seed: int) -> PeerModule:
+    """Return the module of :func:`find_heads`."""
+    return find_heads(spec, sections, settings, seed).module
+
+
 def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, seed: int) -> Search:
     r"""Return up to ``spec.n_heads`` heads that lower the squared error of the targets ``focal.y`` of the sections.
 

@@ -1,0 +1,205 @@
+"""A learned covariance: predictions equal those after deleting the own rows, and never read the own outcome."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from peerattn.models.attention import covariance
+from peerattn.models.attention.covariance import features, fit_covariance, noise, ranked, shared
+from peerattn.models.attention.history import History
+from peerattn.models.pools import NOBODY, Rows, Section, identities
+
+
+def rows(x, codes, y, labels, owners=None):
+    label = pd.Index(labels)
+    owner = label if owners is None else pd.Index(owners)
+    return Rows(x, codes, y, None, identities(owner)[0], label, owner)
+
+
+def panel(n=30, T=8, p=3, seed=0, tie=1.0):
+    """Firms whose outcomes share a characteristic's return, an industry's return and, in pairs, a lasting tie."""
+    rng = np.random.default_rng(seed)
+    x, codes = rng.normal(size=(n, p)), rng.integers(0, 5, size=(n, 1))
+    labels = [f"f{i:03d}" for i in range(n)]
+    sections = []
+    for t in range(T):
+        industry, pair = rng.normal(size=6), rng.normal(size=n // 2 + 1)
+        y = (
+            2 * x[:, 0] * rng.normal()
+            + industry[codes[:, 0]] * (codes[:, 0] > 0)
+            + tie * pair[np.arange(n) // 2]
+            + rng.normal(size=n)
+        )
+        everyone = rows(x, codes, y, labels)
+        sections.append(Section(2000 + t, slice(None), everyone, everyone, True))
+    return sections
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    sections = panel()
+    return fit_covariance(sections, steps=15), sections
+
+
+def by_deletion(model, section, i, past=None):
+    """Prediction of focal firm i by ordinary kriging after its rows are deleted, in float64."""
+    keep = np.isfinite(section.peers.y) & (section.answering if section.answering is not None else True)
+    if section.focal.identity[i] != NOBODY:
+        keep &= section.peers.identity != section.focal.identity[i]
+    theta = {name: torch.as_tensor(value) for name, value in model.parameters.items()}
+    history = None if model.history is None else past or model.history
+    firm = features(section.focal, section, history, torch.float64).take([i])
+    others = features(section.peers, section, history, torch.float64).take(np.flatnonzero(keep))
+    K = shared(theta, others, others)[0] + noise(theta, others)[0].diag()
+    return float(
+        shared(theta, firm, others)[0] @ torch.linalg.solve(K, torch.as_tensor(section.peers.y[keep]))
+    )
+
+
+def unknown(section):
+    y = section.peers.y.copy()
+    y[[2, 7]] = np.nan
+    some = replace(section.peers, y=y)
+    return replace(section, focal=some, peers=some, answering=np.arange(len(y)) != 11)
+
+
+def grouped(section):
+    owners = [f"g{i // 3}" if i < 12 else f"f{i}" for i in range(len(section.peers))]
+    some = replace(section.peers, identity=identities(pd.Index(owners))[0])
+    return replace(section, focal=some.take(slice(5, 20)), peers=some)
+
+
+def crossed(section):
+    reference = replace(section.peers, identity=np.repeat(np.arange(15), 2))
+    focal = section.peers.take(slice(0, 9))
+    return replace(
+        section, focal=replace(focal, x=focal.x + 0.1, y=None, identity=np.arange(9) + 10), peers=reference
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s,
+        unknown,
+        grouped,
+        crossed,
+        lambda s: unknown(grouped(s)),
+        lambda s: replace(s, focal=s.focal.anonymous()),
+    ],
+    ids=["all known", "unknown outcomes", "groups", "cross", "both", "own row stays"],
+)
+def test_prediction_equals_deletion_and_weights(fitted, change):
+    model, sections = fitted
+    section = change(sections[5])
+    predicted = model.predict(section)
+    expected = [by_deletion(model, section, i) for i in range(len(section.focal))]
+    np.testing.assert_allclose(predicted, expected, atol=1e-9)
+    W = model.weights(section)
+    np.testing.assert_allclose(W @ np.nan_to_num(section.peers.y), predicted, atol=1e-12)
+    assert not W[~section.admissible()].any() and not W[:, ~np.isfinite(section.peers.y)].any()
+    np.testing.assert_allclose(model.weights(section, slice(3, 6)), W[3:6], atol=1e-13)
+
+
+def test_own_outcome_has_no_effect_and_others_have(fitted):
+    model, sections = fitted
+    y = sections[6].peers.y.copy()
+    y[4] += 3.0
+    changed = replace(sections[6].peers, y=y)
+    before, after = (
+        model.predict(sections[6]),
+        model.predict(replace(sections[6], focal=changed, peers=changed)),
+    )
+    assert abs(before[4] - after[4]) < 1e-12
+    assert np.abs(before - after).max() > 1e-2
+
+
+def test_order_of_firms_does_not_matter(fitted):
+    model, sections = fitted
+    order = np.random.default_rng(3).permutation(len(sections[4].peers))
+    shuffled = sections[4].peers.take(order)
+    again = model.predict(replace(sections[4], focal=shuffled, peers=shuffled))
+    np.testing.assert_allclose(again, model.predict(sections[4])[order], atol=1e-12)
+
+
+def test_gradient_of_the_errors_equals_finite_differences():
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(2, 6, 6, generator=generator, dtype=torch.float64)
+    K = A @ A.mT + torch.eye(6, dtype=torch.float64)
+    y = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+    symmetric = lambda M, y: covariance._LeaveOneOut.apply((M + M.mT) / 2, y)  # noqa: E731
+    assert torch.autograd.gradcheck(symmetric, (K.requires_grad_(), y.requires_grad_()))
+
+
+def test_history_is_what_lies_before(fitted):
+    """Neither the same nor a later period's outcomes enter a firm's history; an earlier one's do."""
+    model, sections = fitted
+    section, base = sections[5], History.of(sections)
+    before = model.predict(section, base)
+
+    def with_changed(periods):
+        rng = np.random.default_rng(1)
+        changed = []
+        for t, s in enumerate(sections):
+            some = replace(s.peers, y=rng.normal(size=len(s.peers))) if t in periods else s.peers
+            changed.append(replace(s, focal=some, peers=some))
+        return History.of(changed)
+
+    np.testing.assert_array_equal(model.predict(section, with_changed({5, 6, 7})), before)
+    assert np.abs(model.predict(section, with_changed({4})) - before).max() > 1e-3
+
+
+def test_stored_history_is_joined_with_the_call():
+    sections = panel(T=6)
+    whole, early = History.of(sections), History.of(sections[:4])
+    joined = early.joined(History.of(sections[2:]))
+    assert joined.firms.equals(whole.firms) and joined.periods.equals(whole.periods)
+    np.testing.assert_array_equal(joined.values, whole.values)
+    assert joined.joined(History.of(())) is joined
+    undated = History.of(replace(s, period=None) for s in sections)
+    np.testing.assert_array_equal(undated.joined(whole).values, whole.values)
+
+
+def test_lasting_ties_are_learned_from_the_past():
+    train, test = panel(60, 50, seed=2, tie=3.0)[:40], panel(60, 50, seed=2, tie=3.0)[40:]
+    past = History.of([*train, *test])
+    errors = []
+    for history in (False, True):
+        model = fit_covariance(train, history=history, steps=30)
+        predicted = [model.predict(s, past) for s in test]
+        y = np.concatenate([s.peers.y for s in test])
+        errors.append(float(np.mean((y - np.concatenate(predicted)) ** 2) / np.mean(y**2)))
+    assert errors[1] < 0.85 * errors[0]
+
+
+@pytest.mark.parametrize("n, p, c", [(1, 1, 0), (2, 1, 0), (4, 3, 1), (12, 1, 0), (9, 0, 1)])
+def test_small_and_odd_cross_sections(n, p, c):
+    rng = np.random.default_rng(n)
+    sections = []
+    for t in range(4):
+        x = np.column_stack([np.ones(n), rng.normal(size=(n, p))])[:, -p:] if p else np.zeros((n, 0))
+        x[: n // 2] = x[:1]  # duplicates
+        codes = np.zeros((n, c), dtype=int)
+        everyone = rows(x, codes, rng.normal(size=n), list(range(n)))
+        sections.append(Section(t, slice(None), everyone, everyone, True))
+    model = fit_covariance(sections, steps=5)
+    predicted = model.predict(sections[3])
+    assert np.isfinite(predicted).all() and (n > 1 or predicted[0] == 0)
+
+
+def test_the_same_seed_gives_the_same_covariance():
+    sections = panel(T=4)
+    first, second = (fit_covariance(sections, steps=4, seed=3) for _ in range(2))
+    for name, value in first.parameters.items():
+        np.testing.assert_array_equal(value, second.parameters[name])
+
+
+def test_ranks_are_of_the_pool():
+    pool = np.random.default_rng(0).normal(size=(9, 2))
+    np.testing.assert_allclose(
+        ranked(pool, pool)[:, 0], (pd.Series(pool[:, 0]).rank() - 0.5) / 9 * 2 - 1, atol=1e-6
+    )
+    assert not ranked(np.ones((3, 1)), np.ones((3, 1))).any()

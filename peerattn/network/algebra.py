@@ -47,8 +47,8 @@ def weights_to(network: PeerNetwork, firm: int) -> Array:
 def mean(network: PeerNetwork) -> PeerNetwork:
     """Return the mean over periods as one undated cross-section.
 
-    Each firm's row is averaged over the periods in which it looks at someone; a peer absent in one of
-    them counts zero there. Rows therefore still sum to one.
+    Each firm's row is averaged over the periods in which it has a peer; a peer absent in one of them
+    counts zero there. Rows therefore still sum to one.
 
     Returns
     -------

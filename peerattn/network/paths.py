@@ -1,4 +1,4 @@
-"""Peers of peers: through whom a firm looks to another, and what stacked layers add up to."""
+"""Peers of peers: paths between two firms, and what stacked layers add up to."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def paths(
     network: PeerNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
 ) -> pd.DataFrame:
-    """Return through whom a firm looks to another: ``w_ij w_jk`` for every j between i and k.
+    """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
 
     Parameters
     ----------
     network : PeerNetwork
     firm, peer : label
-        The firm that looks (i) and the firm looked to (k).
+        The focal firm (i) and the peer of its peers (k).
     period : label, optional
         May be left out when there is only one.
     k : int, optional
@@ -53,7 +53,9 @@ def paths(
     i, end = network.firm_position(firm), network.firm_position(peer)
     for position, side, argument in ((i, section.rows, "firm"), (end, section.columns, "peer")):
         if position not in side:
-            raise InputError(f"{argument}: {network.labels[position]!r} is not there{where_in(label)}.")
+            raise InputError(
+                f"{argument}: {network.labels[position]!r} is not in the network{where_in(label)}."
+            )
     between, at_row, at_column = np.intersect1d(section.rows, section.columns, return_indices=True)
     weights: Any = section.csr()
     row = int(np.flatnonzero(section.rows == i)[0])

@@ -33,7 +33,7 @@ class PeerNetwork:
     Parameters
     ----------
     labels : pandas.Index
-        Every firm that looks or is looked to in any period.
+        Every firm that is a focal firm or a possible peer in any period.
     periods : pandas.Index
         One label for each cross-section, in order; ``Index([None])`` for one undated cross-section.
     sections : sequence of CrossSection
@@ -141,12 +141,12 @@ class PeerNetwork:
 
     @property
     def firms(self) -> pd.Index:
-        """Focal firms: firms that look in any period (rows)."""
+        """Focal firms of any period (rows)."""
         return self.labels.take(self._occurring("rows"))
 
     @property
     def reference(self) -> pd.Index:
-        """Firms that may be looked to in any period (columns)."""
+        """Possible peers of any period (columns)."""
         return self.labels.take(self._occurring("columns"))
 
     def _occurring(self, side: str) -> Array:
@@ -286,14 +286,14 @@ class PeerNetwork:
         return self.edges()
 
     def peers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
-        """Return whom a firm looks to, most weight first.
+        """Return a firm's peers, most weight first.
 
         Parameters
         ----------
         firm : label
             The focal firm.
         period : label, optional
-            Default: the mean over the periods in which the firm looks at someone.
+            Default: the mean over the periods in which the firm has a peer.
         k : int, optional
             At most so many; None for all.
 
@@ -315,14 +315,14 @@ class PeerNetwork:
         return _ranked(chosen, weights, "peer", k).rename_axis(columns=title)
 
     def followers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
-        """Return who looks to a firm, most weight first.
+        """Return a firm's followers, the firms that have it as a peer, most weight first.
 
         Parameters
         ----------
         firm : label
-            The firm looked to.
+            The peer.
         period : label, optional
-            Default: for each follower, the mean over the periods in which it looks at someone, so that
+            Default: for each follower, the mean over the periods in which it has a peer, so that
             ``followers(j)`` shows for i what ``peers(i)`` shows for j.
         k : int, optional
             At most so many; None for all.

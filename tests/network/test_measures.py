@@ -57,6 +57,12 @@ def test_strength_and_spread(as_sparse: bool) -> None:
     assert gini(np.array([0.0, 0, 0, 1])) == 0.75
 
 
+def test_an_empty_network_says_so() -> None:
+    empty, ring = network_of(np.zeros((3, 3))), network_of(np.eye(3)[[1, 2, 0]])
+    assert "The network is empty: no firm has a peer." in str(empty)
+    assert "empty" not in str(ring)
+
+
 def test_reciprocity_equals_networkx_on_a_binary_graph_and_its_formula() -> None:
     weights = weights_of(10, 1)
     total = sum(min(weights[i, j], weights[j, i]) for i in range(10) for j in range(10) if i != j)

@@ -32,7 +32,7 @@ def write_explorer(
     intervals: pd.DataFrame | None = None,
     title: str | None = None,
 ) -> Path:
-    """Write an interactive page: search a firm, pick a period, see whom it looks to and who looks to it.
+    """Write an interactive page: search a firm, pick a period, see its peers and followers.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network.attributes import code_numbers
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
-from peerattn.network.measures.comparison import stability_sentence, weight_to_groups
+from peerattn.network.measures.comparison import group_flows, stability_sentence
 from peerattn.render import printable, show_label
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def explorer_content(
     for position, (period, section) in enumerate(network.sections()):
         number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
         packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
-        flows = _flows(section, number, len(groups)) if groups else None
+        flows = _flows(network, codes, groups, period) if codes is not None and groups else None
         pairs = _pairs(network, period, section)
         sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
     kept = (
@@ -60,13 +60,14 @@ def explorer_content(
         "groups": [printable(name) for name in groups],
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
-        "start": _most_looked_to(section),
+        "start": _most_weight(section),
         "note": " ".join(part for part in (stability_sentence(network), kept, drawn) if part),
         "sections": sections,
     }
 
 
-def _most_looked_to(section: CrossSection) -> int:
+def _most_weight(section: CrossSection) -> int:
+    """The firm that receives the most weight."""
     sizes: Any = abs(section.weights)
     return int(section.columns[int(np.argmax(sizes.sum(axis=0)))]) if len(section.columns) else 0
 
@@ -97,7 +98,7 @@ def _packed(
 
 
 def _strongest(section: CrossSection, top_k: int) -> tuple[Array, Array, Array]:
-    """The largest weights of each row and of each column, in the order of the labels of the firms that look."""
+    """The largest weights of each row and of each column, in the order of the focal firms' labels."""
     i, j, w = section.entries(top_k)
     turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
     j_back, i_back, w_back = turned.entries(top_k)
@@ -114,18 +115,12 @@ def _rounded(values: Array) -> Array:
     return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
 
 
-def _flows(section: CrossSection, group: Array, count: int) -> list[list[float | None]]:
+def _flows(
+    network: PeerNetwork, codes: pd.Series, groups: list[str], period: Any
+) -> list[list[float | None]]:
     """Mean row of each focal group, summed over groups of peers; None where a group has no firm."""
-    own, peers = group[section.rows], group[section.columns]
-    to_group = weight_to_groups(section, peers, count)
-    there = np.isin(np.arange(count), peers)
-    flows: list[list[float | None]] = []
-    for number in range(count):
-        looking = own == number
-        means = to_group[looking].mean(axis=0) if looking.any() else np.full(count, np.nan)
-        shown = looking.any() & there
-        flows.append([float(f"{w:.4g}") if s else None for w, s in zip(means, shown, strict=True)])
-    return flows
+    flows = group_flows(network, codes, period).reindex(index=groups, columns=groups)
+    return [[None if np.isnan(w) else float(f"{w:.4g}") for w in row] for row in flows.to_numpy()]
 
 
 def _pairs(network: PeerNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:

@@ -1,4 +1,4 @@
-"""One firm's surroundings: whom it looks to, and who looks to it."""
+"""One firm's peers and followers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def ego_plot(
     network: PeerNetwork, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None
 ) -> Axes:
-    r"""Draw who looks to a firm (left) and whom it looks to (right); width and shade are weights.
+    r"""Draw a firm's followers (left) and peers (right); width and shade are weights.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def ego_plot(
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
     >>> [text.get_text() for text in ego_plot(network, "A").texts]
-    ['A', 'B\u2002100.0%', 'C\u2002100.0%', '100.0%\u2002B', 'look to it', 'it looks to']
+    ['A', 'B\u2002100.0%', 'C\u2002100.0%', '100.0%\u2002B', 'followers', 'peers']
     """
     from matplotlib.patches import FancyArrowPatch
 
@@ -86,7 +86,7 @@ def ego_plot(
         axes.set(xlim=(-4.2, 4.2), ylim=(-(rows / 2) - 0.3, rows / 2 + 0.9), xticks=[], yticks=[])
         for spine in axes.spines.values():
             spine.set_visible(False)
-        for direction, side, head in zip((-1, 1), sides, ("look to it", "it looks to"), strict=True):
+        for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
             if len(side):
                 place = (1.82 * direction, rows / 2 + 0.45)
                 note = axes.text(*place, head, ha="right" if direction < 0 else "left", fontsize=8.5)
@@ -96,7 +96,7 @@ def ego_plot(
 
 
 def _side(network: PeerNetwork, verb: str, firm: Any, period: Any, k: int) -> pd.DataFrame:
-    """Links on one side; none for a firm that does not stand on that side at all."""
+    """Links on one side; none for a firm that is never on that side."""
     chosen = network if period is None else network.subset(periods=[period])
     position = network.firm_position(firm)
     side = "columns" if verb == "followers" else "rows"

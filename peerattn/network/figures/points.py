@@ -100,7 +100,7 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
 def strength_plot(
     network: PeerNetwork, values: pd.Series, period: Any = None, *, ax: Axes | None = None, label: int = 8
 ) -> Axes:
-    """Draw how much each firm is looked to against a characteristic.
+    """Draw the weight each firm receives against a characteristic.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def strength_plot(
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
     label : int, default 8
-        How many of the most looked-to firms to name.
+        How many of the firms with the most weight to name.
 
     Returns
     -------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def in_strength(network: PeerNetwork) -> pd.DataFrame:
-    """Return how much each firm is looked to: the sum of its column, ``s_j = Σ_i w_ij``.
+    """Return the weight each firm receives: the sum of its column, ``s_j = Σ_i w_ij``.
 
     Parameters
     ----------
@@ -197,6 +197,8 @@ def summary_table(network: PeerNetwork) -> Table:
         notes.append(f"Every {step}th of {len(measures)} periods.")
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
+    if not any(section.n_edges for _, section in network.sections()):
+        notes.append("The network is empty: no firm has a peer.")
     notes += [sentence] if (sentence := stability_sentence(network)) else []
     return Table(
         ": ".join(part for part in ("Peer network", network.name) if part),

@@ -1,4 +1,4 @@
-"""Where a firm stands in the network: reciprocity, rank, communities, likeness of those who are linked."""
+"""The structure of a network: reciprocity, rank, communities, likeness of linked firms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _refuse_signed(network: PeerNetwork, measure: str) -> None:
 
 
 def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float = 1e-10) -> pd.DataFrame:
-    """Return how often a reader who follows weights, and jumps anywhere now and then, is at each firm.
+    """Return how often a random walk along the weights, with a random jump now and then, visits each firm.
 
     ``r = damping · W'r + (damping · Σ_{isolates} r_i + 1 − damping) / n``, rows of W summing to one.
 
@@ -130,7 +130,7 @@ def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float =
 def communities(
     network: PeerNetwork, *, top_k: int = 10, resolution: float = 1.0, random_state: int = 0
 ) -> pd.DataFrame:
-    """Return groups of firms that look to each other more than chance would have it (Louvain, by networkx).
+    """Return groups of firms with more weight on each other than expected by chance (Louvain, by networkx).
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def communities(
 
 
 def assortativity(network: PeerNetwork, values: pd.Series) -> pd.Series:
-    """Return the correlation of a characteristic between those who look and those looked to, weighted by w_ij.
+    """Return the correlation of a characteristic between focal firms and their peers, weighted by w_ij.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ class Covariance:
 
     def weights(self, section: Section, rows: slice = slice(None), past: History | None = None) -> np.ndarray:
         """Return signed weights, (n_rows, n_peers), whose product with the known outcomes is the prediction."""
-        return self.solved(section, past).weights(rows)
+        return self.solved(section, past or section.past).weights(rows)
 
 
 @dataclass(frozen=True)

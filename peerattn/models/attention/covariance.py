@@ -15,7 +15,7 @@ from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
 
 RANK = 6  # columns of A, the learned low-rank part
-ROWS_OF_PERIOD = 1000  # firms of a period drawn in a step, at most
+ROWS_OF_PERIOD = 500  # firms of a period drawn in a step, at most
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 STEPS = 60
 LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
@@ -196,6 +196,10 @@ class Covariance:
     def weights(self, section: Section, rows: slice = slice(None), past: History | None = None) -> np.ndarray:
         """Return signed weights, (n_rows, n_peers), whose product with the known outcomes is the prediction."""
         return self.solved(section, past or section.past).weights(rows)
+
+    def derivative(self, section: Section, rows: slice) -> np.ndarray:
+        """Return the derivative of the prediction by the peers' outcomes: the weights themselves."""
+        return self.weights(section, rows)
 
 
 @dataclass(frozen=True)
@@ -394,7 +398,7 @@ def fit_covariance(
     history : bool
         Whether firms that moved together in the past may do so again (dated panels only).
     steps : int
-        Steps of Adam on a one-cycle learning rate; each draws some periods and at most 1,000 firms of each.
+        Steps of Adam on a one-cycle learning rate; each draws some periods and at most 500 firms of each.
     seed : int
         Seed of the draws.
     start : Covariance, optional

@@ -104,7 +104,7 @@ def _fitted(model: Any, panel: PanelFrame, rows: Any, task: str) -> Any:
     """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
     from sklearn.pipeline import make_pipeline
 
-    from peerattn.evaluation.running.contestants import is_peer_model, supports
+    from peerattn.evaluation.running.entries import is_peer_model, supports
     from peerattn.panel import PanelEncoder
 
     if not supports(model, task):

@@ -108,7 +108,7 @@ class SavedModel:
     @property
     def shows_outcomes(self) -> bool:
         """Whether the model is shown the outcomes of peers."""
-        from peerattn.evaluation.running.contestants import is_peer_model
+        from peerattn.evaluation.running.entries import is_peer_model
 
         return self.task == "explain" and is_peer_model(self.model)
 

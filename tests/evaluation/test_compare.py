@@ -126,6 +126,7 @@ def test_all_models_predict_the_same_rows(panel):
         "Peers",
         "Ridge",
         "Own characteristics (OLS)",
+        "Gradient boosting",
         "Prevailing mean",
     ]
     assert result.predictions.drop(columns="outcome").notna().all().all()
@@ -167,6 +168,7 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
         "Ridge †",
         "All other firms (mean)",
         "Own characteristics (OLS) †",
+        "Gradient boosting †",
         "Prevailing mean †",
     ]
     assert "† a control: sees no peers' outcomes." in str(result)
@@ -241,8 +243,8 @@ def test_searches_and_pipelines(panel):
 
 
 def test_controls_are_not_added_twice(panel):
-    result = run({"Prevailing mean": DummyRegressor(), "Own characteristics (OLS)": Ridge()}, panel)
-    assert result.names == ["Prevailing mean", "Own characteristics (OLS)"]
+    models = {"Prevailing mean": DummyRegressor(), "Own characteristics (OLS)": Ridge(), "Gradient boosting": Ridge()}
+    assert run(models, panel).names == list(models)
 
 
 def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
@@ -393,7 +395,7 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
         result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("Peers, Again: ") and message.endswith("(The first of 4 fits that say so.)")
+    assert message.startswith("Peers, Again: ") and message.endswith("(The first of 4 fits with this warning.)")
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 

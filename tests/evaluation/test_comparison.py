@@ -110,34 +110,38 @@ def test_repr_is_one_line():
 def test_a_control_that_wins_is_said_to_win():
     words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
     assert words[0].startswith(
-        "Model 1, a control that looks to no peers, has the smallest squared error: R² "
+        "Model 1, a control that uses no peers, has the smallest squared error: R² "
     )
-    assert "below that of the baseline Model 0; significant at the 5% level (Diebold–Mariano t = " in words[1]
+    assert (
+        "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for (test of"
+        in words[1]
+    )
 
 
 def test_peers_that_win_are_set_against_the_best_control():
     words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
-    assert words[2].startswith("Do peers help? The mean squared error of Model 1 is 7")
+    assert words[2].startswith("Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7")
     assert "below that of the best control, Model 2; significant" in words[2]
-    assert words[-1].startswith("The winner was picked from 4 models")
 
 
 def test_peers_that_lose_are_said_to_lose():
     words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
-    assert "times that of the best control, Model 1; significant" in words[2]
-    assert words[2].startswith("Do peers help? The mean squared error of the best peer model, Model 2, is ")
+    assert words[2].startswith("Do peers help? No: the mean squared error of Model 2, the best peer model, is ")
+    assert words[2].endswith("times that of the best control, Model 1.")
 
 
 def test_a_gain_of_one_lucky_period_may_be_chance():
-    result = made(noise=(1.0, 1.0))
+    result = replace(made(noise=(1.0, 1.0)), baseline="Prevailing mean")
     frame = result.predictions
     lucky = frame["Prevailing mean"].where(frame["period"] != 2005, frame["outcome"].fillna(0))
     words = replace(result, predictions=frame.assign(**{"Model 1": lucky})).summary()
-    assert words[0].startswith(
-        "Model 1, a control that looks to no peers, has the smallest squared error: R² 0."
-    )
-    assert "against the prevailing mean; not significant, it may be chance" in words[0]
+    assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² 0.")
+    assert "not significant, the search among 2 models accounted for: it may be chance" in words[1]
+    (decided,) = (said for said in words if said.startswith("A handful of rows decides this"))
+    errors = (frame["outcome"] - frame["Prevailing mean"]) ** 2
+    kept = errors[frame["period"] != 2005].sum() / errors.sum()
+    assert f"is {kept:.2f};" in decided and "1.00 without any one period (2005 moves it most)" in decided
 
 
 def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
@@ -150,7 +154,7 @@ def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
     assert words[0].startswith("Model 1, a control")
     assert (
         words[1].startswith("That gain is in the level that all firms of a period share")
-        and "(R² within -0." in words[1]
+        and "(R² within period -0." in words[1]
     )
     frame["Model 1"] = frame["outcome"].fillna(0) * 0.9
     assert not any(
@@ -209,19 +213,18 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
     page = Page(text)
     assert "script" not in page.tags
     assert page.sections == [
-        "in-plain-words",
+        "findings",
         "the-comparison",
-        "is-it-chance",
+        "statistical-tests",
         "over-time",
-        "sorted-by-prediction",
-        "are-predictions-calibrated",
+        "sorted-by-forecast",
+        "calibration",
         "the-ladder",
         "whom-firms-look-to",
-        "audit",
-        "where-it-is-good",
+        "performance-by-subgroup",
         "the-sample-and-its-limits",
-        "what-went-in",
-        "how-it-was-made",
+        "inputs",
+        "reproduction",
     ]
     words = " ".join(page.words)
     assert NASTY in words and "{{ 7*7 }}" in words
@@ -245,7 +248,7 @@ def test_the_page_of_a_short_panel(tmp_path):
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
         assert f"n/a (T={n_periods})" in words and "10 are needed for a test over time" in words
-    assert "nothing to show over time" in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_an_empty_network_is_said_to_be_empty(real, tmp_path):

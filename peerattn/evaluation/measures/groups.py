@@ -1,4 +1,4 @@
-"""Where a model is good: its scores by year, by size and by industry."""
+"""Performance by subgroup: the scores by year, by size and by industry."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
-    """Return the scores of every model within groups of rows.
+    """Return the scores of every model within groups of rows: by year, size group or industry.
 
     Parameters
     ----------
     comparison : Comparison
     by : "year", "period", or Series indexed by (firm, period)
+        "year" is the year of a row's period; its outcome may be realised in the next one.
         A Series of codes (industries) groups rows as they are; one of numbers (size) needs ``n_groups``.
     n_groups : int, optional
         Quantile groups of a numeric Series within each period, numbered from 1, the lowest.
@@ -85,7 +86,7 @@ def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
 
 
 def _year(label: Any) -> Any:
-    """Return the year of a period label, or the label itself where it tells none.
+    """Return the year of a period label, or the label itself where it has none.
 
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))
     (2012, 2012, 2012, 2012)

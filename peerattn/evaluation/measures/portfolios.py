@@ -68,9 +68,9 @@ class QuantilePortfolios:
 
     @property
     def break_even_cost(self) -> float:
-        """Cost per unit traded at which the mean spread is zero."""
+        """Cost per unit traded at which the mean spread is zero; NaN where the spread is not positive."""
         traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
-        return self.mean / traded if traded > 0 else float("nan")
+        return self.mean / traded if traded > 0 and self.mean > 0 else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
@@ -80,9 +80,10 @@ class QuantilePortfolios:
 
     def __repr__(self) -> str:
         t = f"n/a (T={len(self.spread)})" if self.t is None else f"{self.t:.2f}"
+        cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
         return (
             f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={t}, "
-            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}, break-even cost {self.break_even_cost:.4g})"
+            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost})"
         )
 
 

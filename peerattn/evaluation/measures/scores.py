@@ -28,7 +28,7 @@ class Metric:
 METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),
     Metric("r2_mean", "R² mean", ".4f"),
-    Metric("r2_within", "R² within", ".4f"),
+    Metric("r2_within", "R² within period", ".4f"),
     Metric("rmse", "RMSE", "#.4g"),
     Metric("mae", "MAE", "#.4g"),
     Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),

@@ -1,13 +1,16 @@
-"""The command and its manners: exit codes, one line for bad input, one line for each warning."""
+"""The command: how functions become commands, exit codes, one line for bad input, one line for each warning."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -23,6 +26,43 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command; a parameter that is a dataclass stands for an option for each of its fields."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in inspect.signature(function).parameters.items():
+            kinds = (
+                get_type_hints(groups[name], include_extras=True) if name in groups else {name: hints[name]}
+            )
+            usual = (
+                {f.name: f.default for f in fields(groups[name])}
+                if name in groups
+                else {name: parameter.default}
+            )
+            parameters += [
+                inspect.Parameter(n, parameter.KEYWORD_ONLY, default=default, annotation=kinds[n])
+                for n, default in usual.items()
+            ]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            made = {
+                name: kind(**{f.name: values.pop(f.name) for f in fields(kind)})
+                for name, kind in groups.items()
+            }
+            function(**made, **values)
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(epilog=epilog)(call)
+        return function
+
+    return register
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,9 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or 0)
     except (_UsageError, InputError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
-        message = " ".join(message.split()).replace(
-            "Value error, ", ""
-        )  # a word of the parser's, not of ours
+        message = " ".join(message.split()).replace("Value error, ", "")  # the parser's prefix, not ours
         print(f"peerattn: {message}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):

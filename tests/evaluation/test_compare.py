@@ -243,7 +243,11 @@ def test_searches_and_pipelines(panel):
 
 
 def test_controls_are_not_added_twice(panel):
-    models = {"Prevailing mean": DummyRegressor(), "Own characteristics (OLS)": Ridge(), "Gradient boosting": Ridge()}
+    models = {
+        "Prevailing mean": DummyRegressor(),
+        "Own characteristics (OLS)": Ridge(),
+        "Gradient boosting": Ridge(),
+    }
     assert run(models, panel).names == list(models)
 
 
@@ -395,7 +399,9 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
         result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("Peers, Again: ") and message.endswith("(The first of 4 fits with this warning.)")
+    assert message.startswith("Peers, Again: ") and message.endswith(
+        "(The first of 4 fits with this warning.)"
+    )
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 

@@ -109,9 +109,7 @@ def test_repr_is_one_line():
 
 def test_a_control_that_wins_is_said_to_win():
     words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
-    assert words[0].startswith(
-        "Model 1, a control that uses no peers, has the smallest squared error: R² "
-    )
+    assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² ")
     assert (
         "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for (test of"
         in words[1]
@@ -121,13 +119,17 @@ def test_a_control_that_wins_is_said_to_win():
 def test_peers_that_win_are_set_against_the_best_control():
     words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
-    assert words[2].startswith("Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7")
+    assert words[2].startswith(
+        "Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7"
+    )
     assert "below that of the best control, Model 2; significant" in words[2]
 
 
 def test_peers_that_lose_are_said_to_lose():
     words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
-    assert words[2].startswith("Do peers help? No: the mean squared error of Model 2, the best peer model, is ")
+    assert words[2].startswith(
+        "Do peers help? No: the mean squared error of Model 2, the best peer model, is "
+    )
     assert words[2].endswith("times that of the best control, Model 1.")
 
 

@@ -20,7 +20,9 @@ def finding(attention, sector_effect=0.0):
 
 
 def test_a_model_without_heads_is_said_to_have_found_no_peers():
-    assert "Do peers help? No: Attention, the best peer model, found no peers that help" in finding(PeerAttentionRegressor(n_heads=0))
+    assert "Do peers help? No: Attention, the best peer model, found no peers that help" in finding(
+        PeerAttentionRegressor(n_heads=0)
+    )
     assert "found no peers" not in finding(LinearRegression())
 
 

@@ -374,7 +374,7 @@ def _broken_heads(
     widths = [max(pair) for pair in zip(bodies, map(text_width, heads))]
     if limit is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= limit:
         return [heads], widths
-    parts = [textwrap.wrap(head, max(body, 1), break_long_words=False) for head, body in zip(heads, bodies)]
+    parts = [textwrap.wrap(head, max(body, 8), break_long_words=False) for head, body in zip(heads, bodies)]
     height = max(map(len, parts))
     columns = [[""] * (height - len(part)) + part for part in parts]
     return [list(line) for line in zip(*columns)], [

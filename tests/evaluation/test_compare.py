@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
+from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel
 
@@ -422,6 +423,23 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert captured.out == ""
     compare({"Ridge": Ridge()}, panel, cv=CV, verbose=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_gets_a_line_for_each_finished_fold(panel, capsys):
+    compare({"Ridge": Ridge(), "Bad": Fragile()}, panel, cv=CV)
+    assert capsys.readouterr().err.splitlines() == [f"fitted: fold {k} of 2, 5 models" for k in (1, 2)]
+
+
+class Fragile(Ridge):
+    def fit(self, X, y):
+        raise ValueError("cannot be fitted")
+
+
+def test_boosting_is_an_automatic_control_of_the_same_recipe(panel):
+    control = run({"Ridge": Ridge()}, panel).predictions["Gradient boosting"]
+    passed = run(["boosting", "ridge"], panel).predictions["Gradient boosting"]
+    pd.testing.assert_series_equal(control, passed, check_exact=True)
+    assert make_model("boosting").early_stopping is False  # it would be validated on random rows
 
 
 def test_the_least_squares_control_does_not_depend_on_units():

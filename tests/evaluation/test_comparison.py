@@ -10,6 +10,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
 from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.inference.forecast_tests import p_words
+from peerattn.evaluation.report.verdict import robustness
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.network import PeerNetwork
@@ -112,25 +114,25 @@ def test_a_control_that_wins_is_said_to_win():
     assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² ")
     assert (
         "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for (test of"
-        in words[1]
+        in words[0]
     )
 
 
 def test_peers_that_win_are_set_against_the_best_control():
     words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
-    assert words[2].startswith(
+    assert words[1].startswith(
         "Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7"
     )
-    assert "below that of the best control, Model 2; significant" in words[2]
+    assert "below that of the best control, Model 2; significant" in words[1]
 
 
 def test_peers_that_lose_are_said_to_lose():
     words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
-    assert words[2].startswith(
+    assert words[1].startswith(
         "Do peers help? No: the mean squared error of Model 2, the best peer model, is "
     )
-    assert words[2].endswith("times that of the best control, Model 1.")
+    assert words[1].endswith("times that of the best control, Model 1.")
 
 
 def test_a_gain_of_one_lucky_period_may_be_chance():
@@ -139,11 +141,11 @@ def test_a_gain_of_one_lucky_period_may_be_chance():
     lucky = frame["Prevailing mean"].where(frame["period"] != 2005, frame["outcome"].fillna(0))
     words = replace(result, predictions=frame.assign(**{"Model 1": lucky})).summary()
     assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² 0.")
-    assert "not significant, the search among 2 models accounted for: it may be chance" in words[1]
+    assert "not significant, the search among 2 models accounted for: it may be chance" in words[0]
     (decided,) = (said for said in words if said.startswith("A handful of rows decides this"))
     errors = (frame["outcome"] - frame["Prevailing mean"]) ** 2
     kept = errors[frame["period"] != 2005].sum() / errors.sum()
-    assert f"is {kept:.2f};" in decided and "1.00 without any one period (2005 moves it most)" in decided
+    assert f"is {kept:.3f};" in decided and "1.00 without any one period (2005 moves it most)" in decided
 
 
 def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
@@ -172,7 +174,7 @@ def test_no_gain_is_said_plainly():
 
 
 def test_a_baseline_that_wins():
-    assert "No model beats the baseline, Model 0." in made().summary()
+    assert made().summary()[0].endswith("against the prevailing mean. No model beats the baseline, Model 0.")
 
 
 def test_few_periods_have_no_verdict_on_chance():
@@ -180,6 +182,68 @@ def test_few_periods_have_no_verdict_on_chance():
     assert words.count("chance") == 1 and "2 periods are too few to tell any difference from chance." in words
     assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
     assert "significant" not in words and "p =" not in words and "p <" not in words
+
+
+def test_the_headline_takes_the_joint_test():
+    """One of many equally good models looks significant on its own; the headline does not say so."""
+    result = made(noise=(1.0,) * 25, seed=3)
+    best = result.scores["rmse"].idxmin()
+    assert result.tests[best].p_value < 0.05 and best not in result.superior().superior
+    (headline, *_) = result.summary()
+    assert "not significant, the search among 25 models accounted for: it may be chance" in headline
+    assert p_words(result.superior().p_value) in headline and "; significant" not in " ".join(
+        result.summary()
+    )
+
+
+def test_whether_peers_help_is_always_answered():
+    def answer(*args, **options):
+        (said,) = (word for word in made(*args, **options).summary() if word.startswith("Do peers help?"))
+        return said
+
+    assert answer() == "Do peers help? This comparison cannot tell: it has no peer model."
+    assert answer(n_periods=4, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
+        "Do peers help? It cannot be tested here: the mean squared error of Model 1, the best peer model, is "
+    )
+    assert "Not shown" in answer(noise=(0.5, 0.48), peers=["Model 1"], seed=3)
+
+
+def test_a_gain_over_least_squares_alone_may_be_curvature():
+    names = ["Peers", "Own characteristics (OLS)", "Gradient boosting"]
+    curved = made(noise=(0.6, 1.0, 0.5), peers=["Peers"], names=names).summary()
+    assert any(
+        said.startswith("Peers gains over OLS on own characteristics (its mean squared error is 5")
+        and said.endswith("the gain may be curvature of own characteristics rather than peers.")
+        for said in curved
+    )
+    real = made(noise=(0.3, 1.0, 0.6), peers=["Peers"], names=names).summary()
+    none = made(noise=(1.5, 1.0, 0.6), peers=["Peers"], names=names).summary()
+    assert "curvature" not in " ".join(real + none)
+
+
+def test_an_empty_network_orders_no_firms():
+    result = made(noise=(0.3, 1.0), peers=["Model 0"])
+    firms = [f"F{i}" for i in range(3)]
+    empty = PeerNetwork.from_matrices({2012: (firms, firms, np.zeros((3, 3)))})
+    words = replace(result, networks={"Model 0": empty}).summary()
+    assert "a peer model whose network is empty" in words[0] and words[1].startswith("Do peers help? No: ")
+    assert words[-1].endswith(
+        "is that of Model 0; its network is empty, so the order is that of its own term."
+    )
+
+
+def test_leaving_out_equals_a_literal_loop():
+    result = made(noise=(1.0, 0.5))
+    ((said, decides),) = robustness(result)
+    frame = result.predictions.dropna()
+    for what in ("firm", "period"):
+        ratios = []
+        for label in frame[what].unique():
+            left = frame[frame[what] != label]
+            ours, theirs = (((left["outcome"] - left[name]) ** 2).sum() for name in ("Model 1", "Model 0"))
+            ratios.append(ours / theirs)
+        assert f"{min(ratios):#.3g} and {max(ratios):#.3g} without any one {what}" in said
+    assert not decides and said.startswith("No single firm or period decides this")
 
 
 def test_parquet_holds_all_predictions(real, tmp_path):
@@ -236,6 +300,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "Prevailing mean",
         "MAE",
         "Goyal and Welch",
+        "By year of the row",
         "scikit-learn",
     ):
         assert needed in words

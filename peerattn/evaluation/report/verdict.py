@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 LEVEL = 0.05
+TIED = 0.0005  # a difference of rank correlations that is not worth a mention
 MOVES = 0.5  # a firm or period decides where the gain without it is less than this share of the gain, or 1 / MOVES times it
 
 
@@ -32,9 +33,8 @@ def verdict(comparison: Comparison) -> list[str]:
     n = len(comparison.periods)
     few = f"{n} period{'s are' if n > 1 else ' is'} too few to tell any difference from chance."
     sentences = [
-        _winner(comparison, best),
+        f"{_winner(comparison, best)} {_against_baseline(comparison, best)}",
         _common_level(comparison, best),
-        _against_baseline(comparison, best),
         *_peers(comparison),
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
@@ -92,15 +92,14 @@ def robustness(comparison: Comparison) -> list[tuple[str, bool]]:
         share = (without - 1) / (ratio - 1)  # of the gain that is left
         decides |= bool((share < MOVES).any() or (share > 1 / MOVES).any())
         most = show_label((without - ratio).abs().idxmax())
-        ranges.append(
-            f"{without.min():.2f} and {without.max():.2f} without any one {what} ({most} moves it most)"
-        )
+        reach = f"{without.min():#.3g} and {without.max():#.3g}"
+        ranges.append(f"{reach} without any one {what} ({most} moves it most)")
     if not ranges:
         return []
     start = "A handful of rows decides this" if decides else "No single firm or period decides this"
     return [
         (
-            f"{start}: the ratio of the mean squared error of {pair[0]} to that of {pair[1]} is {ratio:.2f}; it lies "
+            f"{start}: the ratio of the mean squared error of {pair[0]} to that of {pair[1]} is {ratio:#.3g}; it lies "
             f"between {' and between '.join(ranges)}.",
             decides,
         )
@@ -136,7 +135,7 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     baseline = comparison.baseline
     if best == baseline:
         return f"No model beats the baseline, {best}."
-    said = f"Its mean squared error is {_size(comparison, best, baseline)} that of the baseline, {baseline}"
+    said = f"The mean squared error of {best} is {_size(comparison, best, baseline)} that of the baseline, {baseline}"
     others = [name for name in comparison.names if name != baseline]
     found = joint_test(comparison, baseline, others)
     return f"{said}{_chance(found, best, len(others), 'models')}."
@@ -198,6 +197,9 @@ def _order(comparison: Comparison) -> str:
     if not ics:
         return ""
     top = max(ics, key=lambda name: ics[name].mean)
+    best = str(comparison.scores["rmse"].idxmin())
+    if best in ics and ics[best].mean > ics[top].mean - TIED:
+        top = best
     t = f" (t = {ics[top].t:.2f})" if ics[top].t is not None else ""
     empty = (
         "; its network is empty, so the order is that of its own term"

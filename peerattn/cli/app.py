@@ -36,33 +36,28 @@ def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., Non
         groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
         parameters: list[inspect.Parameter] = []
         for name, parameter in inspect.signature(function).parameters.items():
-            kinds = (
-                get_type_hints(groups[name], include_extras=True) if name in groups else {name: hints[name]}
-            )
-            usual = (
-                {f.name: f.default for f in fields(groups[name])}
-                if name in groups
-                else {name: parameter.default}
-            )
-            parameters += [
-                inspect.Parameter(n, parameter.KEYWORD_ONLY, default=default, annotation=kinds[n])
-                for n, default in usual.items()
-            ]
+            one = parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
+            parameters += _options(groups[name]) if name in groups else [one]
 
         @functools.wraps(function)
         def call(**values: Any) -> None:
-            made = {
-                name: kind(**{f.name: values.pop(f.name) for f in fields(kind)})
-                for name, kind in groups.items()
-            }
-            function(**made, **values)
+            for name, kind in groups.items():
+                values[name] = kind(**{option.name: values.pop(option.name) for option in fields(kind)})
+            function(**values)
 
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(epilog=epilog)(call)
         return function
 
     return register
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a group as parameters that typer reads."""
+    hints, keyword = get_type_hints(group), inspect.Parameter.KEYWORD_ONLY
+    kinds: dict[str, Any] = {o.name: Annotated[hints[o.name], o.metadata["typer"]] for o in fields(group)}
+    return [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in kinds.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +41,12 @@ class Window(StrEnum):
     rolling = "rolling"
 
 
+_RETURN = (
+    "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]"
+)
+_PRESET = "The file is of a known source: its columns, timing and codes."
+_FIRM, _PERIOD = "Names the firm. [default: firm]", "Names the period. [default: period]"
+_SEED = "Random state of everything random. [default: 0]"
 _PANEL = "Parquet, CSV or Arrow file: one row per firm and period."
 _CHARACTERISTICS = (
     "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
@@ -60,99 +66,76 @@ _TASK = (
 _WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
 
 
-def _option(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, **more)
+def given_as(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return an option of a group, by default not given."""
+    option = typer.Option(*names, metavar=metavar, help=help, **more)
+    return field(default=None, metadata={"typer": option})
 
 
 Panel = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit. Open only files you trust.")
 ]
-FromPreset = Annotated[
-    PresetName | None, _option("The file is of a known source: its columns, timing and codes.", "--preset")
-]
-Firm = Annotated[str | None, _option("Names the firm. [default: firm]", metavar="COLUMN")]
-Period = Annotated[str | None, _option("Names the period. [default: period]", metavar="COLUMN")]
-Model = Annotated[str, _option(f"{_MODELS}.", metavar="NAME")]
-Settings = Annotated[list[str] | None, _option(_SET, "--set", metavar="MODEL.OPTION=VALUE")]
-AskedTask = Annotated[Task | None, _option(_TASK, "--task")]
-Seed = Annotated[int | None, _option("Random state of everything random. [default: 0]", metavar="N", min=0)]
-Quiet = Annotated[bool, _option("No progress and no column list: the result only.", "--quiet")]
-AsJson = Annotated[bool, _option("Print the result as JSON, for other programs.", "--json")]
+FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
+Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
+Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
+Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
+AskedTask = Annotated[Task | None, typer.Option("--task", help=_TASK)]
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no column list: the result only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 
 
 @dataclass(kw_only=True)
 class PanelOptions:
     """Which panel, and which of its columns; a list may hold several names with commas."""
 
-    panel: Annotated[Path | None, typer.Argument(metavar="PANEL", help=_PANEL)] = None
-    dataset: Annotated[Dataset | None, _option("Use an embedded panel instead of a file.", "--dataset")] = (
-        None
-    )
-    preset: FromPreset = None
-    firm: Firm = None
-    period: Period = None
-    outcome: Annotated[str | None, _option("To predict; empty where unknown.", metavar="COLUMN")] = None
-    characteristics: Annotated[list[str] | None, _option(_CHARACTERISTICS, metavar="A,B,...")] = None
-    codes: Annotated[
-        list[str] | None, _option("Columns that are codes (sector, country).", metavar="A,B,...")
-    ] = None
-    industry: Annotated[
-        str | None, _option("Code of the industry (SIC) that peers share.", metavar="COLUMN")
-    ] = None
-    seed: Seed = None
+    panel: Path | None = field(default=None, metadata={"typer": typer.Argument(metavar="PANEL", help=_PANEL)})
+    dataset: Dataset | None = given_as("Use an embedded panel instead of a file.", "--dataset")
+    preset: PresetName | None = given_as(_PRESET, "--preset")
+    firm: str | None = given_as(_FIRM, metavar="COLUMN")
+    period: str | None = given_as(_PERIOD, metavar="COLUMN")
+    outcome: str | None = given_as("To predict; empty where unknown.", metavar="COLUMN")
+    characteristics: list[str] | None = given_as(_CHARACTERISTICS, metavar="A,B,...")
+    codes: list[str] | None = given_as("Columns that are codes (sector, country).", metavar="A,B,...")
+    industry: str | None = given_as("Code of the industry (SIC) that peers share.", metavar="COLUMN")
+    seed: int | None = given_as(_SEED, metavar="N", min=0)
 
 
 @dataclass(kw_only=True)
 class SplitOptions:
     """Which periods are tested, and which are learned from."""
 
-    test_periods: Annotated[
-        int | None, _option("Periods tested, the last ones. [default: the last third]", metavar="N", min=1)
-    ] = None
-    refit_every: Annotated[
-        int | None, _option("Periods from fit to fit. [default: for 6 fits]", metavar="N", min=1)
-    ] = None
-    window: Annotated[Window | None, _option(_WINDOW, "--window")] = None
-    train_periods: Annotated[
-        int | None, _option("Length of the rolling window, in periods.", metavar="N", min=1)
-    ] = None
-    horizon: Annotated[
-        int | None, _option("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
-    ] = None
+    test_periods: int | None = given_as(
+        "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
+    )
+    refit_every: int | None = given_as("Periods from fit to fit. [default: for 6 fits]", metavar="N", min=1)
+    window: Window | None = given_as(_WINDOW, "--window")
+    train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
+    horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
 
 
 @dataclass(kw_only=True)
 class CompareOptions(SplitOptions, PanelOptions):
     """What makes a comparison: the keys of a configuration."""
 
-    models: Annotated[list[str] | None, _option(_CONTROLS, metavar="A,B,...")] = None
-    baseline: Annotated[
-        str | None, _option("Tested against: a name in the table. [default: the first]", metavar="NAME")
-    ] = None
-    task: AskedTask = None
-    group_by: Annotated[
-        list[str] | None,
-        _option("Columns to report by, besides year and industry; numbers in fifths.", metavar="A,B,..."),
-    ] = None
-    limit: Annotated[
-        list[str] | None,
-        _option("A known limit of the panel, for the report; may be repeated.", metavar="TEXT"),
-    ] = None
-    is_return: Annotated[
-        bool | None,
-        _option(
-            "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]",
-            "--is-return/--no-return",
-        ),
-    ] = None
-    market_value: Annotated[
-        str | None,
-        _option("Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"),
-    ] = None
-    audit: Annotated[
-        bool | None, _option("Try to find a leak in each peer model: four more fits each.", "--audit")
-    ] = None
+    models: list[str] | None = given_as(_CONTROLS, metavar="A,B,...")
+    baseline: str | None = given_as(
+        "Tested against: a name in the table. [default: the first]", metavar="NAME"
+    )
+    task: Task | None = given_as(_TASK, "--task")
+    group_by: list[str] | None = given_as(
+        "Columns to report by, besides year and industry; numbers in fifths.", metavar="A,B,..."
+    )
+    limit: list[str] | None = given_as(
+        "A known limit of the panel, for the report; may be repeated.", metavar="TEXT"
+    )
+    is_return: bool | None = given_as(_RETURN, "--is-return/--no-return")
+    market_value: str | None = given_as(
+        "Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"
+    )
+    audit: bool | None = given_as("Try to find a leak in each peer model: four more fits each.", "--audit")
 
 
 COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes")

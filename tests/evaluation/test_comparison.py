@@ -212,7 +212,7 @@ def test_a_gain_over_least_squares_alone_may_be_curvature():
     names = ["Peers", "Own characteristics (OLS)", "Gradient boosting"]
     curved = made(noise=(0.6, 1.0, 0.5), peers=["Peers"], names=names).summary()
     assert any(
-        said.startswith("Peers gains over OLS on own characteristics (its mean squared error is 5")
+        said.startswith("Peers improves on OLS with own characteristics (its mean squared error is 5")
         and said.endswith("the gain may be curvature of own characteristics rather than peers.")
         for said in curved
     )

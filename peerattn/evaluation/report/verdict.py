@@ -184,8 +184,8 @@ def _curvature(comparison: Comparison, peer: str) -> list[str]:
         f", which may be chance: Diebold–Mariano {p_words(p)}" if over_boosting > 0 and p is not None else ""
     )
     return [
-        f"{peer} gains over OLS on own characteristics (its mean squared error is "
-        f"{_size(comparison, peer, OWN_CHARACTERISTICS)}), but not over gradient boosting on them "
+        f"{peer} improves on OLS with own characteristics (its mean squared error is "
+        f"{_size(comparison, peer, OWN_CHARACTERISTICS)}), but not on gradient boosting with them "
         f"({_size(comparison, peer, BOOSTING)}{chance}): the gain may be curvature of own characteristics rather than peers."
     ]
 

@@ -194,7 +194,7 @@ class Ladder:
         ]
         best = str(self.comparison.scores["rmse"].idxmin())
         if gains:
-            said = f"Significantly better than the rung below (5% level): {', '.join(gains)}."
+            said = f"Significantly better than the rung below (5% level, each test on its own): {', '.join(gains)}."
         else:
             said = "No rung is significantly better than the one below it (5% level)."
         return f"{said} Smallest squared error: {best}."

@@ -103,8 +103,8 @@ def future(subject: Subject) -> AuditLine:
     ahead = int(getattr(subject.cv, "horizon", 1))
     for train, test in subject.folds:
         if len(train) and subject.when[train].max() > subject.when[test].min() - ahead:
-            late = subject.panel.X.index[train[subject.when[train].argmax()]][1]
-            tested = subject.panel.X.index[test[subject.when[test].argmin()]][1]
+            late = show_label(subject.panel.X.index[train[subject.when[train].argmax()]][1])
+            tested = show_label(subject.panel.X.index[test[subject.when[test].argmin()]][1])
             return AuditLine(
                 claim, False, f"the split learns from {late} to predict {tested} at horizon {ahead}"
             )

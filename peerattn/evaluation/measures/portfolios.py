@@ -13,6 +13,7 @@ from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, 
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
+from peerattn.render import show_label
 
 Weighting = Literal["equal", "value"]
 
@@ -199,7 +200,7 @@ def _alpha(
     missing = spread.index.difference(factors.index)
     if len(missing):
         raise InputError(
-            f"factors: {len(missing)} periods are missing (first: {missing[0]}); index them as X's periods."
+            f"factors: {len(missing)} periods are missing (first: {show_label(missing[0])}); index them as X's periods."
         )
     X = factors.loc[spread.index].astype(float)
     if len(spread) < max(MIN_PERIODS, X.shape[1] + 2):

@@ -156,27 +156,28 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
     lags = next(
         (f", {test.lags} lags" for test in comparison.tests.values() if test.statistic is not None), ""
     )
-    n = len(comparison.periods)
-    tuned = [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]
-    said = {
-        comparison.sample + ".": True,
+    notes = [
+        comparison.sample + ".",
         "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within period: of "
-        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.": True,
-        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}{lags}; positive = better.": True,
-        "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).": bool(
-            metrics & {"fm_slope", "fm_t"}
-        ),
-        "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by period.": bool(
-            metrics & {"cal_slope", "cal_p"}
-        ),
-        STARS_NOTE: stars,
-        f"T={n} periods are too few for a test over time ({MIN_PERIODS} are needed).": n < MIN_PERIODS,
-        "† a control: sees no peers' outcomes.": unshown,
-        f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.": bool(tuned),
-    }
+        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.",
+        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}{lags}; positive = better. p: of each test on its own.",
+    ]
+    if metrics & {"fm_slope", "fm_t"}:
+        notes.append("FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).")
+    if metrics & {"cal_slope", "cal_p"}:
+        notes.append(
+            "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by period."
+        )
+    if stars:
+        notes.append(STARS_NOTE)
+    if (n := len(comparison.periods)) < MIN_PERIODS:
+        notes.append(f"T={n} periods are too few for a test over time ({MIN_PERIODS} are needed).")
+    if unshown:
+        notes.append("† a control: sees no peers' outcomes.")
+    if tuned := [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]:
+        notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
     failed = [f"{f.model} failed in fit {f.fold} and is not scored: {f.error}" for f in comparison.failures]
-    notes = [f"Note: {note}" for note in comparison.notes]
-    return [*(note for note, applies in said.items() if applies), *failed, *notes]
+    return [*notes, *failed, *(f"Note: {note}" for note in comparison.notes)]
 
 
 def _number(value: Any) -> float:

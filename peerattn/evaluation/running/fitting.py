@@ -55,6 +55,7 @@ def fit_all(
     A model that fails on a fold is not fitted on later ones. The networks are those of the last fold.
     """
     from joblib import Parallel, delayed
+    from rich.console import Console
 
     n, results = len(folds), Results()
     shows = {(e.name, k): k == n - 1 and e.native and not e.control for e in entries for k in range(n)}
@@ -63,7 +64,8 @@ def fit_all(
         keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
         results = {at: found for at, key in keys.items() if (found := kept.load(key, FoldResult))}
     failed: set[str] = set()
-    terminal = sys.stderr.isatty()
+    screen = Console(stderr=True)
+    terminal = screen.is_terminal or screen.is_jupyter
     waiting = [{e.name for e in entries if (e.name, k) not in results} for k in range(n)]
 
     def left() -> Iterator[Any]:

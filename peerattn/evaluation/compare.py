@@ -186,13 +186,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_task(task)
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
-        )
-    for name, given in {"codes": codes, "groups": groups, "limits": limits}.items():
-        if isinstance(given, str):
-            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
+    _check_options(n_jobs, {"codes": codes, "groups": groups, "limits": limits})
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
@@ -245,6 +239,16 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
         market_value=values,
     )
+
+
+def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
+        )
+    for name, given in sequences.items():
+        if isinstance(given, str):
+            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
 
 
 def _check_names(argument: str, wanted: Sequence[str], names: list[str]) -> None:

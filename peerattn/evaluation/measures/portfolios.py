@@ -13,6 +13,7 @@ from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, 
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
+from peerattn.render import show_label
 
 Weighting = Literal["equal", "value"]
 
@@ -68,9 +69,9 @@ class QuantilePortfolios:
 
     @property
     def break_even_cost(self) -> float:
-        """Cost per unit traded at which the mean spread is zero."""
+        """Cost per unit traded at which the mean spread is zero; NaN where the spread is not positive."""
         traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
-        return self.mean / traded if traded > 0 else float("nan")
+        return self.mean / traded if traded > 0 and self.mean > 0 else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
@@ -80,9 +81,10 @@ class QuantilePortfolios:
 
     def __repr__(self) -> str:
         t = f"n/a (T={len(self.spread)})" if self.t is None else f"{self.t:.2f}"
+        cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
         return (
             f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={t}, "
-            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}, break-even cost {self.break_even_cost:.4g})"
+            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost})"
         )
 
 
@@ -198,7 +200,7 @@ def _alpha(
     missing = spread.index.difference(factors.index)
     if len(missing):
         raise InputError(
-            f"factors: {len(missing)} periods are missing (first: {missing[0]}); index them as X's periods."
+            f"factors: {len(missing)} periods are missing (first: {show_label(missing[0])}); index them as X's periods."
         )
     X = factors.loc[spread.index].astype(float)
     if len(spread) < max(MIN_PERIODS, X.shape[1] + 2):

@@ -132,3 +132,13 @@ def test_a_comparison_scores_by_group():
     ):
         with pytest.raises(InputError, match=message):
             result.by(by, **options)
+
+
+def test_a_spread_that_is_not_positive_has_no_break_even_cost():
+    columns = ([1, 2, 2, 1], list("ABAB"), [1, 1, 2, 2])
+    gained, lost = (
+        quantile_portfolios(np.array([0.0, 0.1, 0.2, 0.0]) * sign, *columns, n_quantiles=2)
+        for sign in (1, -1)
+    )
+    assert gained.break_even_cost > 0 and "break-even cost" in repr(gained)
+    assert np.isnan(lost.break_even_cost) and "break-even" not in repr(lost)

@@ -14,7 +14,7 @@ from peerattn.evaluation import (
     explain_score,
     supports,
 )
-from peerattn.evaluation.running.contestants import ALL_OTHER_FIRMS
+from peerattn.evaluation.running.entries import ALL_OTHER_FIRMS
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, PeerAttentionRegressor
 

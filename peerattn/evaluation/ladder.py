@@ -96,7 +96,7 @@ class Ladder:
             footnotes=[
                 f"{self.comparison.sample}; window {self.comparison.window or 'none'}. R² mean: out of sample, against the "
                 "prevailing mean. R² within: between the firms of a period. Gains and tests are each against the rung below.",
-                "Diebold–Mariano with the factor of Harvey, Leybourne and Newbold; under ten periods squared errors are "
+                "Diebold–Mariano with Student's t; under twelve periods squared errors are "
                 "paired and clustered by firm, conditional on these periods.",
                 *([_STORED] if self.parametric else []),
             ],

@@ -9,6 +9,7 @@ import statsmodels.api as sm
 
 from peerattn.exceptions import InputError
 from peerattn.network import Difference, PeerNetwork, SameCode, backbone, dyadic_regression, mrqap, placebo
+from peerattn.network.inference.permutation import among
 
 
 def weights_of(n: int, seed: int, share: float = 1.0) -> np.ndarray:
@@ -125,6 +126,36 @@ def test_semi_partialing_equals_regressions_on_permuted_residuals() -> None:
         network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5
     )
     assert found.coefficients["p"].iloc[0] == (1 + count) / 50
+
+
+def test_one_permutation_of_firms_serves_all_periods() -> None:
+    """The same network repeated twelve times is no more evidence than once."""
+    rng, rejected = np.random.default_rng(0), 0
+    firms = [f"F{i:02d}" for i in range(14)]
+    for seed in range(120):
+        W = rng.random((14, 14)) ** 3
+        np.fill_diagonal(W, 0.0)
+        W /= W.sum(axis=1, keepdims=True)
+        network = PeerNetwork.from_matrices({t: (firms, None, W) for t in range(12)})
+        size = pd.Series(rng.normal(size=14), index=firms)
+        found = mrqap(network, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
+        rejected += found.coefficients["p"].iloc[0] <= 0.05
+    assert rejected / 120 <= 0.10
+    once = PeerNetwork.from_matrices({0: (firms, None, W)})
+    alone = mrqap(once, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
+    assert alone.coefficients["p"].equals(found.coefficients["p"])
+
+
+def test_absent_firms_are_passed_over_by_a_permutation() -> None:
+    counts: dict[tuple[int, ...], int] = {}
+    for order in permutations(range(5)):
+        place = tuple(among(np.array(order), np.array([0, 1, 3])).tolist())
+        counts[place] = counts.get(place, 0) + 1
+    assert set(counts.values()) == {20} and len(counts) == 6  # uniform
+    order = np.random.default_rng(0).permutation(30)
+    for here in (np.arange(30), np.arange(0, 30, 2)):
+        both = np.isin(here, here[np.isin(order[here], here)])
+        np.testing.assert_array_equal(here[among(order, here)][both], order[here][both])
 
 
 def test_firms_with_unknown_values_are_left_out_and_networks_can_explain() -> None:

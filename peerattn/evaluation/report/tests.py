@@ -39,20 +39,20 @@ def tests_section(comparison: Comparison) -> Section:
                 test.statistic if tested else test.reason,
                 format_p(test.p_value) if test.p_value is not None else "",
                 test.n_periods,
-                test.lags if tested else "",
+                test.freedom if tested else "",
             )
         )
     table = Table(
         f"Each model against {comparison.baseline}",
-        ("Model", "Mean gain", "t", "p", "Periods", "Lags"),
+        ("Model", "Mean gain", "t", "p", "Periods", "Degrees of freedom"),
         rows,
         alignment="lrrrrr",
         formats=("", ".3g", ".2f", "", "", ""),
     )
     words = (
         "Panel Diebold–Mariano tests of equal squared error. Losses are averaged over the firms of each period first, so that "
-        "a period counts once; the variance is Newey and West's, with the small-sample factor of Harvey, Leybourne and Newbold "
-        "(1997). Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
+        "a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's (Lazarus, Lewis, Stock and "
+        "Watson 2018). Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
     )
     return Section("Is it chance?", [words, table, *_many(comparison)])
 
@@ -118,7 +118,7 @@ def portfolio_section(comparison: Comparison) -> Section:
         )
     words = (
         f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
-        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t by Newey and West."
+        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t allows for serial correlation."
         f"{left_out(comparison)}"
     )
     blocks: list[Block] = [
@@ -157,7 +157,7 @@ def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, Qu
         formats += [".2f", ".2f", ".4g"]
     rows = []
     for name, p in sorted_by.items():
-        t = f"n/a (T={len(p.spread)})" if p.t is None else p.t
+        t = p.test.reason if p.t is None else p.t
         row: list[object] = [name, p.returns[1].mean(), p.returns[n].mean(), p.mean, t]
         if comparison.is_return:
             row += [p.sharpe, float(p.turnover.mean()) if len(p.turnover) else np.nan, p.break_even_cost]
@@ -172,7 +172,7 @@ def calibration_section(comparison: Comparison) -> Section:
         slope, found = comparison.regressions[name]
         fm_t: object = slope.t
         if slope.t is None:
-            fm_t = f"n/a (T={len(slope.by_period)})" if len(slope.by_period) else ""
+            fm_t = slope.test.reason if len(slope.by_period) else ""
         p = "" if found.p_value is None else format_p(found.p_value)
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
     table = Table(
@@ -184,9 +184,9 @@ def calibration_section(comparison: Comparison) -> Section:
     )
     words = (
         "Where predictions are calibrated, the intercept is 0 and the slope 1 (Mincer and Zarnowitz 1969; p of both, "
-        "clustered by "
+        "clustered by firm and "
         "period). A slope below 1: predictions differ too much. FM slope: the mean of one regression a period (Fama and MacBeth "
-        "1973), which leaves the common level out; its t, against 0, by Newey and West."
+        "1973), which leaves the common level out; its t is against 0."
     )
     return Section("Are predictions calibrated?", [words, table])
 

@@ -50,24 +50,39 @@ def observations(network: PeerNetwork) -> tuple[np.ndarray, np.ndarray, list[tup
     return np.array(y), np.array(X), who
 
 
-def test_dyadic_errors_equal_a_literal_double_sum() -> None:
-    network = panel()
+def test_dyadic_errors_equal_the_jackknife_less_pairs_counted_twice() -> None:
+    network = panel((9, 8))
     y, X, who = observations(network)
-    params = np.linalg.solve(X.T @ X, X.T @ y)
+    params = np.linalg.lstsq(X, y, rcond=None)[0]
     e = y - X @ params
-    meat = np.zeros((3, 3))
+    expected, firms = np.zeros((3, 3)), sorted({i for i, _, _ in who})
+    for firm in firms:
+        rest = np.array([firm not in (i, j) for i, j, _ in who])
+        shift = np.linalg.lstsq(X[rest], y[rest], rcond=None)[0] - params
+        expected += (len(firms) - 1) / len(firms) * np.outer(shift, shift)
+    bread, meat = np.linalg.inv(X.T @ X), np.zeros((3, 3))
     for a, (i, j, _) in enumerate(who):
         for b, (k, m, _) in enumerate(who):
-            if {i, j} & {k, m}:
+            if {i, j} == {k, m}:
                 meat += e[a] * e[b] * np.outer(X[a], X[b])
-    bread = np.linalg.inv(X.T @ X)
     found = dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(SIZE)})
     np.testing.assert_allclose(found.params, params, atol=1e-12)
-    np.testing.assert_allclose(found.cov, bread @ meat @ bread, atol=1e-14)
+    np.testing.assert_allclose(found.cov, expected - bread @ meat @ bread, atol=1e-14)
     assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
-    assert (found.nobs, found.n_periods) == (7 * 6 + 6 * 5, 2)
+    assert (found.nobs, found.n_periods) == (9 * 8 + 8 * 7, 2)
     assert "same" in str(found) and len(repr(found).splitlines()) == 1
-    np.testing.assert_allclose(found.conf_int().mean(axis=1), found.params)
+    assert found.pvalues.isna().all() and "the tests hold from 20 firms on" in str(found)
+
+
+def test_dyadic_tests_keep_their_size_with_twenty_firms() -> None:
+    """Firm effects on both sides; the sum over pairs that share a firm rejects 20 %."""
+    rng, rejected, firms = np.random.default_rng(0), 0, [f"F{i:02d}" for i in range(20)]
+    for _ in range(300):
+        W = np.abs(10 + rng.normal(size=(20, 1)) + rng.normal(size=(1, 20)) + rng.normal(size=(20, 20)))
+        network = PeerNetwork.from_matrices({None: (firms, None, W)}, row_normalized=False)
+        x = pd.Series(rng.normal(size=20), index=firms)
+        rejected += dyadic_regression(network, {"gap": Difference(x)}).pvalues["gap"] < 0.05
+    assert rejected / 300 <= 0.11
 
 
 def test_mrqap_estimates_are_least_squares_with_period_constants() -> None:

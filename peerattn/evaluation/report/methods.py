@@ -58,8 +58,8 @@ def _tests(comparison: Comparison) -> str:
         )
     return (
         "Differences in squared error, averaged over the firms of each period, are tested by Diebold and Mariano (1995) with an "
-        "equal-weighted cosine variance and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); the model "
-        "confidence set is that of Hansen, Lunde and Nason (2011)."
+        "equal-weighted cosine variance and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); the "
+        "model confidence set is that of Hansen, Lunde and Nason (2011)."
     )
 
 

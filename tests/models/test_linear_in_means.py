@@ -96,9 +96,7 @@ def test_equals_plain_two_stage_least_squares_with_dummies(cluster, effects):
     networks = {t: W.div(W.sum(axis=1).where(lambda s: s > 0, 1.0), axis=0) for t, W in networks.items()}
     coefs, errors = literal(X[keep], y[keep], networks, effects, cluster)
     np.testing.assert_allclose(found.coef_[coefs.index], coefs, atol=1e-7)
-    if (
-        effects != ("firm", "period") or cluster is None
-    ):
+    if effects != ("firm", "period") or cluster is None:
         np.testing.assert_allclose(found.results_.std_errors[coefs.index], errors, rtol=1e-5)
     assert found.results_.effects == effects and ("intercept" in found.coef_) == (not effects)
 

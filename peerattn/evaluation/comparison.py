@@ -263,7 +263,7 @@ class Comparison:
         return {
             name: (
                 fama_macbeth(y, frame[name], period, horizon=self.horizon),
-                calibration(y, frame[name], period),
+                calibration(y, frame[name], period, firm=frame["firm"]),
             )
             for name in self.names
         }

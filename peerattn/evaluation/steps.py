@@ -58,7 +58,7 @@ class Step:
 
     Notes
     -----
-    Which test: under ten periods, losses paired and clustered by firm, conditional on these periods. Otherwise
+    Which test: under twelve periods, losses paired and clustered by firm, conditional on these periods. Otherwise
     Clark–West for nested least squares; Giacomini–White for learned nested models in a rolling window; and
     Diebold–Mariano with the small-sample factor for all others. A learned model that nests the other one, in an
     expanding window, has no exact test: Diebold–Mariano is careful there (it rejects too seldom).
@@ -179,7 +179,7 @@ class Ladder:
                 f"{self.comparison.sample}; window {self.comparison.window or 'none'}. R² mean: out of sample, against the "
                 "prevailing mean. R² within period: of differences between the firms of a period. Gains and tests are each "
                 "against the rung below.",
-                "Diebold–Mariano with the factor of Harvey, Leybourne and Newbold; under ten periods squared errors are "
+                "Diebold–Mariano with Student's t; under twelve periods squared errors are "
                 "paired and clustered by firm, conditional on these periods.",
                 *([_STORED] if self.parametric else []),
             ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
-from peerattn.models.pools import NOBODY, Rows, Section, identities
+from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
@@ -123,7 +122,8 @@ class PeerModel(PanelModel):
         X : Panel, DataFrame or array-like (n, p)
         outcomes : Series or array-like (n,), optional
             Outcomes of the rows of ``X``. Each firm is then predicted from the outcomes of the *other* firms of its period
-            (of the call, for arrays); NaN = unknown. Without it the training outcomes are used, own firm left out.
+            (of the call, for arrays); NaN = unknown. Without it the training outcomes of all periods are used,
+            the firm's own past among them.
 
         Returns
         -------
@@ -256,15 +256,12 @@ class PeerModel(PanelModel):
             )
 
     def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
-        """The training rows are the pool; the focal firm is left out of them in all periods."""
-        pool = self.training_rows_
+        """The training rows are the pool, the firm's own past among them."""
         if panel.firm is not None and self.firm_label_:
-            mine, theirs = identities(call.owner, pool.owner)
-            call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
-        else:
-            call = call.anonymous()
+            refuse_other_kinds(call.owner, self.training_rows_.owner)
+        call = call.anonymous()
         for period, at in panel.cross_sections():
-            yield Section(period if panel.dated else None, at, call.take(at), pool)
+            yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
 
     # ------------------------------------------------------------------ results
 

@@ -165,6 +165,7 @@ class Table:
         cells, heads = self.cells(), [printable(column) for column in self.columns]
         if self.marked and heads:
             heads[0] = "  " + heads[0]
+            cells = [[("* " if i in self.marked else "  ") + row[0], *row[1:]] for i, row in enumerate(cells)]
         lines, widths = _broken_heads(heads, cells, width)
         blocks = [self._block(block, lines, cells, widths) for block in _column_blocks(widths, width)]
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))

@@ -23,7 +23,7 @@ class Metric:
 
 
 #: R² against zero, against the prevailing mean (rows equal, and periods equal) and between the firms of a period; errors;
-#: correlation within periods (of ranks, with its Newey–West t, and of values) and its mean over its standard
+#: correlation within periods (of ranks, with its t, and of values) and its mean over its standard
 #: deviation; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
 METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),

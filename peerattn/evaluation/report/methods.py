@@ -59,10 +59,9 @@ def _tests(comparison: Comparison) -> str:
             f"With {n} tested period{'s' if n > 1 else ''} no test over time is made; paired squared errors are clustered by "
             "firm, which is conditional on these periods."
         )
-    lags = next((test.lags for test in comparison.tests.values() if test.statistic is not None), 0)
     return (
-        "Differences in squared error, averaged over the firms of each period, are tested by Diebold and Mariano (1995) with "
-        f"Newey–West variances ({lags} lags) and the small-sample factor of Harvey, Leybourne and Newbold (1997); all models "
-        "together by Hansen's (2005) test of superior predictive ability and the model confidence set of Hansen, Lunde and "
-        "Nason (2011)."
+        "Differences in squared error, averaged over the firms of each period, are tested by Diebold and Mariano (1995) with an "
+        "equal-weighted cosine variance and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all "
+        "models together by Hansen's (2005) test of superior predictive ability and the model confidence set of Hansen, Lunde "
+        "and Nason (2011)."
     )

@@ -36,8 +36,8 @@ def tests_section(comparison: Comparison) -> list[Section]:
     else:
         words = (
             "Panel Diebold–Mariano tests of equal squared error, each on its own. Losses are averaged over the firms of each "
-            "period first, so that a period counts once; the variance is Newey and West's, with the small-sample factor of "
-            f"Harvey, Leybourne and Newbold (1997). {better}"
+            "period first, so that a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's "
+            f"(Lazarus, Lewis, Stock and Watson 2018). {better}"
         )
     blocks: list[Block] = [words, *_against_baseline(comparison)]
     if n >= MIN_PERIODS:
@@ -55,7 +55,7 @@ def _against_baseline(comparison: Comparison) -> list[Block]:
         test = step(comparison, name).test if few else over_time
         p = "" if test.p_value is None else format_p(test.p_value)
         row = [name, test.gain, test.reason if test.statistic is None else test.statistic, p]
-        more = ["", ""] if test.statistic is None else [over_time.n_periods, over_time.lags]
+        more = ["", ""] if test.statistic is None else [over_time.n_periods, over_time.freedom]
         rows.append(row if few else row + more)
     notes = [
         "Squared errors paired and clustered by firm: conditional on these periods, and on their shocks."
@@ -63,7 +63,7 @@ def _against_baseline(comparison: Comparison) -> list[Block]:
     return [
         Table(
             f"Each model against {comparison.baseline}" + ", given these periods" * few,
-            heads if few else [*heads, "Periods", "Lags"],
+            heads if few else [*heads, "Periods", "Degrees of freedom"],
             rows,
             alignment="lrrr" if few else "lrrrrr",
             formats=("", ".3g", ".2f", "") if few else ("", ".3g", ".2f", "", "", ""),
@@ -101,7 +101,7 @@ def portfolio_section(comparison: Comparison) -> list[Section]:
         return []
     words = (
         f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
-        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t by Newey and West."
+        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t allows for serial correlation."
         f"{left_out(comparison)}"
     )
     blocks: list[Block] = [
@@ -141,7 +141,7 @@ def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, Qu
     rows = []
     for name, p in sorted_by.items():
         ends = (p.returns.iloc[:, 0].mean(), p.returns.iloc[:, -1].mean())
-        row: list[object] = [name, *ends, p.mean, f"n/a (T={len(p.spread)})" if p.t is None else p.t]
+        row: list[object] = [name, *ends, p.mean, p.test.reason if p.t is None else p.t]
         if comparison.is_return:
             row += [p.sharpe, float(p.turnover.mean()), p.break_even_cost]
         rows.append(row)
@@ -153,8 +153,8 @@ def calibration_section(comparison: Comparison) -> list[Section]:
     rows = []
     for name in comparison.ordering:
         slope, found = comparison.regressions[name]
-        n = len(slope.by_period)
-        fm_t = (f"n/a (T={n})" if n else "") if slope.t is None else slope.t
+        reason = slope.test.reason if len(slope.by_period) else ""
+        fm_t = reason if slope.t is None else slope.t
         p = "" if found.p_value is None else format_p(found.p_value)
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
     table = Table(
@@ -166,8 +166,8 @@ def calibration_section(comparison: Comparison) -> list[Section]:
     )
     words = (
         "Where predictions are calibrated, the intercept is 0 and the slope 1 (Mincer and Zarnowitz 1969; p of both, clustered "
-        "by period). A slope below 1: predictions differ too much. FM slope: the mean of one regression a period (Fama and "
-        "MacBeth 1973), which leaves the common level out; its t, against 0, by Newey and West."
+        "by firm and period). A slope below 1: predictions differ too much. FM slope: the mean of one regression a period (Fama "
+        "and MacBeth 1973), which leaves the common level out; its t is against 0."
     )
     return [Section("Calibration", [words, table])]
 

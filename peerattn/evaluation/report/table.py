@@ -129,8 +129,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
         )
     if key == "rank_ic_t":
         ic = comparison.rank_ics[name]
-        short = ic.t is None and 0 < ic.n_periods
-        return f"n/a (T={ic.n_periods})" if short else _number(ic.t)
+        return ic.test.reason if ic.t is None and ic.n_periods else _number(ic.t)
     if key in ("dm_t", "dm_p"):
         if name == comparison.baseline:
             return "baseline" if key == "dm_t" else ""
@@ -153,20 +152,18 @@ def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
 
 
 def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: bool) -> list[str]:
-    lags = next(
-        (f", {test.lags} lags" for test in comparison.tests.values() if test.statistic is not None), ""
-    )
     notes = [
         comparison.sample + ".",
         "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within period: of "
-        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.",
-        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}{lags}; positive = better. p: of each test on its own.",
+        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t allows for serial correlation.",
+        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}, Student's t; positive = better. p: of each test on its "
+        "own.",
     ]
     if metrics & {"fm_slope", "fm_t"}:
         notes.append("FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).")
     if metrics & {"cal_slope", "cal_p"}:
         notes.append(
-            "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by period."
+            "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
         )
     if stars:
         notes.append(STARS_NOTE)

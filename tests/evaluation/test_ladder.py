@@ -22,7 +22,7 @@ def panel():
 def small(task):
     rungs = rungs_for(task, industry="sic")
     for name in (SOFTMAX, STACKED):
-        rungs[name].set_params(max_steps=5, n_heads=2)
+        rungs[name].set_params(max_steps=5, n_heads=2, prune=False)
     return rungs
 
 

@@ -242,7 +242,8 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
 def test_cross_attention_searches_a_reference(panel):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
-    options = {"attention": "cross", "n_heads": 1, "max_steps": 5, "random_state": 0}
+    options = {"attention": "cross", "n_heads": 1, "max_steps": 5, "prune": False, "random_state": 0}
+    options["similarity"] = "scaled_dot_product"
     across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(values="outcomes", **options)
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
 
 Nesting = Literal["none", "least_squares", "learned"]
+_TASKS = {"forecast": "forecast", "explain": "explanation"}
 NESTINGS = ("none", "least_squares", "learned")
 _COLUMNS = ("model", "against", "r2", "r2_gain", "r2_within", "r2_within_gain", "test_name", "nesting")
 
@@ -170,7 +171,7 @@ class Ladder:
             "p",
         )
         return Table(
-            f"The ladder: {self.comparison.task} of {self.comparison.outcome}",
+            f"The ladder: {_TASKS[self.comparison.task]} of {self.comparison.outcome}",
             ("Rung", *heads),
             rows,
             alignment="lrrrrlrr",

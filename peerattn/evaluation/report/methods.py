@@ -42,7 +42,7 @@ def methods_paragraph(comparison: Comparison) -> str:
         f"We compare {', '.join(comparison.names)}; the baseline is {comparison.baseline}.",
         f"All models are scored on the same rows: {comparison.sample}.",
         f"Not scored, because they failed: {', '.join(failed)}." if failed else "",
-        "R² is one less the ratio of the sums of squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu "
+        "R² is one minus the ratio of the sums of squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu "
         "2020), or the mean of the training outcomes (Campbell and Thompson 2008); within periods, both sides are demeaned "
         "by period.",
         _tests(comparison),

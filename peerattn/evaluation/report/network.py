@@ -120,7 +120,9 @@ def _top_peers(network: PeerNetwork) -> Table:
 
 
 def _one_sided(network: PeerNetwork) -> list[Block]:
-    """Return the pairs with the largest direction net of popularity, weighted."""
+    """Return the pairs with the largest direction net of popularity, weighted; a signed network has no such direction."""
+    if network.signed:
+        return []
     try:
         pairs = network.asymmetry().most_one_sided(8)
     except InputError:  # nobody both looks and is looked to

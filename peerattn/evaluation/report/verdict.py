@@ -160,11 +160,11 @@ def _peers(comparison: Comparison) -> list[str]:
         f"the mean squared error of {peer}, the best peer model, is {_size(comparison, peer, control)} that of the best "
         f"control, {control}"
     )
-    peers = comparison.peer_models
+    peers = [name for name in comparison.peer_models if not found_no_peers(comparison, name)]
     found = joint_test(comparison, control, peers)
     answer = "No" if _gain(comparison, peer, control) <= 0 else "It cannot be tested here"
     if answer != "No" and found is not None:
-        answer = "Yes" if peer in found.superior else "Not shown"
+        answer = "Yes" if found.superior else "Not shown"
     chance = _chance(found, peer, len(peers), "peer models") if answer != "No" else ""
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
 
@@ -234,6 +234,8 @@ def _chance(found: SuperiorAbility | None, model: str, n: int, what: str) -> str
     test = f"test of superior predictive ability, {p_words(found.p_value)}"
     if model in found.superior:
         return f"; significant at the {LEVEL:.0%} level{searched} ({test})"
+    if found.superior:
+        return f"; not significant for it, but for {', '.join(found.superior)}{searched} ({test})"
     return f"; not significant{searched}: it may be chance ({test})"
 
 

@@ -166,7 +166,7 @@ def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
     assert np.allclose(result.predictions["Tuned"], fixed.predictions["Fixed"])
     assert np.allclose(result.predictions["Piped"], result.predictions["Tuned"])
     assert [model.trials for model in result.models][:2] == [2, 2]
-    assert result.n_trials == 2 + 2 + 3
+    assert result.n_trials == 2 + 2 + 4  # two searches and four controls
     assert "Settings tried inside the training rows of each fit: Tuned 2, Piped 2." in str(result)
     assert "Settings tried" not in str(fixed)
 

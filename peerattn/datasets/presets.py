@@ -46,8 +46,8 @@ class Preset:
     left : sequence of str
         Identifiers, prices in currency and other returns: never characteristics.
     lagged_by : str
-        A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then inferred from
-        the numbers.
+        A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
+        inferred from the numbers.
     limits : tuple of str
     """
 

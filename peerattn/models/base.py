@@ -58,7 +58,7 @@ class PanelModel(BaseEstimator):
                 "predict(X, outcomes=y)."
             )
         y = X.y if y is None and isinstance(X, Panel) else y
-        predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
+        predicted = np.asarray(self.predict(X))
         panel = self._check(X, y, fitting=False)
         assert panel.outcomes is not None
         known = np.isfinite(panel.outcomes)

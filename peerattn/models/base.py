@@ -49,10 +49,34 @@ class PanelModel(BaseEstimator):
             undated=undated,
         )
 
+    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return known outcomes, their predictions and weights, for ``score``."""
+        if getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True):
+            raise InputError(
+                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
+                "predict(X, outcomes=y)."
+            )
+        y = X.y if y is None and isinstance(X, Panel) else y
+        predicted = np.asarray(self.predict(X))
+        panel = self._check(X, y, fitting=False)
+        assert panel.outcomes is not None
+        known = np.isfinite(panel.outcomes)
+        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
+        return panel.outcomes[known], predicted[panel.order][known], weight
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+class PanelRegressor(RegressorMixin, PanelModel):
+    """Base class of the panel regressors."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
+        known, predicted, weight = self._scored(X, y, sample_weight)
+        return float(r2_score(known, predicted, sample_weight=weight))
 
 
 class PeerModel(PanelModel):
@@ -143,20 +167,6 @@ class PeerModel(PanelModel):
         """
         _, sections = self._gate_call(X, outcomes)
         return self._network(sections)
-
-    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return known outcomes, their predictions and weights, for ``score``."""
-        if self.needs_outcomes and getattr(self, "dated_", True):
-            raise InputError(
-                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
-                "predict(X, outcomes=y)."
-            )
-        predicted = np.asarray(self.predict(X))
-        panel = self._check(X, y, fitting=False)
-        assert panel.outcomes is not None
-        known = np.isfinite(panel.outcomes)
-        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
-        return panel.outcomes[known], predicted[panel.order][known], weight
 
     # ------------------------------------------------------------------ gates
 
@@ -333,10 +343,5 @@ class PeerModel(PanelModel):
         )
 
 
-class PeerRegressor(RegressorMixin, PeerModel):
-    """Base class of the panel regressors."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
-        known, predicted, weight = self._scored(X, y, sample_weight)
-        return float(r2_score(known, predicted, sample_weight=weight))
+class PeerRegressor(PanelRegressor, PeerModel):
+    """Base class of the regressors that look to peers."""

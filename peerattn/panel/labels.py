@@ -250,7 +250,7 @@ def _spell(label: object) -> str:
 
 
 def _span(label: object) -> pd.Period | None:
-    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is no date."""
+    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is not a date."""
     if isinstance(label, pd.Period):
         return label
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))

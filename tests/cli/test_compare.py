@@ -187,7 +187,7 @@ def test_refusals_name_what_was_wrong(capsys, grunfeld, options, words, monkeypa
 def test_neither_and_both(capsys, grunfeld):
     assert "neither came" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
-    assert "--outcome: of no use" in refused(
+    assert "--outcome: not used" in refused(
         capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest"
     )
 

@@ -83,6 +83,9 @@ def test_forecasters_find_outcomes_by_label(model):
     np.testing.assert_array_equal(flat, expected)
     panel = as_panel(X, y)
     pd.testing.assert_series_equal(model.fit(panel).predict(panel), expected)
+    r2 = 1 - ((y - expected) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    for given in ((X, y), (X, y.sample(frac=1, random_state=0)), (panel,)):
+        assert model.score(*given) == pytest.approx(r2)
 
 
 # ---------------------------------------------------------------- 4: ordered categories

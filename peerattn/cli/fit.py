@@ -69,10 +69,10 @@ def fit(
     said = f"model: {title} for {taken.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
     result = {"model": title, "outcome": taken.outcome, "rows": n, "file": str(target.resolve())}
     if hasattr(fitted, "heads_"):
-        result["heads"] = len(fitted.heads_)
-        result["factors"] = fitted.evidence_["factor"].to_dict()
-        factors = ", ".join(f"{part} {factor:.2f}" for part, factor in result["factors"].items())
-        said += f"\nfactors by which peers enter (0: not at all, 1: in full): {factors or 'none'}; heads: {result['heads']}"
+        factors: dict[str, float] = fitted.evidence_["factor"].to_dict()
+        result |= {"factors": factors, "heads": len(fitted.heads_)}
+        words = ", ".join(f"{part} {factor:.2f}" for part, factor in factors.items()) or "no part was tried"
+        said += f"\nfactors by which peers enter (0: not at all, 1: in full): {words}; heads: {len(fitted.heads_)}"
     say(said, result, as_json)
 
 

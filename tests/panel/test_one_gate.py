@@ -142,7 +142,13 @@ def test_an_index_that_can_be_read_in_two_ways_is_refused():
 
 # ---------------------------------------------------------------- 6: a weight of 0 is a row left out
 
-SEEDED = {"n_heads": 1, "similarity": "scaled_dot_product", "prune": False, "max_steps": 20, "random_state": 0}
+SEEDED = {
+    "n_heads": 1,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+    "max_steps": 20,
+    "random_state": 0,
+}
 
 
 @pytest.mark.parametrize(

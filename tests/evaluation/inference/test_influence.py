@@ -14,7 +14,13 @@ from peerattn.panel import as_panel
 
 PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=3, random_state=1)
 X, Y = PANEL.X[["x1", "x2"]], PANEL.y
-OPTIONS = {"n_heads": 2, "max_steps": 5, "similarity": "scaled_dot_product", "prune": False, "random_state": 0}
+OPTIONS = {
+    "n_heads": 2,
+    "max_steps": 5,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+    "random_state": 0,
+}
 PERIOD = PANEL.network.periods[4]
 
 

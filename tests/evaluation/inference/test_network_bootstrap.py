@@ -93,9 +93,7 @@ def test_a_tied_head_has_no_direction(panel):
 
 
 def test_outcomes_as_values(panel):
-    model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5}).fit(
-        panel.X, panel.y
-    )
+    model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5}).fit(panel.X, panel.y)
     found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2)
     assert np.isfinite(found.draws).all()
 

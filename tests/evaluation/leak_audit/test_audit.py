@@ -246,7 +246,13 @@ def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
     assert ORDER in found.refuted and "raised ValueError: more than one period, please" in str(found)
 
 
-FEW = {"max_steps": 4, "n_heads": 2, "queries_per_step": 16, "similarity": "scaled_dot_product", "prune": False}
+FEW = {
+    "max_steps": 4,
+    "n_heads": 2,
+    "queries_per_step": 16,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+}
 OPTIONS = {
     "defaults": {},
     "outcomes, tied, prior": {"values": "outcomes", "symmetric_scores": True, "prior": "sic"},

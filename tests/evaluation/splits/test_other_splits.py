@@ -197,7 +197,9 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
 def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
     X, y = panel
     peers = {"Peers": IndustryPeerRegressor(industry="sic")}
-    with pytest.raises(InputError, match="PurgedKFold learns from periods after those tested.*not a forecast"):
+    with pytest.raises(
+        InputError, match="PurgedKFold learns from periods after those tested.*not a forecast"
+    ):
         run(peers, X, y, cv=PurgedKFold(3))
     result = run(peers, X, y, cv=PurgedKFold(3), task="explain")
     assert result.n_outcomes == len(X)

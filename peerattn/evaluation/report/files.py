@@ -61,7 +61,7 @@ def to_excel(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     InputError
         When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
     """
-    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "lags"]
+    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
     tests = [[getattr(test, column) for column in columns] for test in comparison.tests.values()]
     models = [(m.name, m.kind, m.settings) for m in comparison.models]
     settings = [*comparison.settings.items(), *(("limit of the panel", said) for said in comparison.limits)]

@@ -86,15 +86,15 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
         if not gains:
             rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
         grown = beside(found, with_heads(starts, torch.arange(1)))
-        if found.spec.n_heads:
-            finish(grown, training, generator)
         after = held_out_losses(grown, None, training, held_out, joint=True)[0]
         gains.append(_gain(before - after, without))
         worth = gains[-1][0] > ERRORS * gains[-1][1]
         if worth or not found.spec.n_heads:
-            found, before = grown, after
+            found = grown
         if not worth:
             break
+        finish(found, training, generator)
+        before = held_out_losses(found, None, training, held_out, joint=True)[0]
     finish(found, Sample(sections, settings), generator)
     average_unseen_codes(found, sections)
     solve(found.double(), Sample(sections, replace(settings, dtype=torch.float64)))
@@ -254,16 +254,14 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         optimizer.zero_grad()
         gram, K = _total(products(module, None, sample, joint=True))
         b = ridge_solution(gram, K, RIDGE)
+        squares = _losses(gram, b)[0].clamp(min=1e-30)
         loss = penalty(module, sample.n_rows).sum()
         loss.backward()
-        total = gram[..., -K:, -K:].diagonal(dim1=-2, dim2=-1).sum()
         for batch in sample.whole():
             own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
             rest = y - own @ b[:, : own.shape[-1]].to(y) - mixed @ b[:, own.shape[-1] :].to(y)
-            part = rest.square().sum() / total
-            part.backward()
-            loss = loss + part
-        return loss.detach()
+            (rest.square().sum() / squares).backward()
+        return loss.detach() + squares.log()
 
     optimizer.step(closure)
 
@@ -345,7 +343,8 @@ def projected_loss(
         b = ridge_solution(_products(own, mixed, y), y.shape[-1], ridge)
         rest = y - own @ b[:, : own.shape[-1]]
     rest = rest - mixed @ b[:, own.shape[-1] :]
-    return rest.square().sum((1, 2)) / y.square().sum().clamp(min=1e-30) + penalty(module, n_rows)
+    share = rest.square().sum((1, 2)) / y.square().sum().clamp(min=1e-30)
+    return share.clamp(min=1e-12).log() + penalty(module, n_rows)
 
 
 @torch.no_grad()

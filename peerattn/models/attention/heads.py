@@ -25,7 +25,7 @@ WORTH_ROWS = 2**15  # that worth is measured on at most
 CURVES = 128  # functions of own inputs that a head's contribution is freed of
 
 AnyModule = PeerModule | LinearAttention
-M = TypeVar("M", PeerModule, LinearAttention)
+M = TypeVar("M", bound=AnyModule)
 
 
 def make_module(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.panel import canonical_codes, panel_labels
+from peerattn.panel import as_panel, canonical_codes
 from peerattn.render import atomic_path
 
 FREQUENCIES = {"year": "Y", "quarter": "Q", "month": "M"}
@@ -73,7 +73,7 @@ def make_panel(
         here = pd.MultiIndex.from_arrays([panel[firm], spans])
         after = pd.MultiIndex.from_arrays([panel[firm], spans + 1])
         panel[f"{name}_next"] = pd.Series(panel[name].to_numpy(), index=here).reindex(after).to_numpy()
-    panel_labels(panel, firm, period)  # refuses labels that are missing or cannot be sorted
+    as_panel(panel, firm=firm, period=period, characteristics=())  # refuses labels that are missing or cannot be sorted
     return panel.sort_values([period, firm], ignore_index=True)
 
 

@@ -60,20 +60,19 @@ def _entry(name: str, value: Any) -> Iterator[str]:
     for method, function in _methods(value):
         yield f"#### {name}.{method}\n"
         if not isinstance(function, property):
-            yield f"```python\n{method}{_signature(function, bound=True)}\n```\n"
+            static = isinstance(inspect.getattr_static(value, method), staticmethod)
+            yield f"```python\n{method}{_signature(function, bound=not static)}\n```\n"
         yield from _docstring(function)
 
 
-def _signature(value: Any, *, bound: bool = False) -> str:
-    """Return the signature without types, which the parameters' list gives, one line where it fits."""
+def _signature(value: Any, bound: bool = False) -> str:
+    """Return the signature without types, which the parameters' list gives, and without what a method is bound to."""
     try:
         signature = inspect.signature(value)
     except ValueError:  # built in C
         return "(...)"
     bare = [
-        p.replace(annotation=inspect.Parameter.empty)
-        for place, p in enumerate(signature.parameters.values())
-        if p.name != "self" and not (bound and place == 0 and p.name == "network")
+        p.replace(annotation=inspect.Parameter.empty) for p in list(signature.parameters.values())[bound:]
     ]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
     return re.sub(r"<([\w.]+)[^<>]*>", r"\1", text)  # no addresses

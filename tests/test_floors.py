@@ -33,22 +33,6 @@ MUST_NOT_USE = {
 #: Own parts that a part may use, where fewer than the floors below it.
 MAY_IMPORT = {"sequence": {"nn", "training", "render", "state"}, "state": {"render"}}
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
-#: Modules that still stand in a circle: the comparison and its report, and a base class that looks its heirs up. The list
-#: only shrinks.
-IN_CIRCLES = {
-    *(f"evaluation.{name}" for name in ("compare", "comparison", "comparisons", "ladder")),
-    *(f"evaluation.report.{name}" for name in ("files", "methods", "page")),
-    "sequence",
-    *(
-        f"sequence.{name}"
-        for name in ("anomaly", "base", "byte_pair", "forecasting", "graph", "language_model")
-    ),
-    *(
-        f"sequence.{name}"
-        for name in ("masked_language_model", "text_classifier", "text_encoder", "tokenizers")
-    ),
-    *(f"sequence.{name}" for name in ("translator", "translator_module", "vision", "windowed")),
-}
 
 
 def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
@@ -132,8 +116,7 @@ def test_no_modules_need_each_other_in_a_circle():
     sources = {
         module: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for path, module in modules()
     }
-    found = {name.removeprefix("peerattn.") for circle in circles(sources) for name in circle}
-    assert found - IN_CIRCLES == set()
+    assert circles(sources) == set()
 
 
 def test_a_planted_circle_is_found():

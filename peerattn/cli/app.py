@@ -1,13 +1,16 @@
-"""The command and its manners: exit codes, one line for bad input, one line for each warning."""
+"""The command: how functions become commands, exit codes, one line for bad input, one line for each warning."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -23,6 +26,38 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command; a parameter that is a dataclass stands for an option for each of its fields."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in inspect.signature(function).parameters.items():
+            one = parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
+            parameters += _options(groups[name]) if name in groups else [one]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            for name, kind in groups.items():
+                values[name] = kind(**{option.name: values.pop(option.name) for option in fields(kind)})
+            function(**values)
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(epilog=epilog)(call)
+        return function
+
+    return register
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a group as parameters that typer reads."""
+    hints, keyword = get_type_hints(group), inspect.Parameter.KEYWORD_ONLY
+    kinds: dict[str, Any] = {o.name: Annotated[hints[o.name], o.metadata["typer"]] for o in fields(group)}
+    return [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in kinds.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,9 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or 0)
     except (_UsageError, InputError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
-        message = " ".join(message.split()).replace(
-            "Value error, ", ""
-        )  # a word of the parser's, not of ours
+        message = " ".join(message.split()).replace("Value error, ", "")  # the parser's prefix, not ours
         print(f"peerattn: {message}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):

@@ -5,48 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
 
 
-@app.command(
+@command(
     epilog="Example:  peerattn audit panel.parquet --outcome roa_next --industry sic --model attention --test-periods 4"
 )
 def audit(
-    panel: o.OptionalPanel = None,
-    dataset: o.FromDataset = None,
-    preset: o.FromPreset = None,
-    firm: o.Firm = None,
-    period: o.Period = None,
-    outcome: o.Outcome = None,
-    characteristics: o.Characteristics = None,
-    codes: o.Codes = None,
-    industry: o.Industry = None,
+    source: o.PanelOptions,
+    split: o.SplitOptions,
     model: o.Model = "attention",
     settings: o.Settings = None,
     task: o.AskedTask = None,
-    test_periods: o.TestPeriods = None,
-    refit_every: o.RefitEvery = None,
-    window: o.AskedWindow = None,
-    train_periods: o.TrainPeriods = None,
-    horizon: o.Horizon = None,
-    seed: o.Seed = None,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Try to refute, on this panel, model and split, that nothing leaks: a line for each claim, with its evidence."""
+    from peerattn.cli.asked import panel_asked, split_asked
     from peerattn.cli.output import say, working
-    from peerattn.cli.panels import read_settings, take_models, take_panel, walk_forward
+    from peerattn.cli.panels import read_settings, take_models
     from peerattn.evaluation import audit as audit_model
 
-    columns = o.columns(firm, period, outcome, industry, characteristics, codes)
-    taken = take_panel(panel, dataset, preset, columns, seed or 0)
-    wanted: Any = str(task or "forecast")
-    [(title, estimator)] = take_models([model], taken, wanted, seed or 0, read_settings(settings)).items()
-    cv = walk_forward(taken, test_periods, refit_every, window or "expanding", train_periods, horizon or 1)
+    asked, wanted = o.given(source) | o.given(split), str(task or "forecast")
+    taken, seed = panel_asked(asked), source.seed or 0
+    [(title, estimator)] = take_models([model], taken, wanted, seed, read_settings(settings)).items()
+    cv = split_asked(taken, asked)
     if not (quiet or as_json):
         print(f"{taken}\n", flush=True)
+    options: dict[str, Any] = {"cv": cv, "task": wanted, "random_state": seed}
     with working(f"auditing {title}: four fits", quiet):
-        found = audit_model(estimator, taken, cv=cv, task=wanted, random_state=seed or 0)
+        found = audit_model(estimator, taken, **options)
     verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
     result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
     say(f"{found}\n\n{verdict}", result, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -20,59 +20,13 @@ if TYPE_CHECKING:
 _EDGES = 50  # of each firm, in edges.parquet
 
 
-@app.command(
+@command(
     epilog="Example:  peerattn compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
     "--test-periods 24 --refit-every 12 --out report"
 )
 def compare(
-    panel: o.OptionalPanel = None,
-    dataset: o.FromDataset = None,
-    preset: o.FromPreset = None,
-    firm: o.Firm = None,
-    period: o.Period = None,
-    outcome: o.Outcome = None,
-    characteristics: o.Characteristics = None,
-    codes: o.Codes = None,
-    industry: o.Industry = None,
-    models: o.Models = None,
+    options: o.CompareOptions,
     settings: o.Settings = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tested against: a name in the table. [default: the first]"),
-    ] = None,
-    task: o.AskedTask = None,
-    test_periods: o.TestPeriods = None,
-    refit_every: o.RefitEvery = None,
-    window: o.AskedWindow = None,
-    train_periods: o.TrainPeriods = None,
-    horizon: o.Horizon = None,
-    group_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,...", help="Columns to report by, besides year and industry; numbers in fifths."
-        ),
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A known limit of the panel, for the report; as often as needed."),
-    ] = None,
-    is_return: Annotated[
-        bool | None,
-        typer.Option(
-            "--is-return/--no-return",
-            help="The outcome is a simple return in decimals: portfolios are formed. [default: its name tells]",
-        ),
-    ] = None,
-    market_value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of market values: portfolios are shown weighted by it as well."
-        ),
-    ] = None,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="Try to find a leak in each peer model: four more fits each.")
-    ] = False,
-    seed: o.Seed = None,
     jobs: Annotated[
         int, typer.Option(metavar="N", help="Fits that run at once; -1 for all cores. Figures stay the same.")
     ] = 1,
@@ -83,7 +37,7 @@ def compare(
         ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Fit all again. [default: take finished fits from DIR/pieces]")
+        bool, typer.Option("--fresh", help="Fit all again. [default: take finished fits from DIR/fits]")
     ] = False,
     out: Annotated[
         Path,
@@ -95,14 +49,16 @@ def compare(
     as_json: o.AsJson = False,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
-    given = _given(locals())
+    from peerattn.cli.asked import panel_asked, split_asked
     from peerattn.cli.config import check_again, write_config
     from peerattn.cli.output import say
-    from peerattn.cli.panels import limits_of, split_in_words
+    from peerattn.cli.panels import limits_of, split_in_words, take_models
     from peerattn.render import check_writable
 
-    asked, sets, made = _asked(given, settings, config)
-    taken, chosen, cv = _work(asked, sets)
+    asked, sets, made = _asked(o.given(options), settings, config)
+    taken, task = panel_asked(asked), asked.get("task", "forecast")
+    chosen = take_models(asked.get("models"), taken, task, asked.get("seed", 0), sets)
+    cv = split_asked(taken, asked)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     if not (quiet or as_json):
         print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\n{split_in_words(cv)}\n", flush=True)
@@ -110,51 +66,20 @@ def compare(
         chosen,
         taken,
         cv,
-        baseline=asked.get("baseline"),
-        task=asked.get("task", "forecast"),
+        task=task,
         groups=asked.get("group_by", ()),
         limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
-        is_return=asked.get("is_return"),
-        market_value=asked.get("market_value"),
         audit=asked.get("audit", False),
         n_jobs=jobs,
-        store=None if fresh else folder / "pieces",
+        store=None if fresh else folder / "fits",
         verbose=not quiet,
+        **{name: asked.get(name) for name in ("baseline", "is_return", "market_value")},
     )
     result = replace(result, configuration=write_config(asked, sets, result, folder))
     written = _write(result, folder)
-    words = [*_truth(result, asked), f"{result}"]
-    words += [said] if (said := check_again(made, result)) else []
-    report = (folder / "report.html").resolve()
-    say("\n\n".join([*words, f"report: {report}"]), _summary(result, written), as_json)
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that were given and that a configuration holds, names taken apart at their commas."""
-    from peerattn.cli.config import KEYS
-
-    given = {key: values[key] for key in KEYS if values[key] is not None and (key != "audit" or values[key])}
-    apart = {
-        key: o.names(value) for key, value in given.items() if isinstance(value, list) and key != "limit"
-    }
-    return given | apart | ({"panel": str(given["panel"])} if "panel" in given else {})
-
-
-def _work(
-    asked: dict[str, Any], sets: dict[str, dict[str, Any]]
-) -> tuple[Panel, dict[str, Any], WalkForward]:
-    """Return the panel, the models and the split that were asked for."""
-    from peerattn.cli.panels import take_models, take_panel, walk_forward
-
-    names = ("firm", "period", "outcome", "industry", "characteristics", "codes")
-    path = Path(asked["panel"]) if "panel" in asked else None
-    source = o.Dataset(asked["dataset"]) if "dataset" in asked else None
-    seed = asked.get("seed", 0)
-    taken = take_panel(path, source, asked.get("preset"), {name: asked.get(name) for name in names}, seed)
-    chosen = take_models(asked.get("models"), taken, asked.get("task", "forecast"), seed, sets)
-    split = {key: asked.get(key) for key in ("test_periods", "refit_every", "train_periods")}
-    window, horizon = asked.get("window", "expanding"), asked.get("horizon", 1)
-    return taken, chosen, walk_forward(taken, **split, window=window, horizon=horizon)
+    truth, again = _truth(result, asked), check_again(made, result)
+    words = (truth, str(result), again, f"report: {(folder / 'report.html').resolve()}")
+    say("\n\n".join(said for said in words if said), _summary(result, written), as_json)
 
 
 def _asked(
@@ -165,21 +90,19 @@ def _asked(
     from peerattn.cli.panels import read_settings
 
     own = read_settings(settings)
-    given = {name: value for name, value in given.items() if value is not None}
     if config is None:
         return given, own, {}
-    read = read_config(config)
-    options = dict(read["options"])
+    options, sets, made = read_config(config)
     if "panel" in options:
         options["panel"] = str(panel_path(options["panel"], config))
     if given.keys() & {"panel", "dataset"}:
         options = {name: value for name, value in options.items() if name not in ("panel", "dataset")}
     changed = given.keys() - {"panel"} or own
-    chosen = given.get("models") or read["set"]  # settings of models that are no longer asked for fall away
-    sets = {name: dict(values) for name, values in read["set"].items() if name in chosen}
+    chosen = given.get("models") or sets  # settings of models that no longer take part fall away
+    sets = {name: values for name, values in sets.items() if name in chosen}
     for name, values in own.items():
-        sets.setdefault(name, {}).update(values)
-    return options | given, sets, {} if changed else read["made"]
+        sets[name] = sets.get(name, {}) | values
+    return options | given, sets, {} if changed else made
 
 
 def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: Any) -> Comparison:
@@ -188,36 +111,34 @@ def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: A
     return compare_models(models, panel, cv=cv, **options)
 
 
-def _truth(result: Comparison, asked: dict[str, Any]) -> list[str]:
+def _truth(result: Comparison, asked: dict[str, Any]) -> str:
     """Return how far each model's network agrees with the true one, where the panel is simulated."""
     if asked.get("dataset") != o.Dataset.simulated:
-        return []
+        return ""
     from peerattn.cli.panels import simulated
 
-    return [_against_truth(result, simulated(asked.get("seed", 0)).network)]
+    truth = simulated(asked.get("seed", 0)).network
+    found = [f"{name} {_agreement(network, truth):.2f}" for name, network in result.networks.items()]
+    return f"correlation with the true weights: {', '.join(found)}" if found else "no model gave a network"
 
 
-def _against_truth(result: Comparison, truth: PeerNetwork) -> str:
-    """Say how far each model's network agrees with the true one, over all pairs of the last tested period."""
+def _agreement(network: PeerNetwork, truth: PeerNetwork) -> float:
+    """Return the correlation of a network with the true one, over all pairs of the last tested period."""
     import numpy as np
 
-    found = []
-    for name, network in result.networks.items():
-        period = network.periods[-1]
-        true = truth.matrix(period)
-        learned = network.matrix(period).reindex(index=true.index, columns=true.columns, fill_value=0.0)
-        pairs = ~np.eye(len(true), dtype=bool)
-        weights = learned.to_numpy()[pairs]
-        agreement = np.corrcoef(weights, true.to_numpy()[pairs])[0, 1] if np.ptp(weights) > 0 else 0.0
-        found.append(f"{name} {agreement:.2f}")
-    return f"correlation with the true weights: {', '.join(found)}" if found else "no model gave a network"
+    period = network.periods[-1]
+    true = truth.matrix(period)
+    learned = network.matrix(period).reindex(index=true.index, columns=true.columns, fill_value=0.0)
+    pairs = ~np.eye(len(true), dtype=bool)
+    weights = learned.to_numpy()[pairs]
+    return float(np.corrcoef(weights, true.to_numpy()[pairs])[0, 1]) if np.ptp(weights) > 0 else 0.0
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:
     """Write the report in all its forms; return the files' names."""
     from importlib.util import find_spec
 
-    from peerattn.evaluation.report.page import REPORTED
+    from peerattn.evaluation.report.table import REPORTED
     from peerattn.render import write_atomic
 
     try:

@@ -3,53 +3,55 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import tomllib
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from peerattn.cli.options import Dataset
+from peerattn.cli.options import CompareOptions, Dataset
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison
 
 DATA = "data (SHA-256 of what models see)"
-#: Keys of [compare], which are the names of the command's options.
-KEYS = (
-    "panel", "dataset", "preset", "firm", "period", "outcome", "characteristics", "codes", "industry", "models", "baseline",
-    "task", "test_periods", "refit_every", "window", "train_periods", "horizon", "seed", "group_by", "limit", "is_return",
-    "market_value", "audit",
-)  # fmt: skip
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("characteristics", "codes", "models", "group_by", "limit"), list),
-    **dict.fromkeys(("test_periods", "refit_every", "train_periods", "horizon", "seed"), int),
-    **dict.fromkeys(("is_return", "audit"), bool),
-}
 _WORDS = {list: "a list of texts", int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _kind(hint: Any) -> Any:
+    """Return what an option is in TOML: a list, a whole number, a truth value, or a text.
+
+    >>> [_kind(hint) for hint in (list[str] | None, int | None, Path | None)]
+    [<class 'list'>, <class 'int'>, <class 'str'>]
+    """
+    kind = get_origin(get_args(hint)[0]) or get_args(hint)[0]
+    return kind if kind in _WORDS else str
+
+
+#: Keys of [compare], which are the names of the command's options, and the kind of each.
+KEYS = {name: _kind(hint) for name, hint in get_type_hints(CompareOptions).items()}
 
 
 class FiguresDifferWarning(PeerAttnWarning):
     """A configuration was run again and gave other figures, or cannot be expected to give the same."""
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the configuration of a file: its options, the models' settings, and what the report was made with.
 
     Raises
     ------
     InputError
-        For a file that is not there or no TOML, and for keys or values that do not exist.
+        For a file that cannot be read or is not valid TOML, and for keys or values that do not exist.
     """
     try:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"--config: cannot read {str(path)!r}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"--config: {path} is no TOML: {error}.") from error
+        raise InputError(f"--config: {path} is not valid TOML: {error}.") from error
     for section in read:
         if section not in ("compare", "set", "made"):
             raise InputError(
@@ -63,19 +65,31 @@ def read_config(path: Path) -> dict[str, Any]:
             raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
     for key, value in options.items():
         _check(key, value)
-    return {"options": options, "set": sets, "made": made}
+    return options, _each(sets, _NULL, None), made
 
 
 def _check(key: str, value: Any) -> None:
     """Raise for an option that does not exist, or is of another kind."""
     if key not in KEYS:
         raise InputError(f"--config: [compare] has no {key!r}.{did_you_mean(key, KEYS)}")
-    kind: Any = _KINDS.get(key, str)
+    kind = KEYS[key]
     fits = type(value) is kind and (kind is not list or all(type(entry) is str for entry in value))
     if not fits:
         raise InputError(f"--config: {key} = {value!r}: {_WORDS[kind]} was expected.")
     if key == "dataset" and value not in list(Dataset):
         raise InputError(f"--config: dataset = {value!r}: one of {', '.join(Dataset)} was expected.")
+
+
+_NULL = "null"  # as --set writes it; TOML has no such value
+
+
+def _each(value: Any, old: Any, new: Any) -> Any:
+    """Return settings with one value in place of another, at any depth."""
+    if isinstance(value, dict):
+        return {key: _each(entry, old, new) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_each(entry, old, new) for entry in value]
+    return new if value == old and type(value) is type(old) else value
 
 
 def panel_path(given: str, config: Path) -> Path:
@@ -87,7 +101,9 @@ def panel_path(given: str, config: Path) -> Path:
 def write_config(
     options: dict[str, Any], settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
 ) -> str:
-    """Return the configuration as TOML; the panel's path is told from the folder of the report."""
+    """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
+    import tomli_w
+
     options = {key: options[key] for key in KEYS if options.get(key) not in (None, [])}
     if "panel" in options:
         try:
@@ -100,10 +116,9 @@ def write_config(
         "python": ".".join(map(str, sys.version_info[:3])),
         **_versions(result),
     }
-    lines = ["# peerattn compare --config report.toml makes the report again.", "[compare]", *_lines(options)]
-    for name, values in settings.items():
-        lines += ["", f"[set.{_key(name)}]", *_lines(values)]
-    return "\n".join([*lines, "", "[made]", *_lines(made)]) + "\n"
+    sections = {"compare": options, "set": _each(settings, None, _NULL), "made": made}
+    written = tomli_w.dumps({name: table for name, table in sections.items() if table})
+    return f"# peerattn compare --config report.toml makes the report again.\n{written}"
 
 
 def check_again(made: dict[str, Any], result: Comparison) -> str:
@@ -118,12 +133,10 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
         if made.get(name) not in (None, now)
     ]
     if made.get("data_sha256") != result.settings[DATA]:
-        why.insert(0, "the data are others")
-    said = (
-        f"figures differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
-    )
-    warnings.warn(FiguresDifferWarning(said), stacklevel=2)
-    return f"figures: {said.removeprefix('figures ')}"
+        why.insert(0, "the data have changed")
+    said = f"differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
+    warnings.warn(FiguresDifferWarning(f"figures {said}"), stacklevel=2)
+    return f"figures: {said}"
 
 
 def predictions_digest(result: Comparison) -> str:
@@ -135,29 +148,6 @@ def predictions_digest(result: Comparison) -> str:
 
 
 def _versions(result: Comparison) -> dict[str, str]:
-    from peerattn.evaluation.comparison import PACKAGES
+    from peerattn.evaluation.report.methods import versions_of
 
-    return {name: result.settings[name] for name in ("peerattn", *PACKAGES) if name in result.settings}
-
-
-def _lines(values: dict[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {_value(value)}" for key, value in values.items()]
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _text(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """Return a TOML string: JSON's, in which TOML wants the delete character escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return versions_of(result)

@@ -63,7 +63,7 @@ def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
 
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
-    """Return all that is told, for text and for other programs."""
+    """Return all that is reported, as text and for other programs."""
     from peerattn.panel.codes import looks_like_code
     from peerattn.panel.columns import choose_columns, looks_like_outcome
 

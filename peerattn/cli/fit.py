@@ -8,27 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     from peerattn.panel import Panel
 
 
-@app.command(
+@command(
     epilog="Example:  peerattn fit panel.parquet --outcome roa_next --industry sic --model attention --until 2010 "
     "--out roa.model"
 )
 def fit(
-    panel: o.OptionalPanel = None,
-    dataset: o.FromDataset = None,
-    preset: o.FromPreset = None,
-    firm: o.Firm = None,
-    period: o.Period = None,
-    outcome: o.Outcome = None,
-    characteristics: o.Characteristics = None,
-    codes: o.Codes = None,
-    industry: o.Industry = None,
+    source: o.PanelOptions,
     model: o.Model = "attention",
     settings: o.Settings = None,
     task: o.AskedTask = None,
@@ -36,7 +28,6 @@ def fit(
         str | None,
         typer.Option(metavar="PERIOD", help="Learn from this period and those before. [default: all]"),
     ] = None,
-    seed: o.Seed = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The fitted model, a .model file.")] = Path(
         "peer.model"
     ),
@@ -44,27 +35,29 @@ def fit(
     as_json: o.AsJson = False,
 ) -> None:
     """Fit one model on a panel and save it, for predict and network."""
+    from peerattn.cli.asked import panel_asked
     from peerattn.cli.model_file import SavedModel, versions
     from peerattn.cli.output import say, working, writable_file
-    from peerattn.cli.panels import read_settings, take_models, take_panel
+    from peerattn.cli.panels import read_settings, take_models
     from peerattn.datasets.presets import PRESETS
 
-    columns = o.columns(firm, period, outcome, industry, characteristics, codes)
-    taken = take_panel(panel, dataset, preset, columns, seed or 0)
-    wanted: Any = str(task or "forecast")
-    [(title, estimator)] = take_models([model], taken, wanted, seed or 0, read_settings(settings)).items()
+    taken, wanted = panel_asked(o.given(source)), str(task or "forecast")
+    [(title, estimator)] = take_models(
+        [model], taken, wanted, source.seed or 0, read_settings(settings)
+    ).items()
     target = writable_file(out, (".model",))
     rows = _rows_until(taken, until)
+    n, preset = int(rows.sum()), source.preset
     if not (quiet or as_json):
-        print(f"{taken}\nmodel: {title}, on {int(rows.sum()):,} rows\n", flush=True)
+        print(f"{taken}\nmodel: {title}, on {n:,} rows\n", flush=True)
     with working(f"fitting {title}", quiet):
         fitted = _fitted(estimator, taken, rows, wanted)
     saved = SavedModel(
         fitted,
         title,
         wanted,
-        firm=firm or (PRESETS[preset].firm if preset else "firm"),
-        period=period or (PRESETS[preset].period if preset else "period"),
+        firm=source.firm or (PRESETS[preset].firm if preset else "firm"),
+        period=source.period or (PRESETS[preset].period if preset else "period"),
         outcome=taken.outcome,
         characteristics=taken.choice.characteristics,
         codes=taken.choice.codes,
@@ -73,18 +66,13 @@ def fit(
         versions=versions(),
     )
     saved.save(target)
-    said = (
-        f"model: {title} for {taken.outcome}, fitted on {int(rows.sum()):,} rows; saved in {target.resolve()}"
-    )
-    result = {
-        "model": title,
-        "outcome": taken.outcome,
-        "rows": int(rows.sum()),
-        "file": str(target.resolve()),
-    }
+    said = f"model: {title} for {taken.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
+    result = {"model": title, "outcome": taken.outcome, "rows": n, "file": str(target.resolve())}
     if hasattr(fitted, "heads_"):
-        result["heads kept"] = int(fitted.heads_["kept"].sum())
-        said += f"\nheads kept: {result['heads kept']} of {len(fitted.heads_)} that were tried"
+        factors: dict[str, float] = fitted.evidence_["factor"].to_dict()
+        result |= {"factors": factors, "heads": len(fitted.heads_)}
+        words = ", ".join(f"{part} {factor:.2f}" for part, factor in factors.items()) or "no part was tried"
+        said += f"\nfactors by which peers enter (0: not at all, 1: in full): {words}; heads: {len(fitted.heads_)}"
     say(said, result, as_json)
 
 
@@ -104,7 +92,7 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str) -> Any:
     """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
     from sklearn.pipeline import make_pipeline
 
-    from peerattn.evaluation.running.contestants import supports, takes_panels
+    from peerattn.evaluation.running.entries import supports, takes_panels
     from peerattn.panel import PanelEncoder
 
     if not supports(model, task):

@@ -62,53 +62,37 @@ class SavedModel:
         InputError
             For a file without the model's columns.
         """
+        chosen: dict[str, Any] = {"characteristics": self.characteristics, "codes": self.codes}
+        chosen["industry"] = self.industry
         if self.preset is not None:
             from peerattn.datasets.presets import PRESETS, read_preset
 
             made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
-            return read_preset(
-                source,
-                self.preset,
-                outcome=None if made else self.outcome,
-                characteristics=self.characteristics,
-                codes=self.codes,
-                industry=self.industry,
-            )
+            return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
         frame = read_frame(source).rename(columns=str)
         columns = [*frame.columns, *(str(name) for name in frame.index.names if name is not None)]
         for name in (self.firm, self.period, *self.characteristics, *self.codes):
             if name not in columns:
                 raise InputError(
-                    f"{source}: the model reads column {name!r}, which is not there.{did_you_mean(name, columns)}"
+                    f"{source}: the model reads column {name!r}, which is missing.{did_you_mean(name, columns)}"
                 )
         if self.outcome not in columns:
             frame = frame.assign(**{self.outcome: float("nan")})
-        return read_panel(
-            frame,
-            outcome=self.outcome,
-            firm=self.firm,
-            period=self.period,
-            characteristics=self.characteristics,
-            codes=self.codes,
-            industry=self.industry,
-        )
+        return read_panel(frame, outcome=self.outcome, firm=self.firm, period=self.period, **chosen)
 
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
-        if self.shows_outcomes:
-            if not panel.y.notna().any():
-                raise InputError(
-                    f"PANEL: the model explains {self.outcome!r} beside the peers' outcomes, and the file has none."
-                )
-            predicted = self.model.predict(panel.X, outcomes=panel.y)
-        else:
-            predicted = self.model.predict(panel.X)
-        return pd.Series(predicted, index=panel.X.index, name="prediction")
+        shown = {"outcomes": panel.y} if self.shows_outcomes else {}
+        if shown and not panel.y.notna().any():
+            raise InputError(
+                f"PANEL: the model explains {self.outcome!r} beside the peers' outcomes, and the file has none."
+            )
+        return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
 
     @property
     def shows_outcomes(self) -> bool:
         """Whether the model is shown the outcomes of peers."""
-        from peerattn.evaluation.running.contestants import is_peer_model
+        from peerattn.evaluation.running.entries import is_peer_model
 
         return self.task == "explain" and is_peer_model(self.model)
 
@@ -119,14 +103,14 @@ def load_model(path: Path) -> SavedModel:
     Raises
     ------
     InputError
-        For a file that is not there, no model, or damaged.
+        For a file that is missing, is not a model, or is damaged.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"MODEL: cannot read {str(path)!r}: {error.strerror}.") from error
     if not content.startswith(_MARK):
-        raise InputError(f"MODEL: {path} is no model that peerattn fit wrote.")
+        raise InputError(f"MODEL: {path} is not a model written by peerattn fit.")
     try:
         saved = pickle.loads(content[len(_MARK) :])
     except Exception as error:  # a damaged pickle raises anything
@@ -134,14 +118,10 @@ def load_model(path: Path) -> SavedModel:
             f"MODEL: {path} is damaged, or of another version ({type(error).__name__}: {error})."
         ) from error
     now = versions()
-    other = [
-        f"{name} {now[name]} (was {was})" for name, was in saved.versions.items() if now.get(name) != was
-    ]
+    other = [f"{name} {now[name]} (was {was})" for name, was in saved.versions.items() if now[name] != was]
     if other:
-        warnings.warn(
-            OtherVersionWarning(f"{path.name} was saved under other versions: now {', '.join(other)}."),
-            stacklevel=2,
-        )
+        said = f"{path.name} was saved under other versions: now {', '.join(other)}."
+        warnings.warn(OtherVersionWarning(said), stacklevel=2)
     return saved
 
 

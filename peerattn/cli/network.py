@@ -26,11 +26,13 @@ def network(
     period: Annotated[
         str | None, typer.Option(metavar="PERIOD", help="The period. [default: the last one]")
     ] = None,
-    firm: Annotated[str | None, typer.Option(metavar="FIRM", help="Print whom this firm looks to.")] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="So many peers.")] = 10,
+    firm: Annotated[str | None, typer.Option(metavar="FIRM", help="Print the peers of this firm.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of peers printed.")] = 10,
     top_k: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Keep so many peers of each firm. [default: all; 10 in .html]"),
+        typer.Option(
+            metavar="N", min=1, help="Number of peers kept of each firm. [default: all; 10 in .html]"
+        ),
     ] = None,
     out: Annotated[
         Path,
@@ -47,7 +49,7 @@ def network(
 
     saved = load_model(model)
     if not hasattr(saved.model, "peer_network"):
-        raise InputError(f"MODEL: {saved.name} looks to no peers, so it has no network.")
+        raise InputError(f"MODEL: {saved.name} is not a peer model, so it has no network.")
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")
     when = labels.max() if period is None else period_named("--period", period, labels)
@@ -64,45 +66,39 @@ def network(
 
 
 def _write(network: PeerNetwork, path: Path, top_k: int | None) -> None:
-    from peerattn.render import write_atomic
+    from peerattn.cli.output import write_frame
 
     kind = path.suffix.lower()
     if kind == ".html":
         network.to_explorer(path, top_k=top_k or 10)
-    elif kind == ".csv":
-        write_atomic(path, network.edges(top_k=top_k).to_csv(index=False))
-    elif top_k is not None and kind == ".parquet":
-        from peerattn.cli.output import write_frame
-
+    elif kind == ".csv" or (kind == ".parquet" and top_k is not None):
         write_frame(network.edges(top_k=top_k), path)
-    elif kind == ".parquet":
-        network.to_parquet(path)
-    elif kind == ".graphml":
-        network.to_graphml(path)
     else:
-        network.to_gexf(path)
+        write: dict[str, Any] = {
+            ".parquet": network.to_parquet,
+            ".graphml": network.to_graphml,
+            ".gexf": network.to_gexf,
+        }
+        write[kind](path)
 
 
 def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[str, dict[str, Any]]:
-    """Return whom one firm looks to, or the firms most looked to, as text and for other programs."""
+    """Return the peers of one firm, or the firms with the most weight, as text and for other programs."""
+    from peerattn.evaluation.report.network import most_looked_to
     from peerattn.panel import find_firm
-    from peerattn.render import Table, show_label
+    from peerattn.render import Table
 
     label = None if firm is None else find_firm(firm, network.labels)
     facts: dict[str, Any] = {"model": name, "period": network.periods[0], "firms": len(network.firms)}
     facts["isolates"] = list(network.isolates["firm"])
     if len(facts["isolates"]) == facts["firms"]:
-        empty = "Nobody looks to anybody: no peers were found that help, and the model predicts from own characteristics."
+        empty = "The network is empty: no peers were found that help, and the model predicts from own characteristics."
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
         peers = network.peers(label, k=k)
         table = Table.from_frame(peers, title=f"Whom {firm} looks to ({name})", formats={"weight": ".4f"})
-        text = (
-            str(table) if len(peers) else f"{firm} looks to nobody: it has no admissible peer in this period."
-        )
+        text = str(table) if len(peers) else f"{firm} has no admissible peer in this period."
         return text, facts | {"firm": firm, "peers": peers}
-    given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
-    rows = list(zip(map(show_label, given.index), given.tolist()))
-    table = Table(f"The firms most looked to ({name})", ("firm", "sum of weights given to it"), rows, "lr")
-    most = [{"firm": label, "given": weight} for label, weight in rows]
+    table = most_looked_to(network, f"The firms most looked to ({name})", k)
+    most = [{"firm": looked_to, "given": weight} for looked_to, weight in table.rows]
     return f"{network!r}\n\n{table}", facts | {"most_looked_to": most}

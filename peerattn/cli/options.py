@@ -1,8 +1,9 @@
-"""The options that several commands take, each said once."""
+"""The options that several commands take, each written once, and the groups in which commands take them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,91 +41,111 @@ class Window(StrEnum):
     rolling = "rolling"
 
 
+_RETURN = (
+    "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]"
+)
+_PRESET = "The file is of a known source: its columns, timing and codes."
+_FIRM, _PERIOD = "Names the firm. [default: firm]", "Names the period. [default: period]"
+_SEED = "Random state of everything random. [default: 0]"
 _PANEL = "Parquet, CSV or Arrow file: one row per firm and period."
-_CHARACTERISTICS = "Columns to predict from. [default: every number that is no label, code or other outcome]"
+_CHARACTERISTICS = (
+    "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
+)
 _MODELS = (
     "Of industry, industry_shrunk, kernel, cross_sectional_ridge, attention, stacked_attention; zero, mean, firm_mean, "
     "last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
 )
-_SET = "An option of a model, such as attention.max_steps=300; as often as needed."
+_CONTROLS = (
+    f"{_MODELS}. OLS, boosting and the mean always run. [default: industry (if given), kernel, attention]"
+)
+_SET = "An option of a model, such as attention.max_steps=300; may be repeated."
+_TASK = (
+    "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. "
+    "[default: forecast]"
+)
+_WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
 
-OptionalPanel = Annotated[Path | None, typer.Argument(metavar="PANEL", help=_PANEL)]
+
+def given_as(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return an option of a group, by default not given."""
+    option = typer.Option(*names, metavar=metavar, help=help, **more)
+    return field(default=None, metadata={"typer": option})
+
+
 Panel = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="What peerattn fit wrote. Open only files you trust.")
+    Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit. Open only files you trust.")
 ]
-FromDataset = Annotated[
-    Dataset | None, typer.Option("--dataset", help="Use an embedded panel instead of a file.")
-]
-FromPreset = Annotated[
-    PresetName | None,
-    typer.Option("--preset", help="The file is of a known source: its columns, timing and codes."),
-]
-Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help="Names the firm. [default: firm]")]
-Period = Annotated[str | None, typer.Option(metavar="COLUMN", help="Names the period. [default: period]")]
-Outcome = Annotated[str | None, typer.Option(metavar="COLUMN", help="To predict; empty where unknown.")]
-Characteristics = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help=_CHARACTERISTICS)]
-Codes = Annotated[
-    list[str] | None, typer.Option(metavar="A,B,...", help="Columns that are codes (sector, country).")
-]
-Industry = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Code of the industry (SIC) that peers share.")
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="A,B,...",
-        help=f"{_MODELS}. OLS and the prevailing mean always run. [default: industry (where given), kernel, attention]",
-    ),
-]
+FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
+Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
+Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
 Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
-AskedTask = Annotated[
-    Task | None,
-    typer.Option(
-        "--task",
-        help="forecast: no outcome of the period is used. explain: the peers' outcomes are, never one's own. "
-        "[default: forecast]",
-    ),
-]
-TestPeriods = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Periods tested, the last ones. [default: the last third]"),
-]
-RefitEvery = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Periods from fit to fit. [default: for 6 fits]")
-]
-AskedWindow = Annotated[
-    Window | None,
-    typer.Option(
-        "--window", help="Learn from all past periods, or from the last --train-periods. [default: expanding]"
-    ),
-]
-TrainPeriods = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Length of the rolling window, in periods.")
-]
-Horizon = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Periods until a row's outcome is known. [default: 1]"),
-]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Random state of everything that draws. [default: 0]")
-]
+AskedTask = Annotated[Task | None, typer.Option("--task", help=_TASK)]
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no column list: the result only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 
 
-def columns(
-    firm: str | None,
-    period: str | None,
-    outcome: str | None,
-    industry: str | None,
-    characteristics: list[str] | None,
-    codes: list[str] | None,
-) -> dict[str, Any]:
-    """Return the options that name a panel's columns, lists taken apart at their commas."""
-    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
-    return named | {"characteristics": names(characteristics), "codes": names(codes)}
+@dataclass(kw_only=True)
+class PanelOptions:
+    """Which panel, and which of its columns; a list may hold several names with commas."""
+
+    panel: Path | None = field(default=None, metadata={"typer": typer.Argument(metavar="PANEL", help=_PANEL)})
+    dataset: Dataset | None = given_as("Use an embedded panel instead of a file.", "--dataset")
+    preset: PresetName | None = given_as(_PRESET, "--preset")
+    firm: str | None = given_as(_FIRM, metavar="COLUMN")
+    period: str | None = given_as(_PERIOD, metavar="COLUMN")
+    outcome: str | None = given_as("To predict; empty where unknown.", metavar="COLUMN")
+    characteristics: list[str] | None = given_as(_CHARACTERISTICS, metavar="A,B,...")
+    codes: list[str] | None = given_as("Columns that are codes (sector, country).", metavar="A,B,...")
+    industry: str | None = given_as("Code of the industry (SIC) that peers share.", metavar="COLUMN")
+    seed: int | None = given_as(_SEED, metavar="N", min=0)
+
+
+@dataclass(kw_only=True)
+class SplitOptions:
+    """Which periods are tested, and which are learned from."""
+
+    test_periods: int | None = given_as(
+        "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
+    )
+    refit_every: int | None = given_as("Periods from fit to fit. [default: for 6 fits]", metavar="N", min=1)
+    window: Window | None = given_as(_WINDOW, "--window")
+    train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
+    horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
+
+
+@dataclass(kw_only=True)
+class CompareOptions(SplitOptions, PanelOptions):
+    """What makes a comparison: the keys of a configuration."""
+
+    models: list[str] | None = given_as(_CONTROLS, metavar="A,B,...")
+    baseline: str | None = given_as(
+        "Tested against: a name in the table. [default: the first]", metavar="NAME"
+    )
+    task: Task | None = given_as(_TASK, "--task")
+    group_by: list[str] | None = given_as(
+        "Columns to report by, besides year and industry; numbers in fifths.", metavar="A,B,..."
+    )
+    limit: list[str] | None = given_as(
+        "A known limit of the panel, for the report; may be repeated.", metavar="TEXT"
+    )
+    is_return: bool | None = given_as(_RETURN, "--is-return/--no-return")
+    market_value: str | None = given_as(
+        "Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"
+    )
+    audit: bool | None = given_as("Try to find a leak in each peer model: four more fits each.", "--audit")
+
+
+COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes")
+
+
+def given(options: Any) -> dict[str, Any]:
+    """Return the options that were given, as a configuration holds them: lists of names taken apart at their commas."""
+    found = {key: value for key, value in vars(options).items() if value is not None}
+    apart = {k: names(v) for k, v in found.items() if isinstance(v, list) and k != "limit"}
+    return {key: str(v) if isinstance(v, Path | StrEnum) else v for key, v in (found | apart).items()}
 
 
 def names(values: Sequence[str] | None) -> list[str] | None:

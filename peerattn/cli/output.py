@@ -22,7 +22,7 @@ def say(text: str, result: dict[str, Any], as_json: bool) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a result in JSON's own kinds; what is no finite number is null.
+    """Return a result in JSON's own types; numbers that are not finite become null.
 
     >>> plain({"r2": np.float64("nan"), "firms": np.int64(3), "period": pd.Timestamp("2012-06-30")})
     {'r2': None, 'firms': 3, 'period': '2012-06-30'}

@@ -30,7 +30,7 @@ def take_panel(
     if given or preset:
         named = ", ".join(f"--{name}" for name in [*given, *(["preset"] if preset else [])])
         raise InputError(
-            f"{named}: of no use with --dataset {dataset}, whose columns are known; leave it out."
+            f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
     from peerattn.datasets import load_grunfeld
 
@@ -64,7 +64,7 @@ def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:
     known = [f"--{name}" for name in ("firm", "period") if name in given]
     if known:
         raise InputError(
-            f"{', '.join(known)}: of no use with --preset {preset}, which knows them; leave it out."
+            f"{', '.join(known)}: not used with --preset {preset}, which knows them; leave it out."
         )
     return read_preset(path, preset, **given)
 
@@ -82,7 +82,7 @@ def limits_of(preset: str | None) -> tuple[str, ...]:
 def take_models(
     wanted: list[str] | None, panel: Panel, task: str, seed: int, settings: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the models asked for, by the name they are shown under, with their settings."""
+    """Return the requested models, by the name they are shown under, with their settings."""
     from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 
     if wanted is None:

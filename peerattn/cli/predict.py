@@ -41,7 +41,7 @@ def predict(
 
         period = taken.X.index.get_level_values("period")[known.to_numpy()]
         within = r2_within_period(taken.y[known], predicted[known], period)
-        said += f"\nR² within periods, where the outcome is known: {within:.4f}"
-        said += " (in-sample where the model learned from these rows)"
+        said += f"\nR² within period, where the outcome is known: {within:.4f}"
+        said += " (in-sample where the model was fitted on these rows)"
         result["r2_within"] = within
     say(said, result, as_json)

@@ -13,7 +13,7 @@ from peerattn.cli.app import app
 
 
 class Truth(StrEnum):
-    """What makes firms look to each other."""
+    """What determines the peers of a firm."""
 
     directed = "directed"
     symmetric = "symmetric"
@@ -29,12 +29,12 @@ def simulate(
     characteristics: Annotated[int, typer.Option(metavar="N", min=1, help="Characteristics.")] = 8,
     industries: Annotated[int, typer.Option(metavar="N", min=0, help="Industries; 0 for none.")] = 10,
     signal_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the outcome's variance that can be known.")
+        float, typer.Option(metavar="SHARE", help="Share of the outcome's variance that is predictable.")
     ] = 0.5,
     own_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of that which own characteristics tell.")
+        float, typer.Option(metavar="SHARE", help="Share of that which own characteristics predict.")
     ] = 0.3,
-    truth: Annotated[Truth, typer.Option(help="What makes firms look to each other.")] = Truth.directed,
+    truth: Annotated[Truth, typer.Option(help="What determines the peers of a firm.")] = Truth.directed,
     missing_share: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of characteristics that is missing.")
     ] = 0.0,

@@ -46,8 +46,8 @@ class Preset:
     left : sequence of str
         Identifiers, prices in currency and other returns: never characteristics.
     lagged_by : str
-        A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then told from
-        the numbers.
+        A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
+        inferred from the numbers.
     limits : tuple of str
     """
 
@@ -206,7 +206,7 @@ def read_preset(
     rules = PRESETS[preset]
     frame = _lower_case(read_frame(source), rules)
     frame = _cleaned(frame, rules)
-    frame, told = _kept(frame, rules)
+    frame, steps = _kept(frame, rules)
     month = month_ends(frame[rules.period], rules.period)
     repeated = pd.DataFrame({"f": frame[rules.firm], "m": month}).duplicated()
     if repeated.any():
@@ -218,7 +218,7 @@ def read_preset(
     frame[rules.period] = month
     if outcome is None:
         frame, outcome, how = _with_outcome(frame, rules)
-        told.append(how)
+        steps.append(how)
     elif outcome.lower() in frame.columns and outcome not in frame.columns:
         outcome = outcome.lower()
     industry = industry or next((name for name in rules.industry if name in frame.columns), None)
@@ -232,7 +232,7 @@ def read_preset(
         characteristics=characteristics,
         codes=codes,
         industry=industry,
-        description=f"{rules.title} ({'; '.join(told)})",
+        description=f"{rules.title} ({'; '.join(steps)})",
     )
 
 
@@ -271,22 +271,21 @@ def _cleaned(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
 
 def _kept(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows that the preset keeps, and what it did in words."""
-    told = []
+    steps = []
     for name, values in rules.keep.items():
         if name in frame.columns:
             kept = pd.to_numeric(frame[name], errors="coerce").isin(list(values)).to_numpy()
-            told.append(f"{name} in {list(values)}: {int((~kept).sum()):,} rows left out")
+            steps.append(f"{name} in {list(values)}: {int((~kept).sum()):,} rows left out")
             frame = frame[kept]
     if not len(frame):
-        raise InputError(f"preset {rules.name!r}: no row is left ({'; '.join(told)}).")
+        raise InputError(f"preset {rules.name!r}: no row is left ({'; '.join(steps)}).")
     if "excntry" in frame.columns and frame["excntry"].nunique() > 1:
         countries = ", ".join(sorted(map(str, frame["excntry"].unique()))[:6])
         raise InputError(
-            f"preset {rules.name!r}: the file holds several countries ({countries}, ...), whose firms are no one "
-            "cross-section; keep "
-            "one."
+            f"preset {rules.name!r}: the file holds several countries ({countries}, ...), which do not form one "
+            "cross-section; keep one."
         )
-    return frame.copy(), told
+    return frame.copy(), steps
 
 
 def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str, str]:
@@ -351,5 +350,5 @@ def month_ends(period: pd.Series, name: str) -> pd.Series:
     else:
         dates = pd.to_datetime(period, errors="coerce")
     if dates.isna().any():
-        raise InputError(f"{name}: {period[dates.isna()].iloc[0]!r} is no date, yyyymmdd or yyyymm.")
+        raise InputError(f"{name}: {period[dates.isna()].iloc[0]!r} is not a date, yyyymmdd or yyyymm.")
     return (dates + pd.offsets.MonthEnd(0)).dt.normalize()

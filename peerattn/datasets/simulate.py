@@ -121,7 +121,7 @@ def simulate_panel(
     n_firms, n_periods, n_characteristics : int
     signal_share : float in [0, 1], default 0.5
         ``Var(peer term net of own x and period mean) / Var(y net of the same)``, in expectation over the noise. At 0 nobody
-        looks to anybody: the true network has isolates only.
+        has a peer: the true network has isolates only.
     own_share : float in [0, 1), default 0.3
         ``Var(own term) / (Var(own term) + Var(y net of own x))``, within periods.
     truth : {"directed", "symmetric", "industry"}, default "directed"
@@ -262,7 +262,7 @@ def _score_maps(
 
 
 def _softmax_weights(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return row weights over all firms but one's own, (n, n); a lone firm looks to nobody."""
+    """Return row weights over all firms but one's own, (n, n); a lone firm has no peer."""
     scores = queries @ keys.T
     np.fill_diagonal(scores, -np.inf)
     if len(scores) < 2:

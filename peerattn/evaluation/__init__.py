@@ -1,7 +1,7 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
 from peerattn.evaluation.compare import compare
-from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
@@ -22,73 +22,26 @@ from peerattn.evaluation.inference.nested_tests import (
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.inference.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
-from peerattn.evaluation.ladder import Ladder, ladder, rungs_for
+from peerattn.evaluation.ladder import ladder, rungs_for
 from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
-from peerattn.evaluation.model_note import ModelNote
-from peerattn.evaluation.running.contestants import supports
+from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
-from peerattn.evaluation.steps import Step
+from peerattn.evaluation.steps import Ladder, Step
 
 __all__ = [
-    "Influence",
-    "influence",
-    "NetworkBootstrap",
-    "bootstrap_network",
-    "Audit",
-    "AuditLine",
-    "audit",
-    "ConformalIntervals",
-    "conformal_intervals",
-    "Ladder",
-    "ladder",
-    "rungs_for",
-    "Step",
-    "PeerR2",
-    "peer_r2_test",
-    "ConfidenceSet",
-    "SuperiorAbility",
-    "model_confidence_set",
-    "superior_ability",
-    "ForecastTest",
-    "clark_west",
-    "encompassing",
-    "giacomini_white",
-    "paired_by_firm",
-    "QuantilePortfolios",
-    "deflated_sharpe",
-    "quantile_portfolios",
-    "Calibration",
-    "FamaMacBethSlope",
-    "calibration",
-    "fama_macbeth",
-    "scores_by",
-    "Comparison",
-    "Comparisons",
-    "DieboldMariano",
-    "Failure",
-    "Fold",
-    "ModelNote",
-    "NewFirms",
-    "PurgedKFold",
-    "InformationCoefficient",
-    "ic",
-    "pinball_loss",
-    "ShortPanelWarning",
-    "WalkForward",
-    "compare",
-    "diebold_mariano",
-    "explain_score",
-    "mae",
-    "r2_out_of_sample",
-    "r2_within_period",
-    "rank_ic",
-    "rmse",
-    "supports",
-]
+    "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "clark_west", "compare",
+    "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals", "deflated_sharpe",
+    "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
+    "Fold", "ForecastTest", "giacomini_white", "ic", "Influence", "influence", "InformationCoefficient", "Ladder",
+    "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_by_firm",
+    "peer_r2_test", "PeerR2", "pinball_loss", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios",
+    "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "ShortPanelWarning", "Step",
+    "superior_ability", "SuperiorAbility", "supports", "WalkForward",
+]  # fmt: skip

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 
-from peerattn.evaluation.comparison import PACKAGES, Comparison
+from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.sorting import named_like_return
-from peerattn.evaluation.model_note import ModelNote
-from peerattn.evaluation.running.contestants import (
+from peerattn.evaluation.report.methods import PACKAGES
+from peerattn.evaluation.running.entries import (
     OWN_CHARACTERISTICS,
     PREVAILING_MEAN,
-    Contestant,
+    Entry,
     Task,
     check_task,
-    contestants,
+    entries_of,
+    rung_of,
 )
-from peerattn.evaluation.running.fitting import Folds, run
+from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.running.rungs import rung_of
-from peerattn.evaluation.running.store import PieceStore, panel_digest
+from peerattn.evaluation.running.store import FoldStore, panel_digest
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
@@ -86,7 +88,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Own-characteristics OLS and the prevailing mean are always among the models.
+    Always among the models are three controls: OLS on own characteristics, gradient boosting on own characteristics and
+    codes, and the prevailing mean.
 
     Parameters
     ----------
@@ -124,30 +127,31 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Columns that the report scores models by, besides year and industry: codes as they are, numbers in fifths of each
         period.
     limits : sequence of str
-        What a reader must know of the panel, a sentence each; what the panel itself shows is added.
+        Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
-        Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default its name tells
-        (``ret_next``, ``ret_exc_lead1m``), and the report says so.
+        Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
+        name (``ret_next``, ``ret_exc_lead1m``), and the report says so.
     market_value : str, optional
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too.
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
     n_jobs : int, optional
-        Pieces (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
-        ``joblib.parallel_config``, a Dask cluster for one. Every piece uses one thread, so that figures are the same
+        Fits (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
+        ``joblib.parallel_config``, a Dask cluster for one. Every fit uses one thread, so that figures are the same
         however many run.
     store : path-like, optional
-        A folder in which every finished piece is kept at once. Called again with the same folder, a comparison that was
-        killed goes on and repeats nothing. Pieces are pickles: keep to a folder that only you write.
+        A folder in which every finished fit is kept at once. Called again with the same folder, a comparison that was
+        killed goes on and repeats nothing. Its files are pickles: use a folder that only you can write to.
     verbose : bool, default True
-        Show a progress bar with the time left on stderr.
+        Show progress on stderr: on a terminal a bar with the model, the fold and the time left, in a log a line for each
+        finished fold.
 
     Returns
     -------
     Comparison
         Prints as a table; ``.to_html(path)`` writes the report. Comparisons, one for each outcome, where
-        several were asked for.
+        ``outcome`` lists several.
 
     Raises
     ------
@@ -163,7 +167,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     Plain regressors get the panel through one :class:`~peerattn.panel.PanelEncoder` fitted on each fold's
     training rows: codes one-hot, missing values the period's median with an indicator. Rows with unknown
     outcomes are left out of *their* fit only; peer models keep them as peers. The OLS control sees
-    characteristics, no codes. Cost: one fit for each model and fold, ``n_jobs`` at once.
+    characteristics, no codes; a control under whose name a model is passed is not
+    added. Cost: one fit for each model and fold, ``n_jobs`` at once.
 
     References
     ----------
@@ -178,136 +183,131 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(720, 2)), index=index, columns=["size", "lev"])
     >>> y = (X["size"] + np.random.default_rng(1).normal(size=720)).rename("roa_next")
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
-    Comparison(forecast of roa_next: 3 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
+    Comparison(forecast of roa_next: 4 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
+    options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_task(task)
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
-        )
-    for name, given in {"codes": codes, "groups": groups, "limits": limits}.items():
-        if isinstance(given, str):
-            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
+    _check_options(n_jobs, {"codes": codes, "groups": groups, "limits": limits})
     if isinstance(outcome, list | tuple):
-        options = {"cv": cv, "baseline": baseline, "task": task, "reference": reference, "verbose": verbose}
-        options |= {"characteristics": characteristics, "codes": codes, "industry": industry}
-        options |= {"firm": firm, "period": period, "groups": groups, "limits": limits, "audit": audit}
-        options |= {"is_return": is_return, "market_value": market_value, "n_jobs": n_jobs, "store": store}
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
-    panel = comparison_panel(
-        X,
-        y,
-        outcome=outcome,
-        characteristics=characteristics,
-        codes=codes,
-        firm=firm,
-        period=period,
-        industry=industry,
-    )
-    if isinstance(models, list | tuple) and baseline in model_names():
-        baseline = model_title(baseline, panel.industry)
-    chosen = contestants(_named(models, task, panel.industry), task, panel, reference)
-    names = [contestant.name for contestant in chosen]
+    columns = {name: options[name] for name in ("characteristics", "codes", "firm", "period", "industry")}
+    panel = comparison_panel(X, y, outcome=outcome, **columns)
+    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
+        models = make_models(models, task=task, industry=panel.industry)
+        baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
+    entries = entries_of(models, task, panel, reference)  # type: ignore[arg-type]
+    names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
-    if baseline not in names:
-        raise InputError(
-            f"baseline: there is no model {baseline!r} among {', '.join(map(repr, names))}."
-            f"{did_you_mean(baseline, names)}"
-        )
-    audited = _audited(audit, chosen)
+    _check_names("baseline", [baseline], names)
     cv = WalkForward() if cv is None else cv
+    audited = _audited(audit, entries)
     folds, short = checked_folds(cv, panel, task)
     tested = np.concatenate([test for _, test in folds])
     by_group = groups_of(panel, tested, groups)
     values = None if market_value is None else market_values(panel, tested, market_value)
     digest = panel_digest(panel)
-    kept = None if store is None else PieceStore(store, digest)
-    done = run(chosen, panel, folds, n_jobs=n_jobs, kept=kept, verbose=verbose)
-    failed = {failure.model for failure in done.failures}
-    left = [contestant for contestant in chosen if contestant.name not in failed]
+    how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
+    how["kept"] = None if store is None else FoldStore(store, digest)
+    results = fit_all(entries, panel, folds, **how)
+    failures = failures_of(entries, results)
+    left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
     stand_in, told = _baseline_left(baseline, left)
-    found = run_audits(
-        [contestant for contestant in left if contestant.name in audited],
-        panel,
-        cv,
-        folds,
-        task,
-        n_jobs=n_jobs,
-        kept=kept,
-        verbose=verbose,
-    )
+    warned = warn_once([results[entry.name, k] for k in range(len(folds)) for entry in left])
+    last = {entry.name: results[entry.name, len(folds) - 1] for entry in left}
+    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, **how)
     return Comparison(
-        predictions=done.predictions,
-        training_mean=done.training_mean,
-        models=tuple(_note(contestant, done.trials[contestant.name]) for contestant in left),
+        predictions=_predictions(panel, tested, len(folds), left, results),
+        training_mean=np.concatenate(
+            [np.full(len(test), panel.y.iloc[train].mean()) for train, test in folds]
+        ),
+        models=tuple(_note(entry, results, len(folds)) for entry in left),
         baseline=stand_in,
         task=task,
         outcome=panel.outcome,
         horizon=int(getattr(cv, "horizon", 1)),
-        networks=done.networks,
+        networks={name: result.network for name, result in last.items() if result.network is not None},
         choice=panel.choice,
         settings=_settings(cv, panel, folds, digest),
-        notes=(*short, *told, *done.notes),
+        notes=(*short, *told, *warned),
         window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
-        failures=done.failures,
-        profiles=done.profiles,
+        failures=failures,
+        profiles={name: result.profile for name, result in last.items() if result.profile is not None},
         sample_loss=sample_loss(panel, tested),
         groups=by_group,
         limits=(*map(str, limits), *found_limits(panel)),
-        audit=found,
+        audit=audits,
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
         market_value=values,
     )
 
 
-def _named(models: Any, task: Task, industry: str | None) -> Any:
-    """Return models by name, made where ready names were passed."""
-    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
-        return make_models(models, task=task, industry=industry)
-    return models
+def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
+        )
+    for name, given in sequences.items():
+        if isinstance(given, str):
+            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
 
 
-def _audited(audit: bool | Sequence[str], chosen: list[Contestant]) -> set[str]:
+def _check_names(argument: str, wanted: Sequence[str], names: list[str]) -> None:
+    for name in wanted:
+        if name not in names:
+            among = ", ".join(map(repr, names))
+            raise InputError(
+                f"{argument}: there is no model {name!r} among {among}.{did_you_mean(name, names)}"
+            )
+
+
+def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     """Return the names of the models to audit."""
     if isinstance(audit, bool):
-        return {c.name for c in chosen if audit and c.native and not c.control}
-    names = [contestant.name for contestant in chosen]
-    asked = [audit] if isinstance(audit, str) else list(audit)
-    for name in asked:
-        if name not in names:
-            raise InputError(f"audit: there is no model {name!r}.{did_you_mean(name, names)}")
-    return set(asked)
+        return {entry.name for entry in entries if audit and entry.native and not entry.control}
+    wanted = [audit] if isinstance(audit, str) else list(audit)
+    _check_names("audit", wanted, [entry.name for entry in entries])
+    return set(wanted)
 
 
-def _baseline_left(baseline: str, left: list[Contestant]) -> tuple[str, list[str]]:
+def _baseline_left(baseline: str, left: list[Entry]) -> tuple[str, list[str]]:
     """Return the baseline, or the simplest model left where it failed, and what a reader must know."""
-    names = [contestant.name for contestant in left]
+    names = [entry.name for entry in left]
     if baseline in names:
         return baseline, []
     stand_in = next((name for name in (PREVAILING_MEAN, OWN_CHARACTERISTICS) if name in names), names[0])
     return stand_in, [f"The baseline {baseline!r} failed: models are tested against {stand_in!r} instead."]
 
 
-def _note(contestant: Contestant, tried: int) -> ModelNote:
-    kind = "peer model" if contestant.native and not contestant.control else "plain regressor"
-    kind = "level control" if contestant.native and contestant.control else kind
-    settings = " ".join(str(contestant.model).split())
-    rung = rung_of(contestant.name, contestant.model, contestant.control)
-    return ModelNote(contestant.name, kind, contestant.shown_outcomes, settings, tried, rung)
+def _predictions(
+    panel: Panel, tested: np.ndarray, n_folds: int, entries: list[Entry], results: Results
+) -> pd.DataFrame:
+    """Return labels and outcomes of the tested rows beside the predictions of each model."""
+    labels = panel.X.index[tested]
+    columns: dict[str, Any] = {"firm": labels.get_level_values(0), "period": labels.get_level_values(1)}
+    columns["outcome"] = panel.y.to_numpy()[tested]
+    for entry in entries:
+        columns[entry.name] = np.concatenate([results[entry.name, k].predicted for k in range(n_folds)])
+    return pd.DataFrame(columns)
+
+
+def _note(entry: Entry, results: Results, n_folds: int) -> ModelNote:
+    kinds = {(True, False): "peer model", (True, True): "level control"}
+    kind = kinds.get((entry.native, entry.control), "plain regressor")
+    tried = max(results[entry.name, k].trials for k in range(n_folds))
+    settings, rung = " ".join(str(entry.model).split()), rung_of(entry.name, entry.model, entry.control)
+    return ModelNote(entry.name, kind, entry.shown_outcomes, settings, tried, rung)
 
 
 def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
-    from importlib.metadata import PackageNotFoundError, version
-
     from peerattn import __version__
 
     learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
-    fits = f"{len(folds)}, the first on {learned[0]:,} known outcomes"
+    last = f", the last on {learned[-1]:,}" if len(folds) > 1 else ""
     settings = {
         "split": split_words(cv),
-        "fits per model": fits + (f", the last on {learned[-1]:,}" if len(folds) > 1 else ""),
+        "fits per model": f"{len(folds)}, the first on {learned[0]:,} known outcomes{last}",
     }
     if panel.description:
         settings["panel"] = panel.description

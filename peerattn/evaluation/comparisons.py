@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.report.page import outcomes_to_html
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.frames import read_frame
 
@@ -50,10 +51,7 @@ class Comparisons(Mapping[str, Comparison]):
         InputError
             When the file cannot be written.
         """
-        from peerattn.evaluation.report.page import outcomes_page
-        from peerattn.render import write_atomic
-
-        return write_atomic(path, outcomes_page(self.blocks))
+        return outcomes_to_html(self.blocks, path)
 
     def __repr__(self) -> str:
         return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"

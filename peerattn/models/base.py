@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
-from peerattn.models.pools import NOBODY, Rows, Section, identities
+from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
+from peerattn.models.saving import load_estimator, save_estimator
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
@@ -28,6 +29,43 @@ class PanelModel(BaseEstimator):
 
     firm: str
     period: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        InputError
+            When it holds an estimator of another library (``own=``, say), or the file cannot be written.
+        """
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; no code of the file is run.
+
+        Raises
+        ------
+        InputError
+            When the file is of another origin or class, damaged, or written by a newer version.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from peerattn import NadarayaWatsonRegressor
+        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/kernel.model")
+        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
+        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
+        True
+        """
+        found: Self = load_estimator(cls, path)
+        return found
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
@@ -50,10 +88,34 @@ class PanelModel(BaseEstimator):
             undated=undated,
         )
 
+    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return known outcomes, their predictions and weights, for ``score``."""
+        if getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True):
+            raise InputError(
+                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
+                "predict(X, outcomes=y)."
+            )
+        y = X.y if y is None and isinstance(X, Panel) else y
+        predicted = np.asarray(self.predict(X))
+        panel = self._check(X, y, fitting=False)
+        assert panel.outcomes is not None
+        known = np.isfinite(panel.outcomes)
+        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
+        return panel.outcomes[known], predicted[panel.order][known], weight
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+class PanelRegressor(RegressorMixin, PanelModel):
+    """Base class of the panel regressors."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
+        known, predicted, weight = self._scored(X, y, sample_weight)
+        return float(r2_score(known, predicted, sample_weight=weight))
 
 
 class PeerModel(PanelModel):
@@ -123,7 +185,8 @@ class PeerModel(PanelModel):
         X : Panel, DataFrame or array-like (n, p)
         outcomes : Series or array-like (n,), optional
             Outcomes of the rows of ``X``. Each firm is then predicted from the outcomes of the *other* firms of its period
-            (of the call, for arrays); NaN = unknown. Without it the training outcomes are used, own firm left out.
+            (of the call, for arrays); NaN = unknown. Without it the training outcomes of all periods are used,
+            the firm's own past among them.
 
         Returns
         -------
@@ -143,20 +206,6 @@ class PeerModel(PanelModel):
         """
         _, sections = self._gate_call(X, outcomes)
         return self._network(sections)
-
-    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return known outcomes, their predictions and weights, for ``score``."""
-        if self.needs_outcomes and getattr(self, "dated_", True):
-            raise InputError(
-                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
-                "predict(X, outcomes=y)."
-            )
-        predicted = np.asarray(self.predict(X))
-        panel = self._check(X, y, fitting=False)
-        assert panel.outcomes is not None
-        known = np.isfinite(panel.outcomes)
-        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
-        return panel.outcomes[known], predicted[panel.order][known], weight
 
     # ------------------------------------------------------------------ gates
 
@@ -256,15 +305,12 @@ class PeerModel(PanelModel):
             )
 
     def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
-        """The training rows are the pool; the focal firm is left out of them in all periods."""
-        pool = self.training_rows_
+        """The training rows are the pool, the firm's own past among them."""
         if panel.firm is not None and self.firm_label_:
-            mine, theirs = identities(call.owner, pool.owner)
-            call, pool = replace(call, identity=mine), replace(pool, identity=theirs)
-        else:
-            call = call.anonymous()
+            refuse_other_kinds(call.owner, self.training_rows_.owner)
+        call = call.anonymous()
         for period, at in panel.cross_sections():
-            yield Section(period if panel.dated else None, at, call.take(at), pool)
+            yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
 
     # ------------------------------------------------------------------ results
 
@@ -336,10 +382,5 @@ class PeerModel(PanelModel):
         )
 
 
-class PeerRegressor(RegressorMixin, PeerModel):
-    """Base class of the panel regressors."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
-        known, predicted, weight = self._scored(X, y, sample_weight)
-        return float(r2_score(known, predicted, sample_weight=weight))
+class PeerRegressor(PanelRegressor, PeerModel):
+    """Base class of the regressors that look to peers."""

@@ -66,7 +66,8 @@ RECIPES: dict[str, Recipe] = {
     ),
     "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
     "boosting": Recipe(
-        "Gradient boosting", lambda s: HistGradientBoostingRegressor(random_state=s.random_state)
+        "Gradient boosting",
+        lambda s: HistGradientBoostingRegressor(early_stopping=False, random_state=s.random_state),
     ),
     "neighbors": Recipe(
         "50 nearest neighbors",

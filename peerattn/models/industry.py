@@ -39,7 +39,7 @@ class IndustryPeerRegressor(PeerRegressor):
         How codes nest; "auto" reads it from the column's name. "ff12", "ff48", "ff49": the Fama–French industry of a SIC code.
         "plain" codes do not nest: the group widens to all firms.
     min_peers : int, default 1
-        Fewest peers (firms, own excluded) that make a group.
+        Fewest peers (firms; own excluded where outcomes of the period are shown) that make a group.
     shrinkage : float or "leave_one_out", default 0
         k, in peers. "leave_one_out": of 0, 1, 2, 5, 10, 20, 50, 100, 200 the one with the least squared error over the
         training periods, each firm predicted from the others of its period.
@@ -57,9 +57,10 @@ class IndustryPeerRegressor(PeerRegressor):
 
     Notes
     -----
-    ``predict(X)`` averages training outcomes over all training periods, own firm left out; ``predict(X, outcomes=y)`` the
-    same period's. A firm whose code is unknown is listed in ``peer_network(X).isolates``; its prediction is the mean of all
-    other firms. Group sums make a call O(n) in time and memory. Codes may change over time: each row counts for its own code.
+    ``predict(X)`` averages training outcomes over all training periods, the firm's own past among them (left out, it would
+    reverse the order of firms); ``predict(X, outcomes=y)`` the same period's, own firm left out. A firm whose code is unknown
+    is listed in ``peer_network(X).isolates``; its prediction is the mean of all other firms. Group sums make a call O(n) in
+    time and memory. Codes may change over time: each row counts for its own code.
 
     References
     ----------

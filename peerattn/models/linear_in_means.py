@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import lsqr, spsolve
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
 from peerattn.models.base import PeerRegressor
@@ -18,6 +18,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
+from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
 
 LEARNED = ("PeerAttention",)  # networks named so were learned from outcomes
@@ -28,10 +29,11 @@ PEERS_OUTCOME = "peers' outcome"
 class LinearInMeansRegressor(PeerRegressor):
     """Own characteristics, peers' mean characteristics and peers' mean outcome, estimated by two-stage least squares.
 
-    ``y_i = a + x_i'γ + (Wx)_i'δ + β (Wy)_i + e_i`` with W the row-normalised network, own firm left out. Peers' outcomes
-    depend on y_i in turn (Manski's reflection problem), so ``Wy`` is instrumented by the characteristics of peers of peers,
-    ``W²x``. That identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups
-    of one size in which all are peers of all, which are refused.
+    ``y_it = a_t + x_it'γ + (Wx)_it'δ + β (Wy)_it + e_it`` with W the row-normalised network, own firm left out, and an effect
+    of each period, so that a shock common to all firms is not mistaken for an effect of peers. Peers' outcomes depend on y_it
+    in turn (Manski's reflection problem), so ``Wy`` is instrumented by the characteristics of peers of peers, ``W²x``. That
+    identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups of one size in
+    which all are peers of all, which are refused.
 
     Parameters
     ----------
@@ -41,10 +43,13 @@ class LinearInMeansRegressor(PeerRegressor):
     peer_outcome : bool, default True
         Whether the peers' outcome is a regressor; False: own and peers' characteristics, by least squares.
     learned_until : period label, optional
-        Last period whose outcomes the network was learned from; None = it was not learned from outcomes. A network learned from
-        outcomes that are explained here is refused: it was chosen for fitting them.
-    cluster : {"firm", "period", None}, default "firm"
-        Standard errors allow dependence within firms or periods; None: heteroskedasticity alone.
+        Last period whose outcomes the network was learned from, to its end (``"2000-06"``: all of June); None = it was not
+        learned from outcomes. A network learned from outcomes that are explained here is refused: it was chosen to fit them.
+    effects : sequence of {"firm", "period"}, default ("period",)
+        Effects that are absorbed, by ``pyhdfe``. Without periods in X, or with one period only, there is one constant.
+    cluster : {"firm", "period", ("firm", "period"), None}, default "firm"
+        Standard errors allow dependence within firms, periods or both; None: heteroskedasticity alone. With G clusters t has
+        G − 1 degrees of freedom.
     codes : sequence of str
         Columns that are codes (besides those of dtype category or string): one dummy a level.
     firm, period : str
@@ -56,19 +61,25 @@ class LinearInMeansRegressor(PeerRegressor):
         Estimates, standard errors, first-stage F.
     coef_ : Series
         Coefficients by regressor.
+    effects_ : dict of str to Series
+        Absorbed effects by firm or period, their mean over the training rows zero; ``intercept_`` is that mean.
 
     Notes
     -----
     ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − βW)⁻¹(a + Xγ + WXδ)``,
-    over the rows of each period of the call. Peers with unknown outcomes count in WX, not in Wy. Missing characteristics are
-    filled and indicated. A network learned from earlier outcomes is a generated regressor: its sampling error is not in the
-    standard errors, and a warning says so. β is a causal peer effect only if the network and the characteristics are exogenous.
+    over the rows of each period of the call. A period or firm that was not in training gets the mean effect. Peers with unknown
+    outcomes count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates are those of ``linearmodels``
+    (``IV2SLS``); weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
+    earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning says so. β is a
+    causal peer effect only if the network and the characteristics are exogenous.
 
     References
     ----------
     Manski, C. F. (1993), Identification of endogenous social effects: the reflection problem, Review of Economic Studies 60(3).
     Bramoullé, Y., Djebbari, H. and Fortin, B. (2009), Identification of peer effects through social networks, Journal of
     Econometrics 150(1).
+    Montiel Olea, J. L. and Pflueger, C. (2013), A robust test for weak instruments, Journal of Business & Economic Statistics
+    31(3).
 
     Examples
     --------
@@ -88,7 +99,8 @@ class LinearInMeansRegressor(PeerRegressor):
         network: Any = None,
         peer_outcome: bool = True,
         learned_until: Any = None,
-        cluster: str | None = "firm",
+        effects: Sequence[str] = ("period",),
+        cluster: str | tuple[str, ...] | None = "firm",
         codes: Sequence[str] = (),
         firm: str = "firm",
         period: str = "period",
@@ -96,6 +108,7 @@ class LinearInMeansRegressor(PeerRegressor):
         self.network = network
         self.peer_outcome = peer_outcome
         self.learned_until = learned_until
+        self.effects = effects
         self.cluster = cluster
         self.codes = codes
         self.firm = firm
@@ -125,8 +138,9 @@ class LinearInMeansRegressor(PeerRegressor):
         return self.design_.transform(panel), np.empty((len(panel), 0))
 
     def _check_network(self, panel: Panel) -> None:
-        if self.cluster not in ("firm", "period", None):
-            raise InputError(f'cluster must be "firm", "period" or None, got {self.cluster!r}.')
+        for name, given in {"cluster": _names(self.cluster), "effects": _names(self.effects)}.items():
+            if not set(given) <= {"firm", "period"}:
+                raise InputError(f'{name} must be of "firm" and "period", got {getattr(self, name)!r}.')
         self.network_: PeerNetwork | None = None
         if self.network is None:
             return
@@ -143,7 +157,7 @@ class LinearInMeansRegressor(PeerRegressor):
                 )
         elif panel.dated:
             explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
-            if (explained <= self.learned_until).any():
+            if within_or_before(explained.unique(), self.learned_until).any():
                 raise InputError(
                     f"network was learned from outcomes until {self.learned_until}, and outcomes from {explained.min()} are "
                     "explained: it was chosen for fitting them. Fit on later periods, or learn it on earlier ones."
@@ -168,17 +182,22 @@ class LinearInMeansRegressor(PeerRegressor):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        blocks, clusters, gram = [], [], np.zeros((3, 3))
+        blocks, gram, period_of = [], np.zeros((3, 3)), np.empty(len(training), dtype=int)
         assert training.y is not None
         for number, (period, at) in enumerate(panel.cross_sections()):
+            period_of[at] = number
             rows = training.take(at)
             W = self._square(period if panel.dated else None, rows)
             blocks.append(self._regressors(rows, W, self._known(period if panel.dated else None, rows)))
-            clusters.append(np.full(len(rows), number) if self.cluster == "period" else rows.identity)
             gram += _gram(W) if self.network_ is not None else 0.0
         x, peers_x, second_x, peers_y = (np.concatenate([block[k] for block in blocks]) for k in range(4))
         known = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
-        columns, values = ["intercept", *self.feature_names_], [np.ones((len(x), 1)), x]
+        labels = pd.DataFrame({"firm": training.identity, "period": period_of})
+        several = panel.dated and period_of[known].min(initial=0) < period_of[known].max(initial=0)
+        absorbed = list(_names(self.effects)) if several else []
+        columns, values = [*self.feature_names_], [x]
+        if not absorbed:
+            columns, values = ["intercept", *columns], [np.ones((len(x), 1)), x]
         if self.network_ is not None:
             columns += describe(self.feature_names_, "peers'")
             values.append(peers_x)
@@ -186,15 +205,17 @@ class LinearInMeansRegressor(PeerRegressor):
         instrumented = self.network_ is not None and self.peer_outcome
         if instrumented:
             self._check_identified(gram)
-        labelled = panel.firm is not None and self.cluster is not None
+        clustered = list(_names(self.cluster)) if panel.firm is not None else []
+        regressors = pd.DataFrame(np.concatenate(values, axis=1)[known], columns=columns)
+        weight = None if training.weight is None else training.weight[known]
         self.results_: TwoStage = two_stage(
             training.y[known],
-            pd.DataFrame(np.concatenate(values, axis=1)[known], columns=columns),
+            regressors,
             peers_y[known] if instrumented else None,
             second if instrumented else None,
-            weight=None if training.weight is None else training.weight[known],
-            clusters=np.concatenate(clusters)[known] if labelled else None,
-            cluster=self.cluster if labelled else None,
+            weight=weight,
+            effects=labels.loc[known, absorbed] if absorbed else None,
+            clusters=labels.loc[known, clustered] if clustered else None,
             endogenous_name=PEERS_OUTCOME,
         )
         if instrumented and not self.results_.instruments:
@@ -203,6 +224,16 @@ class LinearInMeansRegressor(PeerRegressor):
                 "left to instrument the peers' outcome. Use peer_outcome=False."
             )
         self.coef_ = self.results_.params
+        fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
+        names = {"firm": training.label, "period": panel.period}
+        found = effects_of(training.y[known] - fitted.to_numpy(), labels.loc[known, absorbed], weight)
+        self.intercept_ = found.pop("", 0.0)
+        self.effects_ = {
+            name: pd.Series(
+                values, index=names[name][known][np.unique(labels.loc[known, name], return_index=True)[1]]
+            )
+            for name, values in found.items()
+        }
 
     @staticmethod
     def _check_identified(gram: np.ndarray) -> None:
@@ -249,11 +280,13 @@ class LinearInMeansRegressor(PeerRegressor):
         rows = section.focal
         W = self._square(section.period, rows)
         named = {"intercept": np.ones(len(rows))}
+        known = {"firm": rows.label, "period": pd.Index([section.period] * len(rows))}
         named |= dict(zip(self.feature_names_, rows.x.T, strict=True))
         named |= dict(zip(describe(self.feature_names_, "peers'"), (W @ rows.x).T, strict=True))
-        own = np.zeros(len(rows)) + sum(
-            value * named[name] for name, value in self.coef_.items() if name in named
-        )
+        own = np.full(len(rows), self.intercept_)
+        own += sum(value * named[name] for name, value in self.coef_.items() if name in named)
+        for name, effect in self.effects_.items():
+            own += effect.reindex(known[name]).fillna(0.0).to_numpy()
         nobody = np.zeros(len(rows), dtype=bool)
         if self.network_ is None:
             return own, nobody
@@ -270,6 +303,34 @@ class LinearInMeansRegressor(PeerRegressor):
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def effects_of(rest: np.ndarray, groups: pd.DataFrame, weight: np.ndarray | None) -> dict[str, Any]:
+    """Return the effects of groups by least squares, each with mean zero over the rows; under "" the mean itself.
+
+    >>> effects_of(np.array([1.0, 3.0, 5.0]), pd.DataFrame({"firm": [0, 0, 4]}), None)
+    {'': 3.0, 'firm': array([-1.,  2.])}
+    """
+    if not groups.shape[1]:
+        return {}
+    root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
+    mean, place = float(np.average(rest, weights=root**2)), np.arange(len(rest))
+    codes = [np.unique(groups[name], return_inverse=True)[1] for name in groups]
+    dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code in codes]).tocsr()
+    found = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]
+    parts = dict(
+        zip(
+            map(str, groups), np.split(found, np.cumsum([code.max() + 1 for code in codes])[:-1]), strict=True
+        )
+    )
+    for name, code in zip(parts, codes, strict=True):
+        level = float(np.average(parts[name][code], weights=root**2))
+        parts[name], mean = parts[name] - level, mean + level
+    return {"": mean, **parts}
 
 
 def _gram(W: sparse.csr_array) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import PeerRegressor
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
 
@@ -55,8 +55,8 @@ class CrossSectionalRidge(PeerRegressor):
     Notes
     -----
     ``predict(X, outcomes=y)`` regresses within each period of the call, own outcome left out; ``predict(X)`` over the
-    training rows of all periods, all rows of the focal firm left out: a forecast (its λ is chosen by leaving out firms, at most
-    300 of them, evenly spaced). The network is signed: rows sum to one,
+    training rows of all periods, the firm's own past among them: a forecast (its λ is chosen by leaving out firms, at most 300
+    of them, evenly spaced). The network is signed: rows sum to one,
     because the intercept is not penalised, but a weight may be negative. Predictions within a period cost O(n² p) by rows in
     chunks, the choice of λ O(n p²). Missing characteristics are filled and indicated. A firm without any other known outcome in
     its period gets the training mean.
@@ -121,10 +121,8 @@ class CrossSectionalRidge(PeerRegressor):
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
         self.feature_names_ = ["intercept", *self.design_.names]
         self._choose_alpha([training.take(at).known() for _, at in panel.cross_sections()])
-        self.firms_ = rows.label.unique() if panel.firm is not None else pd.Index([])
         self.gram_, moment = self._moments(rows)
         self.coef_ = cho_solve(self._factor(self.gram_, self.alpha_), moment)
-        self.coef_without_firm_ = self._without_each_firm(moment)
 
     # ------------------------------------------------------------------ the penalty
 
@@ -214,15 +212,6 @@ class CrossSectionalRidge(PeerRegressor):
         error = np.linalg.solve(np.eye(len(own)) - F @ AF * s, own.y - self.mean_ - F @ coefficients)
         return coefficients - AF @ (s * error), error
 
-    def _without_each_firm(self, moment: np.ndarray) -> np.ndarray:
-        if len(self.firms_) < 2:  # nothing is left without the only firm: the training mean
-            return np.zeros((len(self.firms_), len(moment)))
-        factor = self._factor(self.gram_, self.alpha_)
-        out = np.empty((len(self.firms_), len(moment)))
-        for own in self._own_blocks():
-            out[self.firms_.get_loc(own.label[0])] = self._downdate(factor, self.coef_, own)[0]
-        return out
-
     # ------------------------------------------------------------------ prediction
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
@@ -239,16 +228,7 @@ class CrossSectionalRidge(PeerRegressor):
         return predicted, isolated
 
     def _forecast(self, section: Section) -> np.ndarray:
-        Z = self._design(section.focal)
-        at = (
-            self.firms_.get_indexer(section.focal.label)
-            if (section.focal.identity != NOBODY).any()
-            else np.array([-1])
-        )
-        coefficients = np.where(
-            (at >= 0)[:, None], self.coef_without_firm_[at] if len(self.firms_) else 0.0, self.coef_
-        )
-        return self.mean_ + (Z * coefficients).sum(axis=1)
+        return np.asarray(self.mean_ + self._design(section.focal) @ self.coef_)
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._row_weights(section, rows, self._directions(section)[rows])
@@ -260,8 +240,7 @@ class CrossSectionalRidge(PeerRegressor):
     def _directions(self, section: Section) -> np.ndarray:
         """Return u_i such that an admissible peer j has weight ``u_i'z_j s_j``, (n_focal, q).
 
-        Without the own rows F it is ``u_i = A⁻¹z_i + A⁻¹F'S (I − F A⁻¹F'S)⁻¹ F A⁻¹z_i`` (Sherman, Morrison and Woodbury):
-        within a cross-section ``A⁻¹z_i / (1 − h_ii)``.
+        Within a cross-section, the own row left out, it is ``A⁻¹z_i / (1 − h_ii)`` (Sherman and Morrison).
         """
         Z = self._design(section.focal)
         if section.within:
@@ -271,19 +250,7 @@ class CrossSectionalRidge(PeerRegressor):
             u = cho_solve(factor, Z.T).T
             known = np.isin(section.focal.identity, section.peers.identity) & (len(section.peers) > 1)
             return u / (1 - np.where(known, (u * Z).sum(axis=1), 0.0))[:, None]
-        factor = self._factor(self.gram_, self.alpha_)
-        u = cho_solve(factor, Z.T).T
-        blocks = (
-            {own.label[0]: own for own in self._own_blocks()}
-            if (section.focal.identity != NOBODY).any()
-            else {}
-        )
-        for i, label in enumerate(section.focal.label):
-            if label in blocks and len(self.firms_) > 1:
-                F, s = self._design(blocks[label]), _weight(blocks[label])
-                AF = cho_solve(factor, F.T)
-                u[i] += AF @ (s * np.linalg.solve(np.eye(len(s)) - F @ AF * s, F @ u[i]))
-        return u
+        return cho_solve(self._factor(self.gram_, self.alpha_), Z.T).T
 
 
 def _weight(rows: Rows) -> np.ndarray:

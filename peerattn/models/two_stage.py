@@ -1,14 +1,16 @@
-"""Two-stage least squares with clustered standard errors."""
+"""Two-stage least squares by ``linearmodels``: absorbed effects, clustered errors for few clusters, effective first-stage F."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
+from peerattn.exceptions import InputError
 from peerattn.render import Table
 
 DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
@@ -16,31 +18,37 @@ DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it cou
 
 @dataclass(frozen=True)
 class TwoStage:
-    """Estimates of ``y = Xβ + e`` with some columns of X instrumented.
+    """Estimates of ``y = Xβ + effects + e`` with one column of X instrumented.
 
     Attributes
     ----------
     params, std_errors : Series
-        By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any.
+        By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any, with the factor
+        ``G / (G − 1) · (n − 1) / (n − k)`` for G clusters.
+    freedom : int
+        Degrees of freedom of t: G − 1 (of the smaller number of clusters), or n − k without clusters.
     n_rows : int
-    n_clusters : int or None
-    cluster : str or None
+    clusters : dict of str to int
+        Number of clusters by what they are.
+    effects : tuple of str
+        Effects that were absorbed.
     r_squared : float
-        ``1 − Σe²/Σ(y − ȳ)²``; may be negative in two-stage least squares.
+        ``1 − Σe²/Σ(y − ȳ)²``, net of absorbed effects; may be negative in two-stage least squares.
     instrumented : str or None
         Name of the endogenous regressor.
     first_stage_f : float or None
-        F statistic of the excluded instruments in its first stage; below 10 they are weak (Staiger and Stock 1997).
+        Effective F of the excluded instruments (Montiel Olea and Pflueger 2013), with the same clusters; below 10 they are weak.
     instruments : tuple of str
     dropped : tuple of str
-        Columns left out because earlier ones contain them.
+        Columns left out because earlier ones, or the effects, contain them.
     """
 
     params: pd.Series
     std_errors: pd.Series
+    freedom: int
     n_rows: int
-    n_clusters: int | None
-    cluster: str | None
+    clusters: dict[str, int]
+    effects: tuple[str, ...]
     r_squared: float
     instrumented: str | None = None
     first_stage_f: float | None = None
@@ -48,15 +56,15 @@ class TwoStage:
     dropped: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return coefficients, standard errors, z, p and 95 % intervals."""
-        z = self.params / self.std_errors
-        width = stats.norm.ppf(0.975) * self.std_errors
+        """Return coefficients, standard errors, t, p and 95 % intervals."""
+        t = self.params / self.std_errors
+        width = stats.t.ppf(0.975, self.freedom) * self.std_errors
         return pd.DataFrame(
             {
                 "coef": self.params,
                 "std err": self.std_errors,
-                "z": z,
-                "P>|z|": 2 * stats.norm.sf(np.abs(z)),
+                "t": t,
+                "P>|t|": 2 * stats.t.sf(np.abs(t), self.freedom),
                 "[0.025": self.params - width,
                 "0.975]": self.params + width,
             }
@@ -65,19 +73,21 @@ class TwoStage:
     def summary(self) -> Table:
         """Return the estimates as a table in statsmodels' form."""
         frame = self.to_frame()
-        robust = (
-            "robust"
-            if self.cluster is None
-            else f"clustered by {self.cluster} ({self.n_clusters:,} clusters)"
-        )
-        notes = [f"{self.n_rows:,} rows, R² {self.r_squared:.3f}. Standard errors {robust}."]
+        counted = " and ".join(f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
+        notes = [
+            f"{self.n_rows:,} rows, R² {self.r_squared:.3f}. Standard errors "
+            f"{f'clustered by {counted}' if counted else 'robust'}; t with {self.freedom:,} degrees of freedom."
+        ]
+        if self.effects:
+            notes.append(f"Absorbed: {' and '.join(self.effects)} effects.")
         if self.instrumented is not None:
+            weak = " (weak: below 10)" if (self.first_stage_f or 0) < 10 else ""
             notes.append(
                 f"{self.instrumented} is instrumented by {len(self.instruments)} columns ({', '.join(self.instruments)}): "
-                f"first-stage F {self.first_stage_f:.1f}{' (weak: below 10)' if (self.first_stage_f or 0) < 10 else ''}."
+                f"effective first-stage F {self.first_stage_f:.1f}{weak}."
             )
         if self.dropped:
-            notes.append(f"Left out, being combinations of others: {', '.join(self.dropped)}.")
+            notes.append(f"Left out as combinations of others: {', '.join(self.dropped)}.")
         title = "Linear-in-means model, two-stage least squares" if self.instrumented else "Least squares"
         rows = [(str(name), *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
         return Table(
@@ -122,71 +132,87 @@ def two_stage(
     instruments: pd.DataFrame | None = None,
     *,
     weight: np.ndarray | None = None,
-    clusters: np.ndarray | None = None,
-    cluster: str | None = None,
+    effects: pd.DataFrame | None = None,
+    clusters: pd.DataFrame | None = None,
     endogenous_name: str = "peers' outcome",
 ) -> TwoStage:
     """Estimate by two-stage least squares (ordinary where nothing is endogenous).
 
-    ``β = (X'P_Z X)⁻¹ X'P_Z y`` with ``Z`` the exogenous columns and the instruments. Dependent columns are dropped first.
-    ``weight`` are frequency weights; ``clusters`` integers, one a row.
+    ``β = (X'P_Z X)⁻¹ X'P_Z y`` with ``Z`` the exogenous columns and the instruments, all net of ``effects``. Dependent columns
+    are dropped first. ``effects`` and ``clusters`` hold one column of integers each, at most two clusters.
     """
-    root = np.ones(len(y)) if weight is None else np.sqrt(weight)
-    scale = root[:, None]
-    keep = independent_columns(exogenous.to_numpy() * scale)
-    X, names = exogenous.to_numpy()[:, keep] * scale, list(exogenous.columns[keep])
-    dropped = [str(name) for name in exogenous.columns[~keep]]
-    fitted, first_stage_f, used = X, None, []
-    if endogenous is not None and instruments is not None:
-        both = np.column_stack([X, instruments.to_numpy() * scale])
-        excluded = independent_columns(both)[X.shape[1] :]
-        used = [str(name) for name in instruments.columns[excluded]]
-        dropped += [str(name) for name in instruments.columns[~excluded]]
-        Z = np.column_stack([X, instruments.to_numpy()[:, excluded] * scale])
-        W = endogenous * root
-        projected = Z @ linalg.lstsq(Z, W)[0]
-        first_stage_f = _partial_f(W, projected, X, len(used), float(np.sum(root**2)))
-        fitted, X = np.column_stack([X, projected]), np.column_stack([X, W])
-        names.append(endogenous_name)
-    target = y * root
-    params = linalg.lstsq(fitted, target)[0]
-    residual = target - X @ params
-    unit = np.linalg.norm(fitted, axis=0)
-    unit = np.where(unit > 0, unit, 1.0)  # in units of its columns the inverse drops none of them
-    bread = linalg.pinvh((fitted / unit).T @ (fitted / unit)) / np.outer(unit, unit)
-    scores = fitted * residual[:, None]
-    if weight is not None and clusters is None:
-        scores = fitted * (residual / np.where(root > 0, root, 1.0))[:, None]
-        scores = scores * np.where(root > 0, 1.0, 0.0)[:, None]
+    from linearmodels.iv import IV2SLS
+
+    ours, n_x = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float), exogenous.shape[1]
+    names, parts = [*map(str, exogenous.columns)], [exogenous.to_numpy(dtype=float)]
+    if instruments is not None and endogenous is not None:
+        names += map(str, instruments.columns)
+        parts += [instruments.to_numpy(dtype=float), endogenous[:, None]]
+    raw = np.column_stack([*parts, y])
+    table, absorbed = _net_of(effects, raw, ours, clusters)
+    unit = np.linalg.norm(table, axis=0)
+    absent = unit <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
+    unit = np.where(absent, 1.0, unit)
+    table = np.where(absent, 0.0, table / unit)  # in units of its columns a rank does not depend on them
+    kept = independent_columns(table[:, : len(names)] * np.sqrt(ours)[:, None])
+    x_at, z_at = np.flatnonzero(kept[:n_x]), n_x + np.flatnonzero(kept[n_x:])
+    used = np.r_[x_at, [len(names)] * bool(len(z_at))].astype(int)
+    if not len(used):
+        raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
+    X, W, Z = table[:, x_at], table[:, [len(names)]], table[:, z_at]
+    degrees = len(y) - len(used) - absorbed
+    config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
     if clusters is not None:
-        order = np.unique(clusters, return_inverse=True)[1]
-        summed = np.zeros((order.max() + 1, scores.shape[1]))
-        np.add.at(summed, order, scores)
-        scores = summed
-    covariance = bread @ (scores.T @ scores) @ bread
-    mean = float(np.average(y, weights=weight))
-    total = float(np.sum(root**2 * (y - mean) ** 2))
+        config |= {"cov_type": "clustered", "clusters": clusters.to_numpy()}
+    if absorbed and degrees > 0:
+        config["extra_df"] = absorbed
+    both = (W, Z) if len(z_at) else (None, None)
+    fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
+    columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
+    counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
+    residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
+    total = float(ours @ (table[:, -1] - center) ** 2)
     return TwoStage(
-        pd.Series(params, index=names),
-        pd.Series(np.sqrt(np.maximum(np.diag(covariance), 0.0)), index=names),
-        len(y) if weight is None else int(weight.sum()),
-        None if clusters is None else len(scores),
-        cluster,
-        1 - float(residual @ residual) / total if total > 0 else 0.0,
+        pd.Series(np.asarray(fit.params) * unit[-1] / unit[used], index=columns),
+        pd.Series(np.asarray(fit.std_errors) * unit[-1] / unit[used], index=columns),
+        max(min(counts.values()) - 1 if counts else degrees, 1),
+        len(y) if weight is None else int(ours.sum()),
+        counts,
+        () if effects is None else tuple(effects.columns),
+        1 - float(ours @ residual**2) / total if total > 0 else 0.0,
         None if endogenous is None else endogenous_name,
-        first_stage_f,
-        tuple(used),
-        tuple(dropped),
+        _effective_f(W[:, 0], X, Z, ours, config) if len(z_at) else None,
+        tuple(names[k] for k in z_at),
+        tuple(name for name, keep in zip(names, kept) if not keep),
     )
 
 
-def _partial_f(y: np.ndarray, fitted: np.ndarray, restricted: np.ndarray, q: int, n: float) -> float:
-    """Return the F statistic of q columns that the fit has beyond the restricted regressors."""
-    without = y - restricted @ linalg.lstsq(restricted, y)[0]
-    rest = y - fitted
-    freedom = n - restricted.shape[1] - q
-    gain = float(without @ without - rest @ rest)
-    return gain / q / (float(rest @ rest) / freedom) if q and freedom > 0 and rest @ rest > 0 else np.inf
+def _net_of(
+    effects: pd.DataFrame | None, table: np.ndarray, weight: np.ndarray, clusters: pd.DataFrame | None
+) -> tuple[np.ndarray, int]:
+    """Return the columns net of effects, and the degrees of freedom these take beyond those nested in clusters."""
+    if effects is None:
+        return table, 0
+    import pyhdfe
+
+    nested = None if clusters is None else clusters.to_numpy()
+    absorb = pyhdfe.create(effects.to_numpy(), cluster_ids=nested, drop_singletons=False)
+    return absorb.residualize(table, weight[:, None]), int(absorb.degrees)
+
+
+def _effective_f(
+    endogenous: np.ndarray, X: np.ndarray, Z: np.ndarray, weight: np.ndarray, config: dict[str, Any]
+) -> float:
+    """Return ``π'π / tr(V)`` of the first stage, its instruments made orthonormal and net of the exogenous columns."""
+    from linearmodels.iv import IV2SLS
+
+    root = np.sqrt(weight / weight.mean())[:, None]
+    outside = np.linalg.qr(X * root)[0]
+    net = Z * root - outside @ (outside.T @ (Z * root))
+    orthonormal = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
+    fit = IV2SLS(endogenous, np.column_stack([X, orthonormal]), None, None, weights=weight).fit(**config)
+    slopes, cov = np.asarray(fit.params)[X.shape[1] :], np.asarray(fit.cov)[X.shape[1] :, X.shape[1] :]
+    return float(slopes @ slopes / np.trace(cov)) if np.trace(cov) > 0 else np.inf
 
 
 def describe(names: Sequence[str], prefix: str) -> list[str]:

@@ -74,7 +74,7 @@ def choose_columns(
     Raises
     ------
     InputError
-        When a named column does not exist, is no number, or is an outcome.
+        When a named column does not exist, does not hold numbers, or is an outcome.
     """
     columns = list(map(str, frame.columns))
     _refuse_repeated(columns)

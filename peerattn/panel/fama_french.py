@@ -151,7 +151,7 @@ def sic_to_fama_french(sic: Any, industries: int = 49) -> Any:
     Raises
     ------
     InputError
-        For another set, or codes that are no SIC codes.
+        For another set, or values that are not SIC codes.
 
     Notes
     -----
@@ -178,7 +178,7 @@ def sic_to_fama_french(sic: Any, industries: int = 49) -> Any:
     known = codes.notna()
     broken = codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]
     if len(broken):
-        raise InputError(f"sic: {broken.iloc[0]!r} is no SIC code: up to four digits are expected.")
+        raise InputError(f"sic: {broken.iloc[0]!r} is not a SIC code: up to four digits are expected.")
     names = np.array(list(FAMA_FRENCH[industries]), dtype=object)
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
     found[known] = names[_codes_to_numbers(industries)[codes[known].astype(int)]]

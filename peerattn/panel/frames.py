@@ -39,7 +39,7 @@ def read_frame(source: Any) -> pd.DataFrame:
     Raises
     ------
     InputError
-        When the file is missing, of an unknown kind, or damaged; or ``source`` is no frame.
+        When the file is missing, of an unknown kind, or damaged; or ``source`` is not a frame.
     """
     if isinstance(source, str | Path):
         return _read_file(Path(source))

@@ -250,7 +250,7 @@ def _spell(label: object) -> str:
 
 
 def _span(label: object) -> pd.Period | None:
-    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is no date."""
+    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is not a date."""
     if isinstance(label, pd.Period):
         return label
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
@@ -296,6 +296,36 @@ def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
         start = end = pd.DatetimeIndex([pd.NaT if s is None else s.start_time for s in spans])
     starts_inside = (start >= span.start_time) & (start <= span.end_time)
     return np.asarray(starts_inside | ((start <= span.start_time) & (end >= span.end_time)))
+
+
+def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
+    """Tell which periods start no later than ``until`` ends: ``"2000-06"`` ends with June, ``2000`` with December.
+
+    Raises
+    ------
+    InputError
+        When ``until`` and the periods are of kinds that cannot be compared.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> within_or_before(pd.DatetimeIndex(["2000-05-31", "2000-06-30", "2000-07-31"]), "2000-06").tolist()
+    [True, True, False]
+    >>> within_or_before(pd.Index([200005, 200101]), 2000).tolist()
+    [True, False]
+    """
+    whole = not isinstance(until, float | np.floating) or float(until).is_integer()
+    span = _span(int(until) if whole and isinstance(until, float | np.floating) else until) if whole else None
+    starts = [_span(period) for period in periods]
+    if span is not None and all(start is not None for start in starts):
+        end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
+        return np.array([start.start_time <= end for start in starts if start is not None], dtype=bool)
+    numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
+    if not numbers and not (isinstance(until, str) and periods.inferred_type == "string"):
+        raise InputError(
+            f"{until!r} cannot be compared with the periods of X (such as {periods[0]!r}): give it their type."
+        )
+    return np.asarray(periods <= until)
 
 
 def _as_integer_period(label: Any, periods: pd.Index) -> int | None:

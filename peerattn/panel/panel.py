@@ -119,8 +119,8 @@ class Panel:
         index = self.index[self.order][at] if firm is None else self.labels[at].remove_unused_levels()
         return replace(
             self,
-            characteristics=self.characteristics[at].reset_index(drop=True),
-            codes=self.codes[at].reset_index(drop=True),
+            characteristics=self.characteristics.iloc[at].reset_index(drop=True),
+            codes=self.codes.iloc[at].reset_index(drop=True),
             outcomes=pick(self.outcomes),
             firm=firm,
             period=period,

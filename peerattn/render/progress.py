@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextmanager
-def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Callable[[str], None]]:
+def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
     """Show a bar with the time left on standard error, for as long as the work lasts; without a label, show nothing.
 
     Parameters
@@ -23,7 +23,7 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
     Yields
     ------
     callable
-        ``advance(note)``, to be called after each step; the note stands behind the bar.
+        ``advance(note, steps=1)``, to be called after each step; with 0 steps it only changes the note behind the bar.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
     ...     advance("loss 0.5")
     """
     if label is None:
-        yield lambda note: None
+        yield lambda note, steps=1: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -48,4 +48,4 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
         *columns, console=console, transient=console.is_terminal
     ) as bar:  # a log file keeps one line
         task = bar.add_task(label, total=total, completed=done, note="")
-        yield lambda note: bar.update(task, advance=1, note=note)
+        yield lambda note, steps=1: bar.update(task, advance=steps, note=note)

@@ -154,7 +154,8 @@ class Table:
         Parameters
         ----------
         width : int, optional
-            Widest line allowed. A wider table is shown in blocks of columns, the first column repeated.
+            Widest line allowed. A wider table has its heads broken at spaces, and is shown in blocks of columns, the first
+            column repeated, where that is not enough.
 
         Returns
         -------
@@ -165,19 +166,21 @@ class Table:
         if self.marked and heads:
             heads[0] = "  " + heads[0]
             cells = [[("* " if i in self.marked else "  ") + row[0], *row[1:]] for i, row in enumerate(cells)]
-        widths = [max(map(text_width, column)) for column in zip(heads, *cells, strict=True)]
-        blocks = [self._block(block, heads, cells, widths) for block in _column_blocks(widths, width)]
+        lines, widths = _broken_heads(heads, cells, width)
+        blocks = [self._block(block, lines, cells, widths) for block in _column_blocks(widths, width)]
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
         notes = ["\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)]
         title = [printable(self.title)] if self.title else []
         return "\n\n".join(title + blocks + (notes if self.footnotes else []))
 
-    def _block(self, block: list[int], heads: list[str], cells: list[list[str]], widths: list[int]) -> str:
+    def _block(
+        self, block: list[int], heads: list[list[str]], cells: list[list[str]], widths: list[int]
+    ) -> str:
         def line(row: list[str]) -> str:
             return _GAP.join(_pad(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
 
         rule = "-" * (sum(widths[j] for j in block) + len(_GAP) * (len(block) - 1))
-        return "\n".join([line(heads), rule, *map(line, cells)])
+        return "\n".join([*map(line, heads), rule, *map(line, cells)])
 
     def html(self) -> str:
         """Return the table as an HTML fragment, every name escaped.
@@ -375,6 +378,22 @@ def text_width(text: str) -> int:
 def _pad(text: str, width: int, side: str) -> str:
     space = " " * (width - text_width(text))
     return space + text if side == "r" else text + space
+
+
+def _broken_heads(
+    heads: list[str], cells: list[list[str]], limit: int | None
+) -> tuple[list[list[str]], list[int]]:
+    """Return the lines of the heads, broken at spaces where the table is too wide, and the widths of the columns."""
+    bodies = [max([text_width(row[j]) for row in cells], default=0) for j in range(len(heads))]
+    widths = [max(pair) for pair in zip(bodies, map(text_width, heads))]
+    if limit is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= limit:
+        return [heads], widths
+    parts = [textwrap.wrap(head, max(body, 8), break_long_words=False) for head, body in zip(heads, bodies)]
+    height = max(map(len, parts))
+    columns = [[""] * (height - len(part)) + part for part in parts]
+    return [list(line) for line in zip(*columns)], [
+        max(body, *map(text_width, column)) for body, column in zip(bodies, columns)
+    ]
 
 
 def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:

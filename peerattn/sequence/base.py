@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -192,12 +191,18 @@ def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> An
         return {key: _unpacked(v, arrays) for key, v in packed["arrays"].items()}
     if "estimator" not in packed:
         return packed["value"]
-    home, name = importlib.import_module("peerattn.sequence"), packed["estimator"]
-    kind = getattr(home, name, None) if name in home.__all__ else None
-    if not (isinstance(kind, type) and issubclass(kind, SavedEstimator)):
+    name = packed["estimator"]
+    kind = _kinds(SavedEstimator).get(name)
+    if kind is None:
         raise InputError(f"path: the file holds the class {name!r}, which this version does not know.")
     model = kind(**{key: _unpacked(v, arrays) for key, v in packed["parameters"].items()})
     for key, value in packed["fitted"].items():
         setattr(model, key, _unpacked(value, arrays))
     model._restore()
     return model
+
+
+def _kinds(base: type[SavedEstimator]) -> dict[str, type[SavedEstimator]]:
+    """Return the classes of this package that inherit from one, by name."""
+    found = {kind.__name__: kind for kind in base.__subclasses__() if kind.__module__.startswith("peerattn.")}
+    return found | {name: kind for heir in found.values() for name, kind in _kinds(heir).items()}

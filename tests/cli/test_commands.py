@@ -83,7 +83,7 @@ def test_plain_models_and_explanations(capsys, tmp_path):
         assert said(capsys, "fit", SAMPLE, *COLUMNS, "--model", name, "--task", task, "--out", path)[0] == 0
         assert said(capsys, "predict", path, SAMPLE, "--out", tmp_path / "p.parquet")[0] == 0
         assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].notna().all()
-    assert "looks to no peers" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
+    assert "is not a peer model" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
     without = tmp_path / "new.csv"
     pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)
     assert "the file has none" in refused(capsys, "predict", tmp_path / "industry.model", without)
@@ -168,13 +168,15 @@ def test_describe(capsys, tmp_path):
 
 
 def test_refusals(capsys, saved, tmp_path):
-    assert "is no model that peerattn fit wrote" in refused(capsys, "predict", SAMPLE, SAMPLE)
+    assert "is not a model written by peerattn fit" in refused(capsys, "predict", SAMPLE, SAMPLE)
     (tmp_path / "half.model").write_bytes(saved.read_bytes()[:200])
     assert "is damaged" in refused(capsys, "predict", tmp_path / "half.model", SAMPLE)
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
     assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
     pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)
-    assert "the model reads column 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
+    assert "the model reads column 'leverage', which is missing" in refused(
+        capsys, "predict", saved, tmp_path / "less.csv"
+    )
     assert "there is no column 'firma'. Near matches: 'firm'" in refused(
         capsys, "describe", SAMPLE, "--firm", "firma"
     )

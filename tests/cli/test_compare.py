@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from peerattn import cli
-from peerattn.cli import app, options, panels
+from peerattn.cli import app, config, options, panels
 from peerattn.datasets import load_grunfeld, simulate_panel
 
 command_module = importlib.import_module("peerattn.cli.compare")
@@ -68,7 +68,7 @@ def test_file_in_report_out(capsys, grunfeld, tmp_path):
     assert text.rstrip().endswith(f"report: {out / 'report.html'}")
     assert {path.name for path in out.iterdir()} == {
         "report.html", "report.toml", "report.xlsx", "predictions.parquet", "edges.parquet", "methods.txt", "table.md",
-        "table.tex", "table.txt", "pieces",
+        "table.tex", "table.txt", "fits",
     }  # fmt: skip
     edges = pd.read_parquet(out / "edges.parquet")
     assert list(edges) == ["model", "period", "firm", "peer", "weight"]
@@ -187,7 +187,7 @@ def test_refusals_name_what_was_wrong(capsys, grunfeld, options, words, monkeypa
 def test_neither_and_both(capsys, grunfeld):
     assert "neither came" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
-    assert "--outcome: of no use" in refused(
+    assert "--outcome: not used" in refused(
         capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest"
     )
 
@@ -307,9 +307,7 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     settings += ["--no-return"]
     code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
     assert code == 0 and "is_return = false" in (sample / "first" / "report.toml").read_text()
-    elsewhere = tmp_path_factory.mktemp(
-        "clone"
-    )  # a fresh clone: the panel and the report's folder, no pieces
+    elsewhere = tmp_path_factory.mktemp("clone")  # a fresh clone: the panel and the report's folder, no fits
     (elsewhere / "panel.csv").write_bytes((sample / "panel.csv").read_bytes())
     (elsewhere / "first").mkdir()
     (elsewhere / "first" / "report.toml").write_bytes((sample / "first" / "report.toml").read_bytes())
@@ -336,7 +334,19 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     frame = pd.read_csv("panel.csv")
     frame.assign(size=frame["size"] ** 3).to_csv("panel.csv", index=False)
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "third")
-    assert code == 0 and "the data are others" in text and "warning: figures differ" in err
+    assert code == 0 and "the data have changed" in text and "warning: figures differ" in err
+
+
+def test_any_setting_survives_the_configuration(capsys, sample):
+    odd = 'a "quoted"\\ \x7f\ttext, é 東'
+    options = ["--models", "ridge", "--set", "ridge.ridgecv__scoring=null", "--limit", odd, "--quiet"]
+    assert said(capsys, "compare", *SAMPLE, *options, "--out", "first")[0] == 0
+    asked, sets, made = config.read_config(sample / "first" / "report.toml")
+    assert sets == {"ridge": {"ridgecv__scoring": None}} and asked["limit"] == [odd]
+    assert set(made) > {"data_sha256", "predictions_sha256", "python", "torch"}
+    code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second")
+    assert code == 0 and "to the bit" in text
+    assert (sample / "second" / "report.toml").read_bytes() == (sample / "first" / "report.toml").read_bytes()
 
 
 def test_json_is_one_object(capsys, sample):
@@ -346,7 +356,12 @@ def test_json_is_one_object(capsys, sample):
     result = json.loads(text)
     assert code == 0 and "━" not in err
     assert result["baseline"] == "SIC peers" and result["periods"] == [2008, 2009, 2010, 2011]
-    assert set(result["scores"]) == {"SIC peers", "Own characteristics (OLS)", "Prevailing mean"}
+    assert set(result["scores"]) == {
+        "SIC peers",
+        "Own characteristics (OLS)",
+        "Gradient boosting",
+        "Prevailing mean",
+    }
     assert result["scores"]["SIC peers"]["dm_t"] is None
 
 
@@ -362,7 +377,7 @@ def test_json_is_one_object(capsys, sample):
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "there is no section [other]"),
-        ("[compare", "is no TOML"),
+        ("[compare", "is not valid TOML"),
     ],
 )
 def test_bad_configurations(capsys, tmp_path, text, words):

@@ -104,7 +104,7 @@ def test_refusals():
         read_preset(pd.concat([crsp(), crsp().iloc[:1]]), "crsp_compustat")
     with pytest.raises(InputError, match="no row is left"):
         read_preset(crsp().assign(EXCHCD=4), "crsp_compustat")
-    with pytest.raises(InputError, match="is no date"):
+    with pytest.raises(InputError, match="is not a date"):
         month_ends(pd.Series([20011399]), "date")
 
 

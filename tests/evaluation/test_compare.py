@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
+from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel
 
@@ -126,6 +127,7 @@ def test_all_models_predict_the_same_rows(panel):
         "Peers",
         "Ridge",
         "Own characteristics (OLS)",
+        "Gradient boosting",
         "Prevailing mean",
     ]
     assert result.predictions.drop(columns="outcome").notna().all().all()
@@ -167,6 +169,7 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
         "Ridge †",
         "All other firms (mean)",
         "Own characteristics (OLS) †",
+        "Gradient boosting †",
         "Prevailing mean †",
     ]
     assert "† a control: sees no peers' outcomes." in str(result)
@@ -241,8 +244,12 @@ def test_searches_and_pipelines(panel):
 
 
 def test_controls_are_not_added_twice(panel):
-    result = run({"Prevailing mean": DummyRegressor(), "Own characteristics (OLS)": Ridge()}, panel)
-    assert result.names == ["Prevailing mean", "Own characteristics (OLS)"]
+    models = {
+        "Prevailing mean": DummyRegressor(),
+        "Own characteristics (OLS)": Ridge(),
+        "Gradient boosting": Ridge(),
+    }
+    assert run(models, panel).names == list(models)
 
 
 def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
@@ -393,7 +400,9 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
         result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("Peers, Again: ") and message.endswith("(The first of 4 fits that say so.)")
+    assert message.startswith("Peers, Again: ") and message.endswith(
+        "(The first of 4 fits with this warning.)"
+    )
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 
@@ -414,6 +423,23 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert captured.out == ""
     compare({"Ridge": Ridge()}, panel, cv=CV, verbose=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_gets_a_line_for_each_finished_fold(panel, capsys):
+    compare({"Ridge": Ridge(), "Bad": Fragile()}, panel, cv=CV)
+    assert capsys.readouterr().err.splitlines() == [f"fitted: fold {k} of 2, 5 models" for k in (1, 2)]
+
+
+class Fragile(Ridge):
+    def fit(self, X, y):
+        raise ValueError("cannot be fitted")
+
+
+def test_boosting_is_an_automatic_control_of_the_same_recipe(panel):
+    control = run({"Ridge": Ridge()}, panel).predictions["Gradient boosting"]
+    passed = run(["boosting", "ridge"], panel).predictions["Gradient boosting"]
+    pd.testing.assert_series_equal(control, passed, check_exact=True)
+    assert make_model("boosting").early_stopping is False  # it would be validated on random rows
 
 
 def test_the_least_squares_control_does_not_depend_on_units():

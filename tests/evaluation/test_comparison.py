@@ -10,6 +10,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
 from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.inference.forecast_tests import p_words
+from peerattn.evaluation.report.verdict import robustness
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.network import PeerNetwork
@@ -109,35 +111,41 @@ def test_repr_is_one_line():
 
 def test_a_control_that_wins_is_said_to_win():
     words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
-    assert words[0].startswith(
-        "Model 1, a control that looks to no peers, has the smallest squared error: R² "
+    assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² ")
+    assert (
+        "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for (test of"
+        in words[0]
     )
-    assert "below that of the baseline Model 0; significant at the 5% level (Diebold–Mariano t = " in words[1]
 
 
 def test_peers_that_win_are_set_against_the_best_control():
     words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
-    assert words[2].startswith("Do peers help? The mean squared error of Model 1 is 7")
-    assert "below that of the best control, Model 2; significant" in words[2]
-    assert words[-1].startswith("The winner was picked from 4 models")
+    assert words[1].startswith(
+        "Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7"
+    )
+    assert "below that of the best control, Model 2; significant" in words[1]
 
 
 def test_peers_that_lose_are_said_to_lose():
     words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
-    assert "times that of the best control, Model 1; significant" in words[2]
-    assert words[2].startswith("Do peers help? The mean squared error of the best peer model, Model 2, is ")
+    assert words[1].startswith(
+        "Do peers help? No: the mean squared error of Model 2, the best peer model, is "
+    )
+    assert words[1].endswith("times that of the best control, Model 1.")
 
 
 def test_a_gain_of_one_lucky_period_may_be_chance():
-    result = made(noise=(1.0, 1.0))
+    result = replace(made(noise=(1.0, 1.0)), baseline="Prevailing mean")
     frame = result.predictions
     lucky = frame["Prevailing mean"].where(frame["period"] != 2005, frame["outcome"].fillna(0))
     words = replace(result, predictions=frame.assign(**{"Model 1": lucky})).summary()
-    assert words[0].startswith(
-        "Model 1, a control that looks to no peers, has the smallest squared error: R² 0."
-    )
-    assert "against the prevailing mean; not significant, it may be chance" in words[0]
+    assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² 0.")
+    assert "not significant, the search among 2 models accounted for: it may be chance" in words[0]
+    (decided,) = (said for said in words if said.startswith("A handful of rows decides this"))
+    errors = (frame["outcome"] - frame["Prevailing mean"]) ** 2
+    kept = errors[frame["period"] != 2005].sum() / errors.sum()
+    assert f"is {kept:.3f};" in decided and "1.00 without any one period (2005 moves it most)" in decided
 
 
 def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
@@ -150,7 +158,7 @@ def test_a_gain_in_the_common_level_alone_is_said_to_be_one():
     assert words[0].startswith("Model 1, a control")
     assert (
         words[1].startswith("That gain is in the level that all firms of a period share")
-        and "(R² within -0." in words[1]
+        and "(R² within period -0." in words[1]
     )
     frame["Model 1"] = frame["outcome"].fillna(0) * 0.9
     assert not any(
@@ -166,7 +174,7 @@ def test_no_gain_is_said_plainly():
 
 
 def test_a_baseline_that_wins():
-    assert "No model beats the baseline, Model 0." in made().summary()
+    assert made().summary()[0].endswith("against the prevailing mean. No model beats the baseline, Model 0.")
 
 
 def test_few_periods_have_no_verdict_on_chance():
@@ -174,6 +182,68 @@ def test_few_periods_have_no_verdict_on_chance():
     assert words.count("chance") == 1 and "2 periods are too few to tell any difference from chance." in words
     assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
     assert "significant" not in words and "p =" not in words and "p <" not in words
+
+
+def test_the_headline_takes_the_joint_test():
+    """One of many equally good models looks significant on its own; the headline does not say so."""
+    result = made(noise=(1.0,) * 25, seed=3)
+    best = result.scores["rmse"].idxmin()
+    assert result.tests[best].p_value < 0.05 and best not in result.superior().superior
+    (headline, *_) = result.summary()
+    assert "not significant, the search among 25 models accounted for: it may be chance" in headline
+    assert p_words(result.superior().p_value) in headline and "; significant" not in " ".join(
+        result.summary()
+    )
+
+
+def test_whether_peers_help_is_always_answered():
+    def answer(*args, **options):
+        (said,) = (word for word in made(*args, **options).summary() if word.startswith("Do peers help?"))
+        return said
+
+    assert answer() == "Do peers help? This comparison cannot tell: it has no peer model."
+    assert answer(n_periods=4, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
+        "Do peers help? It cannot be tested here: the mean squared error of Model 1, the best peer model, is "
+    )
+    assert "Not shown" in answer(noise=(0.5, 0.48), peers=["Model 1"], seed=3)
+
+
+def test_a_gain_over_least_squares_alone_may_be_curvature():
+    names = ["Peers", "Own characteristics (OLS)", "Gradient boosting"]
+    curved = made(noise=(0.6, 1.0, 0.5), peers=["Peers"], names=names).summary()
+    assert any(
+        said.startswith("Peers improves on OLS with own characteristics (its mean squared error is 5")
+        and said.endswith("the gain may be curvature of own characteristics rather than peers.")
+        for said in curved
+    )
+    real = made(noise=(0.3, 1.0, 0.6), peers=["Peers"], names=names).summary()
+    none = made(noise=(1.5, 1.0, 0.6), peers=["Peers"], names=names).summary()
+    assert "curvature" not in " ".join(real + none)
+
+
+def test_an_empty_network_orders_no_firms():
+    result = made(noise=(0.3, 1.0), peers=["Model 0"])
+    firms = [f"F{i}" for i in range(3)]
+    empty = PeerNetwork.from_matrices({2012: (firms, firms, np.zeros((3, 3)))})
+    words = replace(result, networks={"Model 0": empty}).summary()
+    assert "a peer model whose network is empty" in words[0] and words[1].startswith("Do peers help? No: ")
+    assert words[-1].endswith(
+        "is that of Model 0; its network is empty, so the order is that of its own term."
+    )
+
+
+def test_leaving_out_equals_a_literal_loop():
+    result = made(noise=(1.0, 0.5))
+    ((said, decides),) = robustness(result)
+    frame = result.predictions.dropna()
+    for what in ("firm", "period"):
+        ratios = []
+        for label in frame[what].unique():
+            left = frame[frame[what] != label]
+            ours, theirs = (((left["outcome"] - left[name]) ** 2).sum() for name in ("Model 1", "Model 0"))
+            ratios.append(ours / theirs)
+        assert f"{min(ratios):#.3g} and {max(ratios):#.3g} without any one {what}" in said
+    assert not decides and said.startswith("No single firm or period decides this")
 
 
 def test_parquet_holds_all_predictions(real, tmp_path):
@@ -209,19 +279,18 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
     page = Page(text)
     assert "script" not in page.tags
     assert page.sections == [
-        "in-plain-words",
+        "findings",
         "the-comparison",
-        "is-it-chance",
+        "statistical-tests",
         "over-time",
-        "sorted-by-prediction",
-        "are-predictions-calibrated",
+        "sorted-by-forecast",
+        "calibration",
         "the-ladder",
         "whom-firms-look-to",
-        "audit",
-        "where-it-is-good",
+        "performance-by-subgroup",
         "the-sample-and-its-limits",
-        "what-went-in",
-        "how-it-was-made",
+        "inputs",
+        "reproduction",
     ]
     words = " ".join(page.words)
     assert NASTY in words and "{{ 7*7 }}" in words
@@ -231,6 +300,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "Prevailing mean",
         "MAE",
         "Goyal and Welch",
+        "By year of the row",
         "scikit-learn",
     ):
         assert needed in words
@@ -245,7 +315,7 @@ def test_the_page_of_a_short_panel(tmp_path):
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
         assert f"n/a (T={n_periods})" in words and "10 are needed for a test over time" in words
-    assert "nothing to show over time" in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_an_empty_network_is_said_to_be_empty(real, tmp_path):

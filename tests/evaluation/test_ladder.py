@@ -4,7 +4,7 @@ import pytest
 
 from peerattn.evaluation import WalkForward, clark_west, diebold_mariano, giacomini_white, ladder, rungs_for
 from peerattn.evaluation.ladder import KERNEL, RIDGE, SOFTMAX, STACKED
-from peerattn.evaluation.running.contestants import OWN_CHARACTERISTICS
+from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 
@@ -22,7 +22,7 @@ def panel():
 def small(task):
     rungs = rungs_for(task, industry="sic")
     for name in (SOFTMAX, STACKED):
-        rungs[name].set_params(max_steps=5, n_heads=2)
+        rungs[name].set_params(max_steps=5, n_heads=2, prune=False)
     return rungs
 
 

@@ -25,13 +25,13 @@ def panel():
 
 
 def industry_means(X, y, pool, same_period, min_peers, levels=(4, 3, 2, 1)):
-    """Widen digit by digit until enough other firms share the code."""
+    """Widen digit by digit until enough firms share the code; in a forecast the own past is one of them."""
     means, used = [], []
     for (firm, period), code in X["sic"].items():
         others = [
             row
             for row in pool.index
-            if row[0] != firm and (row[1] == period or not same_period) and pd.notna(y[row])
+            if (row != (firm, period) and row[1] == period if same_period else True) and pd.notna(y[row])
         ]
         level, peers = (-1 if pd.isna(code) else 0), others
         for digits in () if pd.isna(code) else levels:
@@ -151,8 +151,11 @@ def test_kernel_equals_a_loop_within_periods(sample):
     for i, (firm, period) in list(enumerate(index))[::9]:
         log_kernel = -0.5 * (((X - X[i]) / h) ** 2).sum(axis=1)
         for same_period, value in ((True, predicted.iloc[i]), (False, everywhere.iloc[i])):
-            pool = (index.get_level_values("firm") != firm) & outcome.notna().to_numpy()
-            pool &= (index.get_level_values("period") == period) | (not same_period)
+            pool = outcome.notna().to_numpy().copy()
+            if same_period:
+                pool &= (index.get_level_values("firm") != firm) & (
+                    index.get_level_values("period") == period
+                )
             w = np.exp(log_kernel[pool] - log_kernel[pool].max())
             assert value == pytest.approx((w * y[pool]).sum() / w.sum(), abs=1e-10)
 

@@ -1,10 +1,9 @@
-"""Linear-in-means model: two-stage least squares against linearmodels on a simulated network."""
+"""Linear-in-means model: two-stage least squares against plain numpy on a simulated network."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from linearmodels.iv import IV2SLS
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -61,20 +60,98 @@ def test_check_estimator():
     check_estimator(LinearInMeansRegressor())
 
 
-@pytest.mark.parametrize("cluster", ["firm", "period", None])
-def test_equals_linearmodels(cluster):
-    X, y, networks = simulated()
-    model = LinearInMeansRegressor(network=networks, cluster=cluster).fit(X, y)
+def literal(X, y, networks, effects=(), cluster="firm"):
+    """Two-stage least squares with dummies for effects, and its sandwich, in plain numpy."""
     table = regressors(X, y, networks)
-    exogenous = table[["intercept", "size", "lev", "peers' size", "peers' lev"]]
-    theirs = IV2SLS(y, exogenous, table["peers' outcome"], table[["second size", "second lev"]])
-    if cluster is None:
-        fit = theirs.fit(cov_type="robust")
-    else:
-        fit = theirs.fit(cov_type="clustered", clusters=pd.factorize(X.index.get_level_values(cluster))[0])
-    names = list(model.coef_.index)
-    np.testing.assert_allclose(model.coef_, fit.params[names], atol=1e-6)
-    np.testing.assert_allclose(model.results_.std_errors, fit.std_errors[names], rtol=1e-6)
+    dummies = [pd.get_dummies(X.index.get_level_values(name)).to_numpy(float) for name in effects]
+    outside = np.hstack(dummies)[:, : -1 if len(dummies) == 2 else None] if dummies else np.ones((len(X), 1))
+    exogenous = np.column_stack([table[["size", "lev", "peers' size", "peers' lev"]], outside])
+    R = np.column_stack([table["peers' outcome"], exogenous])
+    Z = np.column_stack([exogenous, table[["second size", "second lev"]]])
+    projected = Z @ np.linalg.lstsq(Z, R, rcond=None)[0]
+    params = np.linalg.solve(projected.T @ R, projected.T @ y)
+    scores = projected * (y.to_numpy() - R @ params)[:, None]
+    n, k = R.shape
+    if cluster is not None:
+        group = X.index.get_level_values(cluster)
+        scores = pd.DataFrame(scores).groupby(group).sum().to_numpy()
+    count = len(scores)
+    nested = outside.shape[1] if effects == (cluster,) else 0  # they take no degrees of freedom
+    factor = n / (n - k) if cluster is None else count / (count - 1) * (n - 1) / (n - k + nested)
+    bread = np.linalg.inv(projected.T @ projected)
+    errors = np.sqrt(np.diag(bread @ scores.T @ scores @ bread) * factor)
+    order = ["peers' outcome", "size", "lev", "peers' size", "peers' lev"]
+    return pd.Series(params[:5], order), pd.Series(errors[:5], order)
+
+
+@pytest.mark.parametrize("cluster", ["firm", "period", None])
+@pytest.mark.parametrize("effects", [(), ("period",), ("firm", "period")])
+def test_equals_plain_two_stage_least_squares_with_dummies(cluster, effects):
+    X, y, networks = simulated()
+    keep = y.index.get_level_values("firm").to_numpy() != "F007"
+    y = y.where(keep | (y.index.get_level_values("period") < 2003))  # unbalanced
+    model = LinearInMeansRegressor(network=networks, cluster=cluster, effects=effects)
+    found = model.fit(X[keep], y[keep])
+    networks = {t: W.drop(index="F007", columns="F007") for t, W in networks.items()}
+    networks = {t: W.div(W.sum(axis=1).where(lambda s: s > 0, 1.0), axis=0) for t, W in networks.items()}
+    coefs, errors = literal(X[keep], y[keep], networks, effects, cluster)
+    np.testing.assert_allclose(found.coef_[coefs.index], coefs, atol=1e-7)
+    if effects != ("firm", "period") or cluster is None:
+        np.testing.assert_allclose(found.results_.std_errors[coefs.index], errors, rtol=1e-5)
+    assert found.results_.effects == effects and ("intercept" in found.coef_) == (not effects)
+
+
+def test_a_common_shock_is_no_effect_of_peers():
+    """A shock of each period that moves characteristics and outcomes: without period effects β is far off."""
+    X, y, networks = simulated(60, 12, seed=1)
+    period = X.index.get_level_values("period")
+    shock = pd.Series(np.random.default_rng(0).normal(size=12) * 2, index=range(2001, 2013))
+    X = X.assign(size=X["size"] + shock.reindex(period).to_numpy())
+    blocks = []
+    for t, W in networks.items():
+        x = X.xs(t, level="period").loc[W.index]
+        mean = 0.5 + x @ [1.0, -0.5] + W @ x @ [0.3, 0.2] + shock[t]
+        values = np.linalg.solve(np.eye(60) - 0.4 * W, mean + 0.3 * np.random.default_rng(t).normal(size=60))
+        blocks.append(pd.Series(values, pd.MultiIndex.from_product([W.index, [t]])))
+    y = pd.concat(blocks).reindex(X.index)
+    without = LinearInMeansRegressor(network=networks, effects=()).fit(X, y)
+    found = LinearInMeansRegressor(network=networks).fit(X, y)
+    assert without.coef_["peers' outcome"] > 0.6
+    error = found.results_.std_errors["peers' outcome"]
+    assert abs(found.coef_["peers' outcome"] - 0.4) < 3 * error < 0.3
+
+
+def test_effects_reach_predictions_and_are_the_mean_where_unknown():
+    X, y, networks = simulated()
+    model = LinearInMeansRegressor(network=networks, effects=("firm", "period")).fit(X, y)
+    table = regressors(X, y, networks)
+    rest = y - table[model.coef_.index] @ model.coef_
+    dummies = np.hstack(
+        [pd.get_dummies(X.index.get_level_values(n)).to_numpy(float) for n in ("firm", "period")]
+    )
+    fitted = dummies @ np.linalg.lstsq(dummies, rest, rcond=None)[0]
+    np.testing.assert_allclose(model.predict(X, outcomes=y), y - rest + fitted, atol=1e-8)
+    for name, effect in model.effects_.items():
+        assert effect.reindex(X.index.get_level_values(name)).mean() == pytest.approx(0.0, abs=1e-10)
+    later = X.xs(2004, level="period", drop_level=False).rename(index={2004: 2005}, level="period")
+    networks[2005] = networks[2004]
+    again = LinearInMeansRegressor(network=networks, effects=("firm", "period")).fit(X, y)
+    shown = y.xs(2004, level="period", drop_level=False).rename(index={2004: 2005}, level="period")
+    now = again.predict(X, outcomes=y).xs(2004, level="period") - again.effects_["period"][2004]
+    np.testing.assert_allclose(again.predict(later, outcomes=shown).droplevel("period"), now, atol=1e-10)
+
+
+def test_few_clusters_keep_their_size():
+    """Ten clusters of dependent errors: t with nine degrees of freedom, and the small-sample factor."""
+    rng, rejected, cluster = np.random.default_rng(0), 0, np.repeat(np.arange(10), 12)
+    for _ in range(250):
+        x, z = rng.normal(size=10)[cluster] + rng.normal(size=(2, 120))
+        e = rng.normal(size=10)[cluster] + rng.normal(size=120)
+        w = z + 0.5 * e + rng.normal(size=120)
+        one = pd.DataFrame({"one": 1.0, "x": x})
+        found = two_stage(e, one, w, pd.DataFrame({"z": z}), clusters=pd.DataFrame({"firm": cluster}))
+        rejected += found.to_frame().loc["peers' outcome", "P>|t|"] < 0.05
+    assert rejected / 250 <= 0.10
 
 
 def test_standard_errors_are_in_the_units_of_the_columns():
@@ -88,26 +165,35 @@ def test_standard_errors_are_in_the_units_of_the_columns():
 def test_recovers_the_truth():
     X, y, networks = simulated(200, 6)
     model = LinearInMeansRegressor(network=networks).fit(X, y)
-    z = (model.coef_ - pd.Series(TRUE)) / model.results_.std_errors
-    assert (z.abs() < 3).all() and abs(model.coef_["peers' outcome"] - 0.4) < 0.15
+    z = (model.coef_ - pd.Series(TRUE)[model.coef_.index]) / model.results_.std_errors
+    assert (z.abs() < 3).all() and model.results_.std_errors["peers' outcome"] < 0.15
 
 
-def test_first_stage_f_is_that_of_the_excluded_instruments():
+@pytest.mark.parametrize("cluster", ["firm", None])
+def test_effective_f_by_its_formula(cluster):
+    """Montiel Olea and Pflueger: ``x'P x / tr(V)``, the instruments net of the rest and orthonormal."""
     X, y, networks = simulated()
     table = regressors(X, y, networks)
-    columns = ["intercept", "size", "lev", "peers' size", "peers' lev", "second size", "second lev"]
-    restriction = np.eye(7)[5:]
-    expected = sm.OLS(table["peers' outcome"], table[columns]).fit().f_test(restriction).fvalue
-    assert LinearInMeansRegressor(network=networks).fit(X, y).results_.first_stage_f == pytest.approx(
-        float(expected), rel=1e-8
-    )
+    exogenous = table[["intercept", "size", "lev", "peers' size", "peers' lev"]].to_numpy()
+    Z, W = table[["second size", "second lev"]].to_numpy(), table["peers' outcome"].to_numpy()
+    net = lambda values: values - exogenous @ np.linalg.lstsq(exogenous, values, rcond=None)[0]  # noqa: E731
+    Q, w = np.linalg.qr(net(Z))[0], net(W)
+    slopes = Q.T @ w
+    scores = pd.DataFrame(Q * (w - Q @ slopes)[:, None])
+    n, k, factor = len(w), 7, len(w) / (len(w) - 7)
+    if cluster:
+        scores = scores.groupby(X.index.get_level_values("firm")).sum()
+        factor = 80 / 79 * (n - 1) / (n - k)
+    expected = slopes @ slopes / (factor * (scores.to_numpy() ** 2).sum())
+    found = LinearInMeansRegressor(network=networks, cluster=cluster, effects=()).fit(X, y)
+    assert found.results_.first_stage_f == pytest.approx(expected, rel=1e-8)
 
 
 def test_without_peer_outcome_it_is_least_squares():
     X, y, networks = simulated()
-    model = LinearInMeansRegressor(network=networks, peer_outcome=False, cluster=None).fit(X, y)
+    model = LinearInMeansRegressor(network=networks, peer_outcome=False, cluster=None, effects=()).fit(X, y)
     table = regressors(X, y, networks)[["intercept", "size", "lev", "peers' size", "peers' lev"]]
-    theirs = sm.OLS(y, table).fit(cov_type="HC0")
+    theirs = sm.OLS(y, table).fit(cov_type="HC1")
     np.testing.assert_allclose(model.coef_, theirs.params[list(model.coef_.index)], atol=1e-10)
     np.testing.assert_allclose(model.results_.std_errors, theirs.bse[list(model.coef_.index)], rtol=1e-8)
     np.testing.assert_allclose(model.predict(X), theirs.fittedvalues, atol=1e-10)
@@ -116,13 +202,15 @@ def test_without_peer_outcome_it_is_least_squares():
 def test_without_network_it_is_least_squares_on_own_characteristics():
     X, y, _ = simulated()
     np.testing.assert_allclose(
-        LinearInMeansRegressor().fit(X, y).predict(X), LinearRegression().fit(X, y).predict(X), atol=1e-10
+        LinearInMeansRegressor(effects=()).fit(X, y).predict(X),
+        LinearRegression().fit(X, y).predict(X),
+        atol=1e-10,
     )
 
 
 def test_predictions():
     X, y, networks = simulated()
-    model = LinearInMeansRegressor(network=networks).fit(X, y)
+    model = LinearInMeansRegressor(network=networks, effects=()).fit(X, y)
     told, alone = model.predict(X, outcomes=y), model.predict(X)
     table = regressors(X, y, networks)
     np.testing.assert_allclose(told, table[list(model.coef_.index)] @ model.coef_, atol=1e-10)
@@ -138,7 +226,7 @@ def test_predictions():
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")  # some firm's peers are all unknown
 def test_unknown_outcomes_are_left_out_of_the_peers_mean():
     X, y, networks = simulated()
-    model, outcomes = LinearInMeansRegressor(network=networks).fit(X, y), y.copy()
+    model, outcomes = LinearInMeansRegressor(network=networks, effects=()).fit(X, y), y.copy()
     outcomes.iloc[::5] = np.nan
     predicted = model.predict(X, outcomes=outcomes)
     firm, period = X.index[1]
@@ -173,7 +261,7 @@ def test_network_rows_sum_to_one():
 
 def test_isolates_have_no_peer_term():
     X, y, networks = simulated()
-    model = LinearInMeansRegressor(network=networks).fit(X, y)
+    model = LinearInMeansRegressor(network=networks, effects=()).fit(X, y)
     newcomer = X.rename(index={"F005": "NEW"}, level="firm")
     with pytest.warns(IsolateWarning, match="their peer term is zero"):
         predicted = model.predict(newcomer)
@@ -209,13 +297,54 @@ def test_learned_networks():
         LinearInMeansRegressor(network=learned, learned_until=2002).fit(X[later], y[later])
 
 
+@pytest.mark.parametrize(
+    ("periods", "until", "explained", "refused"),
+    [
+        (pd.date_range("2000-01-31", periods=12, freq="ME"), "2000-06", 6, True),  # the whole of June
+        (pd.date_range("2000-01-31", periods=12, freq="ME"), "2000-06", 7, False),
+        (pd.date_range("2000-01-31", periods=12, freq="ME"), 200006, 6, True),
+        (pd.Index(range(200001, 200013)), 2000, 12, True),  # a year among months ends in December
+        (pd.Index(range(200001, 200013)), pd.Timestamp("2000-06-30"), 6, True),
+        (pd.Index(range(200001, 200013)), pd.Timestamp("2000-06-30"), 7, False),
+        (pd.period_range("2000-01", periods=12, freq="M"), "2000-06", 6, True),
+        (pd.Index(range(1, 13)), 6, 6, True),
+        (pd.Index(range(1, 13)), 6, 7, False),
+    ],
+)
+def test_learned_until_means_the_end_of_what_it_names(periods, until, explained, refused):
+    rng = np.random.default_rng(0)
+    firms = list("ABCDEFGH")
+    W = pd.DataFrame(rng.random((8, 8)) * (1 - np.eye(8)), firms, firms)
+    learned = PeerNetwork.from_matrices(
+        {None: (firms, firms, W / W.sum(axis=1).to_numpy()[:, None])}, name="PeerAttention"
+    )
+    index = pd.MultiIndex.from_product([firms, periods[explained - 1 :]], names=["firm", "period"])
+    X, y = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index), rng.normal(size=len(index))
+    model = LinearInMeansRegressor(network=learned, learned_until=until, peer_outcome=False)
+    with (
+        pytest.raises(InputError, match="fitting them")
+        if refused
+        else pytest.warns(GeneratedRegressorWarning)
+    ):
+        model.fit(X, y)
+
+
+def test_learned_until_of_another_kind_is_refused():
+    X, y, networks = simulated()
+    learned = PeerNetwork.from_matrices(networks, name="PeerAttentionRegressor")
+    for until in (2001.5, "the first year"):
+        with pytest.raises(InputError, match="cannot be compared with the periods"):
+            LinearInMeansRegressor(network=learned, learned_until=until).fit(X, y)
+
+
 def test_summary_says_what_was_done():
     X, y, networks = simulated()
     text = LinearInMeansRegressor(network=networks).fit(X, y).summary().text()
     assert (
-        "first-stage F" in text
+        "effective first-stage F" in text
         and "clustered by firm (80 clusters)" in text
-        and "P>|z|" in text
+        and "P>|t|" in text
+        and "Absorbed: period effects" in text
         and "peers' outcome" in text
     )
 
@@ -227,23 +356,26 @@ def test_dependent_columns_are_dropped_and_named():
     assert "sector=B" in model.results_.dropped and np.isfinite(model.predict(X)).all()
 
 
-def test_frequency_weights_are_copies():
+def test_frequency_weights_are_copies_and_a_cluster_holds_them():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"one": 1.0, "x": rng.normal(size=50)})
-    z, w = pd.DataFrame({"z": rng.normal(size=50)}), rng.integers(0, 4, 50)
-    endogenous = z["z"].to_numpy() + rng.normal(size=50)
+    z, w = pd.DataFrame({"z": rng.normal(size=50)}), rng.integers(1, 4, 50)
+    endogenous, firm = z["z"].to_numpy() + rng.normal(size=50), pd.DataFrame({"firm": np.arange(50) // 2})
     y, at = X["x"].to_numpy() + endogenous + rng.normal(size=50), np.repeat(np.arange(50), w)
-    one = two_stage(y, X, endogenous, z, weight=w.astype(float))
-    other = two_stage(y[at], X.iloc[at], endogenous[at], z.iloc[at])
+    one = two_stage(y, X, endogenous, z, weight=w.astype(float), clusters=firm)
+    other = two_stage(y[at], X.iloc[at], endogenous[at], z.iloc[at], clusters=firm.iloc[at])
     np.testing.assert_allclose(one.params, other.params, atol=1e-10)
-    np.testing.assert_allclose(one.std_errors, other.std_errors, atol=1e-10)
-    assert one.first_stage_f == pytest.approx(other.first_stage_f) and one.n_rows == other.n_rows == w.sum()
+    factor = np.sqrt((49 / 47) / ((w.sum() - 1) / (w.sum() - 3)))  # rows, not copies, are counted
+    np.testing.assert_allclose(one.std_errors, factor * other.std_errors, rtol=1e-8)
+    assert one.n_rows == other.n_rows == w.sum()
 
 
 def test_errors():
     X, y, networks = simulated()
     with pytest.raises(InputError, match="cluster must be"):
         LinearInMeansRegressor(cluster="industry").fit(X, y)
+    with pytest.raises(InputError, match="effects must be"):
+        LinearInMeansRegressor(effects=("industry",)).fit(X, y)
     with pytest.raises(InputError, match="X carries no 'firm'"):
         LinearInMeansRegressor(network=networks[2001]).fit(X.to_numpy(), y.to_numpy())
     with pytest.raises(InputError, match="the model reads none"):

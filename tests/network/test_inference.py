@@ -9,6 +9,7 @@ import statsmodels.api as sm
 
 from peerattn.exceptions import InputError
 from peerattn.network import Difference, PeerNetwork, SameCode, backbone, dyadic_regression, mrqap, placebo
+from peerattn.network.inference.permutation import among
 
 
 def weights_of(n: int, seed: int, share: float = 1.0) -> np.ndarray:
@@ -49,24 +50,39 @@ def observations(network: PeerNetwork) -> tuple[np.ndarray, np.ndarray, list[tup
     return np.array(y), np.array(X), who
 
 
-def test_dyadic_errors_equal_a_literal_double_sum() -> None:
-    network = panel()
+def test_dyadic_errors_equal_the_jackknife_less_pairs_counted_twice() -> None:
+    network = panel((9, 8))
     y, X, who = observations(network)
-    params = np.linalg.solve(X.T @ X, X.T @ y)
+    params = np.linalg.lstsq(X, y, rcond=None)[0]
     e = y - X @ params
-    meat = np.zeros((3, 3))
+    expected, firms = np.zeros((3, 3)), sorted({i for i, _, _ in who})
+    for firm in firms:
+        rest = np.array([firm not in (i, j) for i, j, _ in who])
+        shift = np.linalg.lstsq(X[rest], y[rest], rcond=None)[0] - params
+        expected += (len(firms) - 1) / len(firms) * np.outer(shift, shift)
+    bread, meat = np.linalg.inv(X.T @ X), np.zeros((3, 3))
     for a, (i, j, _) in enumerate(who):
         for b, (k, m, _) in enumerate(who):
-            if {i, j} & {k, m}:
+            if {i, j} == {k, m}:
                 meat += e[a] * e[b] * np.outer(X[a], X[b])
-    bread = np.linalg.inv(X.T @ X)
     found = dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(SIZE)})
     np.testing.assert_allclose(found.params, params, atol=1e-12)
-    np.testing.assert_allclose(found.cov, bread @ meat @ bread, atol=1e-14)
+    np.testing.assert_allclose(found.cov, expected - bread @ meat @ bread, atol=1e-14)
     assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
-    assert (found.nobs, found.n_periods) == (7 * 6 + 6 * 5, 2)
+    assert (found.nobs, found.n_periods) == (9 * 8 + 8 * 7, 2)
     assert "same" in str(found) and len(repr(found).splitlines()) == 1
-    np.testing.assert_allclose(found.conf_int().mean(axis=1), found.params)
+    assert found.pvalues.isna().all() and "the tests hold from 20 firms on" in str(found)
+
+
+def test_dyadic_tests_keep_their_size_with_twenty_firms() -> None:
+    """Firm effects on both sides; the sum over pairs that share a firm rejects 20 %."""
+    rng, rejected, firms = np.random.default_rng(0), 0, [f"F{i:02d}" for i in range(20)]
+    for _ in range(300):
+        W = np.abs(10 + rng.normal(size=(20, 1)) + rng.normal(size=(1, 20)) + rng.normal(size=(20, 20)))
+        network = PeerNetwork.from_matrices({None: (firms, None, W)}, row_normalized=False)
+        x = pd.Series(rng.normal(size=20), index=firms)
+        rejected += dyadic_regression(network, {"gap": Difference(x)}).pvalues["gap"] < 0.05
+    assert rejected / 300 <= 0.11
 
 
 def test_mrqap_estimates_are_least_squares_with_period_constants() -> None:
@@ -125,6 +141,36 @@ def test_semi_partialing_equals_regressions_on_permuted_residuals() -> None:
         network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5
     )
     assert found.coefficients["p"].iloc[0] == (1 + count) / 50
+
+
+def test_one_permutation_of_firms_serves_all_periods() -> None:
+    """The same network repeated twelve times is no more evidence than once."""
+    rng, rejected = np.random.default_rng(0), 0
+    firms = [f"F{i:02d}" for i in range(14)]
+    for seed in range(120):
+        W = rng.random((14, 14)) ** 3
+        np.fill_diagonal(W, 0.0)
+        W /= W.sum(axis=1, keepdims=True)
+        network = PeerNetwork.from_matrices({t: (firms, None, W) for t in range(12)})
+        size = pd.Series(rng.normal(size=14), index=firms)
+        found = mrqap(network, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
+        rejected += found.coefficients["p"].iloc[0] <= 0.05
+    assert rejected / 120 <= 0.10
+    once = PeerNetwork.from_matrices({0: (firms, None, W)})
+    alone = mrqap(once, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
+    assert alone.coefficients["p"].equals(found.coefficients["p"])
+
+
+def test_absent_firms_are_passed_over_by_a_permutation() -> None:
+    counts: dict[tuple[int, ...], int] = {}
+    for order in permutations(range(5)):
+        place = tuple(among(np.array(order), np.array([0, 1, 3])).tolist())
+        counts[place] = counts.get(place, 0) + 1
+    assert set(counts.values()) == {20} and len(counts) == 6  # uniform
+    order = np.random.default_rng(0).permutation(30)
+    for here in (np.arange(30), np.arange(0, 30, 2)):
+        both = np.isin(here, here[np.isin(order[here], here)])
+        np.testing.assert_array_equal(here[among(order, here)][both], order[here][both])
 
 
 def test_firms_with_unknown_values_are_left_out_and_networks_can_explain() -> None:

@@ -83,6 +83,9 @@ def test_forecasters_find_outcomes_by_label(model):
     np.testing.assert_array_equal(flat, expected)
     panel = as_panel(X, y)
     pd.testing.assert_series_equal(model.fit(panel).predict(panel), expected)
+    r2 = 1 - ((y - expected) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    for given in ((X, y), (X, y.sample(frac=1, random_state=0)), (panel,)):
+        assert model.score(*given) == pytest.approx(r2)
 
 
 # ---------------------------------------------------------------- 4: ordered categories
@@ -139,7 +142,13 @@ def test_an_index_that_can_be_read_in_two_ways_is_refused():
 
 # ---------------------------------------------------------------- 6: a weight of 0 is a row left out
 
-SEEDED = {"n_heads": 1, "prune": False, "max_steps": 20, "random_state": 0}
+SEEDED = {
+    "n_heads": 1,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+    "max_steps": 20,
+    "random_state": 0,
+}
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def model_confidence_set(
     Raises
     ------
     InputError
-        For fewer than ten periods, fewer than two models, or missing losses.
+        For fewer than twelve periods, fewer than two models, or missing losses.
 
     References
     ----------

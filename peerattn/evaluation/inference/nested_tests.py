@@ -2,19 +2,20 @@ r"""Tests for forecasts that Diebold and Mariano's does not cover: nested, learn
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
     MIN_PERIODS,
-    hac_mean,
+    degrees_of_freedom,
+    long_run_variance,
     mean_gain_by_period,
-    newey_west_lags,
+    mean_test,
     p_words,
+    periods_needed,
 )
 from peerattn.evaluation.measures.metrics import scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
@@ -34,7 +35,8 @@ class ForecastTest:
         Mean of the tested series, its sign as the test has it: positive speaks for the model.
     statistic, p_value : float or None
         None where no test is made; ``reason`` says why.
-    n_periods, lags, horizon : int
+    n_periods, freedom, horizon : int
+        ``freedom``: degrees of freedom of the statistic's distribution; 0 for a χ².
     alternative : str
         "greater" or "two-sided".
     reason : str
@@ -49,7 +51,7 @@ class ForecastTest:
     statistic: float | None
     p_value: float | None
     n_periods: int
-    lags: int
+    freedom: int
     horizon: int
     alternative: str
     reason: str = ""
@@ -79,7 +81,6 @@ def clark_west(
     period: Any,
     *,
     horizon: int = 1,
-    lags: int | None = None,
     model: str = "model",
     baseline: str = "baseline",
 ) -> ForecastTest:
@@ -88,7 +89,7 @@ def clark_west(
     .. math:: f_{t} = \tfrac{1}{n_t} \sum_i \big[ (y_{it} - b_{it})^2 - (y_{it} - m_{it})^2 + (b_{it} - m_{it})^2 \big]
 
     The last term gives back the noise of the parameters that are zero under the null. The mean of f over periods is
-    tested against zero from above; Newey–West variance, standard normal.
+    tested against zero from above, by Student's t with an equal-weighted cosine variance (``mean_test``).
 
     Parameters
     ----------
@@ -96,15 +97,14 @@ def clark_west(
         NaN outcomes are left out.
     period : array-like of length n
     horizon : int, default 1
-    lags : int or None, default None
-        None: max(h − 1, ⌊4 (T/100)^{2/9}⌋).
     model, baseline : str
         Names for the result.
 
     Returns
     -------
     ForecastTest
-        With fewer than ten periods, or where the forecasts never differ, no statistic but a reason.
+        No statistic but a reason with fewer than max(12, 4 (h + 1)) periods, a series too persistent for its length, or
+        forecasts that never differ.
 
     Notes
     -----
@@ -129,7 +129,7 @@ def clark_west(
     series = pd.Series(adjusted).groupby(group).mean().to_numpy()
     names = ("Clark–West", model, baseline)
     same = bool(np.max(np.abs(theirs - ours)) <= 1e-12 * max(np.max(np.abs(ours)), 1e-300))
-    return _one_sided(names, series, horizon, lags, "same forecasts" if same else "", "normal")
+    return _one_sided(names, series, horizon, same)
 
 
 def encompassing(
@@ -139,7 +139,6 @@ def encompassing(
     period: Any,
     *,
     horizon: int = 1,
-    lags: int | None = None,
     model: str = "model",
     baseline: str = "baseline",
 ) -> ForecastTest:
@@ -147,8 +146,7 @@ def encompassing(
 
     .. math:: d_t = \tfrac{1}{n_t} \sum_i e^{base}_{it} (e^{base}_{it} - e^{model}_{it})
 
-    has mean zero where the best combination gives the model no weight. Tested from above, with the factor of
-    Harvey, Leybourne and Newbold and Student's t with T − 1 degrees of freedom.
+    has mean zero where the best combination gives the model no weight. Tested from above, as in :func:`clark_west`.
 
     Parameters and errors are those of :func:`clark_west`.
 
@@ -166,7 +164,7 @@ def encompassing(
     --------
     >>> rng = np.random.default_rng(0)
     >>> x, z, period = rng.normal(size=400), rng.normal(size=400), np.repeat(np.arange(40), 10)
-    >>> encompassing(x + z, x, z, period).p_value < 0.001
+    >>> encompassing(x + z, x, z, period).p_value < 0.01
     True
     """
     codes, _ = sorted_periods(period)
@@ -174,39 +172,19 @@ def encompassing(
     series = pd.Series((y - theirs) * (ours - theirs)).groupby(group).mean().to_numpy()
     same = bool(np.max(np.abs(theirs - ours)) <= 1e-12 * max(np.max(np.abs(ours)), 1e-300))
     names = ("encompassing", model, baseline)
-    return _one_sided(names, series, horizon, lags, "same forecasts" if same else "", "student")
+    return _one_sided(names, series, horizon, same)
 
 
-def _one_sided(
-    names: tuple[str, str, str],
-    series: np.ndarray,
-    horizon: int,
-    lags: int | None,
-    reason: str,
-    distribution: Literal["normal", "student"],
-) -> ForecastTest:
+def _one_sided(names: tuple[str, str, str], series: np.ndarray, horizon: int, same: bool) -> ForecastTest:
     """Test the mean of a series against zero from above."""
-    n = len(series)
-    lags = newey_west_lags(n, horizon) if lags is None else lags
-    mean, t = hac_mean(series, lags) if n > 1 else (float(series.mean()), None)
-    convention = f"Newey–West, {lags} lags, " + (
-        "normal" if distribution == "normal" else "t(T − 1), HLN factor"
+    found = mean_test(series, horizon)
+    t, p, reason = found.t, found.upper_p, found.reason
+    if same and not reason.startswith("n/a (T="):
+        t, p, reason = None, None, "same forecasts"
+    convention = f"equal-weighted cosine variance, t({found.freedom})"
+    return ForecastTest(
+        *names, found.mean, t, p, len(series), found.freedom, horizon, "greater", reason, convention
     )
-
-    def result(statistic: float | None, p: float | None, why: str = "") -> ForecastTest:
-        return ForecastTest(*names, mean, statistic, p, n, lags, horizon, "greater", why, convention)
-
-    if n < MIN_PERIODS or n <= horizon:
-        return result(None, None, f"n/a (T={n})")
-    if reason or t is None:
-        return result(None, None, reason or "n/a (no variance)")
-    from scipy.stats import norm
-    from scipy.stats import t as student
-
-    if distribution == "normal":
-        return result(t, float(norm.sf(t)))
-    t *= math.sqrt((n + 1 - 2 * horizon + horizon * (horizon - 1) / n) / n)
-    return result(t, float(student.sf(t, n - 1)))
 
 
 def giacomini_white(
@@ -221,12 +199,15 @@ def giacomini_white(
 ) -> ForecastTest:
     r"""Test whether two forecasting *methods*, estimation and all, are equally good in every state.
 
-    .. math:: W = T\, \bar Z' \hat\Omega^{-1} \bar Z \sim \chi^2_q, \qquad
+    .. math:: W = T\, \bar Z' \hat\Omega^{-1} \bar Z, \qquad
               Z_t = h_{t-h}\, d_t, \qquad h_{t-h} = (1,\ d_{t-h})'
 
-    d the cross-section's mean gain in t, Ω the second moment of Z (with h − 1 Bartlett lags). The window of
-    estimation must not grow (``window="rolling"``): then the noise of estimation is part of the method, and learned,
-    shrunk and nested models are all allowed.
+    d the cross-section's mean gain in t. At horizon 1 Z is a martingale difference under the null: Ω is its second moment and
+    :math:`W \sim \chi^2_2`. Otherwise, and for equal loss on average (``conditional=False``, Z = d), Z may be serially
+    correlated: Ω is the equal-weighted cosine variance of ``mean_test`` and
+    :math:`\tfrac{\nu - q + 1}{\nu q} W \sim F(q, \nu - q + 1)`. The window of estimation must not grow
+    (``window="rolling"``): then the noise of estimation is part of the method, and learned, shrunk and nested models are all
+    allowed.
 
     Parameters
     ----------
@@ -235,19 +216,20 @@ def giacomini_white(
     period : array-like of length n
     horizon : int, default 1
     conditional : bool, default True
-        False: h = 1, equal loss on average only.
+        False: equal loss on average only.
     model, baseline : str
         Names for the result.
 
     Returns
     -------
     ForecastTest
-        ``statistic`` is W; ``gain`` tells who is better on average. With fewer than ten usable periods, or where the
-        losses never differ, no statistic but a reason.
+        ``statistic`` is W, or the F statistic; ``gain`` tells who is better on average. No statistic but a reason with too few
+        usable periods (12; 4 (h + 1) at longer horizons), gains too persistent for their number, or losses that never differ.
 
     References
     ----------
-    Giacomini, R. and White, H. (2006), Tests of conditional predictive ability, Econometrica 74(6), 1545–1578.
+    Giacomini, R. and White, H. (2006), Tests of conditional predictive ability, Econometrica 74(6), 1545–1578. Lazarus, E.,
+    Lewis, D., Stock, J. and Watson, M. (2018), HAR inference, Journal of Business & Economic Statistics 36(4), 541–559.
 
     Examples
     --------
@@ -262,41 +244,55 @@ def giacomini_white(
     if conditional:
         Z = gains[horizon:, None] * np.column_stack([np.ones_like(gains), gains])[: len(gains[horizon:])]
     n, q = Z.shape
-    lags = horizon - 1
-    convention = f"second moment, {lags} Bartlett lags, χ²({q})"
-
-    def result(statistic: float | None, p: float | None, why: str = "") -> ForecastTest:
-        return ForecastTest(
-            "Giacomini–White",
-            model,
-            baseline,
-            mean,
-            statistic,
-            p,
-            n,
-            lags,
-            horizon,
-            "two-sided",
-            why,
-            convention,
+    needed = MIN_PERIODS if horizon == 1 else periods_needed(horizon)
+    reason = f"n/a (T={n}, {needed} needed)" if n < needed else ""
+    if not reason and np.max(np.abs(gains)) <= 1e-12 * size:
+        reason = "same losses"
+    freedom, statistic, p, convention = 0, None, None, ""
+    if not reason:
+        freedom, statistic, p, reason = _wald(Z, horizon, independent=conditional and horizon == 1)
+        convention = (
+            f"equal-weighted cosine variance, F({q}, {freedom})" if freedom else f"second moment, χ²({q})"
         )
+    return ForecastTest(
+        "Giacomini–White",
+        model,
+        baseline,
+        mean,
+        statistic,
+        p,
+        n,
+        freedom,
+        horizon,
+        "two-sided",
+        reason,
+        convention,
+    )
 
-    if n < MIN_PERIODS:
-        return result(None, None, f"n/a (T={n})")
-    if np.max(np.abs(gains)) <= 1e-12 * size:
-        return result(None, None, "same losses")
-    omega = Z.T @ Z / n
-    for lag in range(1, lags + 1):
-        moment = Z[lag:].T @ Z[:-lag] / n
-        omega += (1 - lag / (lags + 1)) * (moment + moment.T)
+
+def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float | None, float | None, str]:
+    """Return degrees of freedom (0: χ²), statistic and p-value of a mean of zero, and why there is none."""
+    from scipy.stats import chi2
+    from scipy.stats import f as fisher
+
+    (n, q), nu = Z.shape, 0
+    if (np.ptp(Z, axis=0) <= 1e-14 * np.abs(Z).max(axis=0)).any():
+        return 0, None, None, "n/a (no variance)"
+    if not independent:
+        found = [degrees_of_freedom(z, horizon) for z in Z.T]
+        nu = min(freedom for freedom, _ in found)
+        if nu < 2:
+            return 0, None, None, next(reason for _, reason in found if reason)
+    omega = Z.T @ Z / n if independent else long_run_variance(Z, nu)
     scale = np.sqrt(np.diag(omega))
     if not (scale > 0).all() or np.linalg.cond(omega / np.outer(scale, scale)) > 1e12:
-        return result(None, None, "n/a (no variance)")
-    from scipy.stats import chi2
-
+        return 0, None, None, "n/a (no variance)"
     z = Z.mean(axis=0)
     statistic = float(n * z @ np.linalg.solve(omega, z))
-    return result(statistic, float(chi2.sf(statistic, q)))
+    if independent:
+        return 0, statistic, float(chi2.sf(statistic, q)), ""
+    statistic *= (nu - q + 1) / (nu * q)
+    return nu - q + 1, statistic, float(fisher.sf(statistic, q, nu - q + 1)), ""
 
 
 def paired_by_firm(
@@ -362,7 +358,16 @@ def paired_by_firm(
 
     def result(statistic: float | None, p: float | None, why: str = "") -> ForecastTest:
         return ForecastTest(
-            *names, float(gain.mean()), statistic, p, n_periods, 0, 1, "two-sided", why, convention
+            *names,
+            float(gain.mean()),
+            statistic,
+            p,
+            n_periods,
+            len(firms) - 1,
+            1,
+            "two-sided",
+            why,
+            convention,
         )
 
     if np.max(np.abs(gain)) <= 1e-12 * np.mean(np.abs(theirs[known])):

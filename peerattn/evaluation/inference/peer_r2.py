@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, format_p, hac_mean, newey_west_lags
+from peerattn.evaluation.inference.forecast_tests import format_p, mean_test
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network import PeerNetwork
+from peerattn.network.inference.permutation import among
 from peerattn.render import Table
 
 FEWEST_FIRMS = 5  # of a period, for a regression
@@ -27,7 +28,8 @@ class PeerR2:
     ----------
     frame : DataFrame
         Indexed by (outcome, scheme): mean signed R² over periods, mean under permuted labels, permutation p-value,
-        difference to the baseline scheme, its Newey–West t (NaN under ten periods), periods, firms a period, peers a firm.
+        difference to the baseline scheme, its t and two-sided p (``mean_test``; NaN where no test holds), periods, firms a
+        period, peers a firm.
     by_period : DataFrame
         Signed R² of each period, columns (outcome, scheme).
     baseline : str
@@ -54,19 +56,20 @@ class PeerR2:
                 format_p(row["p_value"]),
                 row["difference"],
                 row["t"],
+                "" if np.isnan(row["t_p"]) else format_p(row["t_p"]),
                 row["peers"],
             )
             for key, row in zip(self.frame.index, self.frame.to_dict("records"))
         ]
         return Table(
             "Peer R²: outcomes on peers' averages",
-            ("Outcome", "Scheme", "R²", "permuted", "p", f"less {self.baseline}", "t", "Peers"),
+            ("Outcome", "Scheme", "R²", "permuted", "p", f"less {self.baseline}", "t", "p of t", "Peers"),
             rows,
-            alignment="llrrrrrr",
-            formats=("", "", ".4f", ".4f", "", ".4f", ".2f", ".1f"),
+            alignment="llrrrrrrr",
+            formats=("", "", ".4f", ".4f", "", ".4f", ".2f", "", ".1f"),
             footnotes=[
                 "Mean over periods, with the sign of the slope; all schemes on the same firms with the same number of peers. "
-                f"Permuted: {self.n_permutations} permutations of the labels within periods."
+                f"Permuted: {self.n_permutations} permutations of firms, the same in all periods."
             ],
         )
 
@@ -95,8 +98,9 @@ def peer_r2_test(
     .. math:: y_{it} = a_t + b_t\, \tfrac{1}{k_i} \sum_{j \in P(i)} y_{jt} + e_{it}
 
     R² of each period's regression carries the sign of b; its mean over periods is set against its distribution when
-    the firms of a period are relabelled at random. *Zero is the wrong null*: averages leave the own firm out, so a group
-    without anything in common has b < 0 (exclusion bias).
+    firms exchange their outcomes at random, each firm's whole series going to one other firm: outcomes may be as persistent
+    as they are, without that counting as evidence in every period anew. *Zero is the wrong null*: averages leave the own firm
+    out, so a group without anything in common has b < 0 (exclusion bias).
 
     Parameters
     ----------
@@ -109,7 +113,7 @@ def peer_r2_test(
         The scheme the others are compared with, by default the first.
     n_permutations : int, default 199
     horizon : int, default 1
-        Sets the least number of lags of the variance over periods, horizon − 1.
+        Forecast horizon in periods, for the variance over periods of the difference between schemes.
     random_state : int, default 0
         Draws the peers where a group has more than the number all schemes can give, and the permutations.
 
@@ -125,8 +129,9 @@ def peer_r2_test(
     Notes
     -----
     All schemes are compared on the same firms, those with a peer of known outcome in each of them, and each firm gets
-    the same number of peers k_i in all, the most that the poorest scheme gives it. The time is O(periods × links ×
-    permutations).
+    the same number of peers k_i in all, the most that the poorest scheme gives it. The null is that firms are exchangeable: a
+    firm takes another's series, and where one of the two is unknown in a period the permutation passes over it. The time is
+    O(periods × links × permutations).
 
     References
     ----------
@@ -150,6 +155,11 @@ def peer_r2_test(
     codes, periods = sorted_periods(table.index.get_level_values(1))
     readers = {name: _links_of(scheme, table.index) for name, scheme in schemes.items()}
     rng = np.random.default_rng(random_state)
+    firm, n_firms = (
+        pd.factorize(table.index.get_level_values(0))[0],
+        table.index.get_level_values(0).nunique(),
+    )
+    orders = [rng.permutation(n_firms) for _ in range(n_permutations)]
     series: dict[tuple[str, str], dict[Any, np.ndarray]] = {}
     counts: dict[str, list[tuple[int, float]]] = {}
     for outcome in table.columns:
@@ -161,7 +171,7 @@ def peer_r2_test(
             if len(firms) < FEWEST_FIRMS:
                 continue
             y = y_all[rows]
-            shuffled = np.column_stack([y, *(rng.permutation(y) for _ in range(n_permutations))])
+            shuffled = np.column_stack([y, *(y[among(order, firm[rows])] for order in orders)])
             for name, average in averages.items():
                 series.setdefault((str(outcome), name), {})[period] = _signed_r2(
                     shuffled[firms], average @ shuffled
@@ -266,14 +276,14 @@ def _summary(
     for (outcome, scheme), found in series.items():
         means = np.mean(list(found.values()), axis=0)
         gap = (by_period[outcome, scheme] - by_period[outcome, baseline]).dropna().to_numpy()
-        tested = scheme != baseline and len(gap) >= MIN_PERIODS
-        t = hac_mean(gap, newey_west_lags(len(gap), horizon))[1] if tested else None
+        test = mean_test(gap, horizon)
         rows[outcome, scheme] = {
             "r2": means[0],
             "r2_permuted": means[1:].mean(),
-            "p_value": (1 + np.sum(means[1:] >= means[0])) / (n_permutations + 1),
-            "difference": gap.mean(),
-            "t": np.nan if t is None else t,
+            "p_value": (1 + np.sum(means[1:] >= means[0] - 1e-12)) / (n_permutations + 1),
+            "difference": test.mean,
+            "t": np.nan if test.t is None else test.t,
+            "t_p": np.nan if test.p_value is None else test.p_value,
             "periods": len(found),
             "firms": np.mean([firms for firms, _ in counts[outcome]]),
             "peers": np.mean([peers for _, peers in counts[outcome]]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, newey_west_lags, p_words
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, mean_test, p_words
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
@@ -21,26 +21,35 @@ class FamaMacBethSlope:
 
     Attributes
     ----------
-    slope : float
-        1 where a unit more predicted is a unit more on average; NaN where predictions never differ.
-    t, p_value : float or None
-        Newey–West t-statistic of the mean slope against zero; None with fewer than ten periods.
+    test : MeanTest
+        Of the mean slope against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
     r2 : float
         Mean over periods of the regressions' R².
-    lags : int
     by_period : Series
         Slope of each period with at least three firms and differing predictions.
     """
 
-    slope: float
-    t: float | None
-    p_value: float | None
+    test: MeanTest
     r2: float
-    lags: int
     by_period: pd.Series
 
+    @property
+    def slope(self) -> float:
+        """Mean slope, 1 where a unit more predicted is a unit more on average; NaN where predictions never differ."""
+        return self.test.mean
+
+    @property
+    def t(self) -> float | None:
+        """The t-statistic of the mean slope against zero; None where no test is made (``test.reason``)."""
+        return self.test.t
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p-value of a mean slope of zero."""
+        return self.test.p_value
+
     def __repr__(self) -> str:
-        t = f"n/a (T={len(self.by_period)})" if self.t is None else f"{self.t:.2f}"
+        t = self.test.reason if self.t is None else f"{self.t:.2f}"
         return f"FamaMacBethSlope(slope={self.slope:.4g}, t={t}, periods={len(self.by_period)})"
 
 
@@ -49,8 +58,8 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
 
     .. math:: y_{it} = a_t + b_t \hat y_{it} + e_{it}, \qquad \bar b = \tfrac{1}{T} \sum_t b_t
 
-    one regression for each period, by ``linearmodels``; the variance of the mean slope is Newey and West's with
-    T − 1 degrees of freedom.
+    one regression for each period, by ``linearmodels``; the test of the mean slope is ``mean_test``: Student's t with an
+    equal-weighted cosine variance.
 
     Parameters
     ----------
@@ -59,7 +68,7 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     period : array-like of length n
         Period labels; periods with fewer than three firms, or whose predictions do not differ, have no slope.
     horizon : int, default 1
-        Forecast horizon in periods; it sets the least number of lags, horizon − 1.
+        Forecast horizon in periods, for the variance of the mean slope.
 
     Returns
     -------
@@ -68,12 +77,13 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     References
     ----------
     Fama, E. and MacBeth, J. (1973), Risk, return, and equilibrium: empirical tests, Journal of Political Economy
-    81(3), 607–636. Newey, W. and West, K. (1987), Econometrica 55(3), 703–708.
+    81(3), 607–636. Lazarus, E., Lewis, D., Stock, J. and Watson, M. (2018), HAR inference, Journal of Business & Economic
+    Statistics 36(4), 541–559.
 
     Examples
     --------
     >>> fama_macbeth([1.0, 2.0, 4.0, 0.0, 3.0, 3.0], [1.0, 2.0, 3.0] * 2, [1, 1, 1, 2, 2, 2])
-    FamaMacBethSlope(slope=1.5, t=n/a (T=2), periods=2)
+    FamaMacBethSlope(slope=1.5, t=n/a (T=2, 12 needed), periods=2)
     """
     codes, periods = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
@@ -85,23 +95,17 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     kept = usable[group]
     labels = periods[: len(size)][usable]
     if not kept.any():
-        return FamaMacBethSlope(float("nan"), None, None, float("nan"), 0, pd.Series(dtype=float))
+        none = pd.Series(dtype=float)
+        return FamaMacBethSlope(mean_test(none, horizon), float("nan"), none)
     from linearmodels.panel import FamaMacBeth
 
-    lags = newey_west_lags(len(labels), horizon)
     index = pd.MultiIndex.from_arrays([np.arange(kept.sum()), group[kept]], names=["row", "period"])
     X = pd.DataFrame({"constant": 1.0, "prediction": forecast[kept]}, index=index)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "no inference with one regression": none is made under ten periods
-        fit = FamaMacBeth(pd.Series(y[kept], index=index, name="outcome"), X).fit(
-            cov_type="kernel", kernel="bartlett", bandwidth=lags, debiased=True
-        )
+        warnings.simplefilter("ignore")  # "no inference with one regression": its tests are not used
+        fit = FamaMacBeth(pd.Series(y[kept], index=index, name="outcome"), X).fit()
     slopes = pd.Series(fit.all_params["prediction"].to_numpy(dtype=float), index=labels)
-    tested = len(slopes) >= MIN_PERIODS and float(fit.std_errors["prediction"]) > 0
-    t, p = (float(fit.tstats["prediction"]), float(fit.pvalues["prediction"])) if tested else (None, None)
-    return FamaMacBethSlope(
-        float(fit.params["prediction"]), t, p, float(np.mean(fit.avg_rsquared)), lags, slopes
-    )
+    return FamaMacBethSlope(mean_test(slopes, horizon), float(np.mean(fit.avg_rsquared)), slopes)
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,9 @@ class Calibration:
     intercept, slope : float
         Of outcomes on predictions; 0 and 1 where predictions are calibrated.
     intercept_se, slope_se : float or None
-        Clustered by period; None with fewer than ten periods.
+        Clustered by period, and by firm where firms were given; None with fewer than twelve clusters of either kind.
     p_value : float or None
-        Of both being 0 and 1 (Wald).
+        Of both being 0 and 1: F(2, G − 1), G the smaller number of clusters.
     bins : DataFrame
         Mean prediction, mean outcome and number of rows by quantile of the prediction.
     """
@@ -132,12 +136,14 @@ class Calibration:
         return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {p})"
 
 
-def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10) -> Calibration:
+def calibration(
+    outcome: Any, prediction: Any, period: Any, *, firm: Any = None, n_bins: int = 10
+) -> Calibration:
     r"""Return the calibration of predictions: Mincer and Zarnowitz's regression, and means by bin.
 
     .. math:: y_{it} = a + b \hat y_{it} + e_{it}, \qquad H_0: a = 0,\ b = 1
 
-    with variances clustered by period.
+    with variances clustered by period and firm: rows of one period share its shocks, rows of one firm its level.
 
     Parameters
     ----------
@@ -145,6 +151,8 @@ def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10)
         NaN outcomes are left out.
     period : array-like of length n
         Period labels.
+    firm : array-like of length n, optional
+        Firm labels; without them variances are clustered by period alone, which takes rows of one firm as independent.
     n_bins : int, default 10
         Quantile groups of the prediction, over all rows; equal predictions share a group.
 
@@ -156,7 +164,8 @@ def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10)
     References
     ----------
     Mincer, J. and Zarnowitz, V. (1969), The evaluation of economic forecasts, in: Economic Forecasts and
-    Expectations, NBER.
+    Expectations, NBER. Cameron, A. C., Gelbach, J. and Miller, D. (2011), Robust inference with multiway clustering, Journal
+    of Business & Economic Statistics 29(2), 238–249.
 
     Examples
     --------
@@ -165,7 +174,10 @@ def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10)
     """
     if n_bins < 1:
         raise InputError(f"n_bins must be at least 1, got {n_bins!r}.")
-    y, forecast, group = scored_rows(outcome, prediction, sorted_periods(period)[0])
+    codes = sorted_periods(period)[0]
+    firms = codes if firm is None else pd.factorize(np.asarray(firm))[0]
+    y, forecast, *clusters = scored_rows(outcome, prediction, codes, firms)
+    groups = np.column_stack(clusters[: 1 if firm is None else 2]).astype(int)
     frame = pd.DataFrame({"prediction": forecast, "outcome": y})
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
     bins = frame.groupby(at).mean().assign(rows=np.bincount(at)[np.unique(at)]).rename_axis("bin")
@@ -175,13 +187,19 @@ def calibration(outcome: Any, prediction: Any, period: Any, *, n_bins: int = 10)
 
     design = np.column_stack([np.ones(len(y)), forecast])
     fit = OLS(y, design)
-    if len(np.unique(group)) < MIN_PERIODS:
-        a, b = (round(float(value), 12) + 0.0 for value in fit.fit().params)
+    fewest = min(len(np.unique(group)) for group in groups.T)
+    a, b = (round(float(value), 12) + 0.0 for value in fit.fit().params)
+    if fewest < MIN_PERIODS:
         return Calibration(a, b, None, None, None, bins)
-    clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": group})
-    wald = clustered.wald_test((np.eye(2), np.array([0.0, 1.0])), use_f=True, scalar=True)
-    (a, b), (a_se, b_se) = map(float, clustered.params), map(float, clustered.bse)
-    return Calibration(a, b, a_se, b_se, float(wald.pvalue), bins)
+    clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": groups.squeeze()})
+    a_se, b_se = (float(error) for error in clustered.bse)
+    if not (a_se > 0 and b_se > 0):  # two-way variances may come out negative
+        return Calibration(a, b, None, None, None, bins)
+    gap = clustered.params - [0.0, 1.0]
+    wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
+    from scipy.stats import f as fisher
+
+    return Calibration(a, b, a_se, b_se, float(fisher.sf(wald / 2, 2, fewest - 1)), bins)
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:

@@ -8,52 +8,52 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.leak_audit.checks import AuditLine
-from peerattn.evaluation.leak_audit.runner import Audit, audit_contestant
-from peerattn.evaluation.running.contestants import Contestant
+from peerattn.evaluation.leak_audit.runner import Audit, audit_entry
+from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.fitting import Folds
-from peerattn.evaluation.running.pieces import one_thread
-from peerattn.evaluation.running.store import PieceStore
+from peerattn.evaluation.running.fold_results import one_thread
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.panel import Panel
 from peerattn.render import progress_bar
 
 
 def run_audits(
-    chosen: list[Contestant],
+    chosen: list[Entry],
     panel: Panel,
     cv: Any,
     folds: Folds,
     task: str,
     *,
     n_jobs: int | None,
-    kept: PieceStore | None,
+    kept: FoldStore | None,
     verbose: bool,
 ) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
     keys = {c.name: _key(kept, c, folds) for c in chosen} if kept else {}
-    found = {name: audit for name, key in keys.items() if kept and (audit := kept.load_as(key, Audit))}
-    left = [contestant for contestant in chosen if contestant.name not in found]
+    found = {name: audit for name, key in keys.items() if kept and (audit := kept.load(key, Audit))}
+    left = [entry for entry in chosen if entry.name not in found]
     with progress_bar("audit" if verbose and chosen else None, len(chosen), len(found)) as advance:
-        calls = (delayed(_one)(contestant, panel, cv, task) for contestant in left)
+        calls = (delayed(_one)(entry, panel, cv, task) for entry in left)
         for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
             found[name] = audit
             if kept is not None:
                 kept.save(keys[name], audit)
             advance(name)
-    return {contestant.name: found[contestant.name] for contestant in chosen}
+    return {entry.name: found[entry.name] for entry in chosen}
 
 
-def _key(kept: PieceStore, contestant: Contestant, folds: Folds) -> str:
+def _key(kept: FoldStore, entry: Entry, folds: Folds) -> str:
     train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
-    made_from = kept.key(contestant, train, test, with_network=False)
+    made_from = kept.key(entry, train, test, with_network=False)
     return hashlib.sha256(f"audit|{made_from}".encode()).hexdigest()[:40]
 
 
-def _one(contestant: Contestant, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
+def _one(entry: Entry, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
     with one_thread():
         try:
-            return contestant.name, audit_contestant(contestant, panel, cv, task)
+            return entry.name, audit_entry(entry, panel, cv, task)
         except Exception as error:  # whatever the model raises is the finding
-            model = " ".join(str(contestant.model).split())
-            return contestant.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))
+            model = " ".join(str(entry.model).split())
+            return entry.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))

@@ -69,9 +69,9 @@ def _whole(column: pd.Series) -> bool:
 def own_outcome(subject: Subject) -> AuditLine:
     """The own outcome has no effect on the own prediction."""
     claim = "the own outcome does not move the own prediction"
-    if not subject.contestant.shown_outcomes:
+    if not subject.entry.shown_outcomes:
         return AuditLine(claim, True, "predict is shown no outcome of the tested periods")
-    if subject.contestant.reference is not None:
+    if subject.entry.reference is not None:
         return AuditLine(
             claim, True, "not tested: outcomes come with reference=, where a firm is left out by its label"
         )
@@ -103,8 +103,8 @@ def future(subject: Subject) -> AuditLine:
     ahead = int(getattr(subject.cv, "horizon", 1))
     for train, test in subject.folds:
         if len(train) and subject.when[train].max() > subject.when[test].min() - ahead:
-            late = subject.panel.X.index[train[subject.when[train].argmax()]][1]
-            tested = subject.panel.X.index[test[subject.when[test].argmin()]][1]
+            late = show_label(subject.panel.X.index[train[subject.when[train].argmax()]][1])
+            tested = show_label(subject.panel.X.index[test[subject.when[test].argmin()]][1])
             return AuditLine(
                 claim, False, f"the split learns from {late} to predict {tested} at horizon {ahead}"
             )
@@ -154,7 +154,7 @@ def _reordered(subject: Subject) -> Iterator[tuple[str, pd.Series]]:
     yield "levels swapped", swapped.swaplevel()
     parts = [np.flatnonzero(subject.period == t) for t in subject.tested]
     yield "a period at a time", pd.concat([subject.fitted.predict(X.iloc[at], y.iloc[at]) for at in parts])
-    if subject.contestant.native:
+    if subject.entry.native:
         yield "training rows shuffled", subject.fit(rng).predict(X, y)
 
 
@@ -183,7 +183,7 @@ def sample(subject: Subject) -> AuditLine:
 def training_only(subject: Subject) -> AuditLine:
     """What is fitted saw training rows only."""
     claim = "scalers and everything fitted saw training rows only"
-    carried = _carried(subject.contestant.model, len(subject.panel.X))
+    carried = _carried(subject.entry.model, len(subject.panel.X))
     if carried:
         return AuditLine(claim, False, f"the model comes with {', '.join(carried)}")
     scaled = _scaled_before(subject)
@@ -247,7 +247,7 @@ def placebo(subject: Subject, n_placebo: int) -> AuditLine:
     found = []
     for _ in range(n_placebo):
         order = within(rng, period)
-        if subject.contestant.shown_outcomes:  # every firm gets another's outcome, and is scored by it
+        if subject.entry.shown_outcomes:  # every firm gets another's outcome, and is scored by it
             shown = subject.y.iloc[order].set_axis(subject.y.index)
             found.append(
                 skill(shown.to_numpy(), subject.fitted.predict(subject.X, shown).to_numpy(), period)[0]

@@ -11,7 +11,7 @@ import pandas as pd
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
-from peerattn.evaluation.running.contestants import Contestant, Task, check_task, contestants
+from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError
@@ -149,12 +149,12 @@ def audit(
             period=period,
             industry=industry,
         )
-    contestant = contestants({"audited": model}, task, panel, reference)[0]
-    return audit_contestant(contestant, panel, cv, task, n_placebo, random_state, first)
+    entry = entries_of({"audited": model}, task, panel, reference)[0]
+    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first)
 
 
-def audit_contestant(
-    contestant: Contestant,
+def audit_entry(
+    entry: Entry,
     panel: Panel,
     cv: Any,
     task: str,
@@ -166,9 +166,9 @@ def audit_contestant(
     if first is None:
         assert panel.outcomes is not None
         first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns))[0]
-    contestant = replace(contestant, model=seeded(contestant.model, random_state))
+    entry = replace(entry, model=seeded(entry.model, random_state))
     cv = WalkForward() if cv is None else cv
-    subject = Subject(contestant, panel, cv, random_state)
+    subject = Subject(entry, panel, cv, random_state)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
     tried: list[tuple[str, Callable[[], AuditLine]]] = [
@@ -182,7 +182,7 @@ def audit_contestant(
     ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     lines = [first, *(_tried(claim, check) for claim, check in tried)]
-    return Audit(" ".join(str(contestant.model).split()), task, tuple(lines))
+    return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
 
 
 def _tried(claim: str, check: Callable[[], AuditLine]) -> AuditLine:

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from peerattn.evaluation.measures.metrics import demean
-from peerattn.evaluation.running.contestants import Contestant, FoldRows
+from peerattn.evaluation.running.entries import Entry, FoldRows
 from peerattn.evaluation.splits.folds import split_panel
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import PeerAttnWarning
@@ -29,14 +29,14 @@ class Subject:
 
     Attributes
     ----------
-    contestant : Contestant
+    entry : Entry
         With every ``random_state`` set.
     panel : Panel
     cv : splitter
     rng_seed : int
     """
 
-    contestant: Contestant
+    entry: Entry
     panel: Panel
     cv: Any
     rng_seed: int
@@ -91,7 +91,7 @@ class Subject:
             X[list(part)].reset_index(drop=True) for part in (self.panel.characteristics, self.panel.codes)
         )
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
-        return Subject(self.contestant, panel, self.cv, self.rng_seed)
+        return Subject(self.entry, panel, self.cv, self.rng_seed)
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""
@@ -109,7 +109,7 @@ class Subject:
             train = shuffle.permutation(train)
         rows = FoldRows(self.panel, train, self.call)
         with quiet():
-            return Answering(self.contestant, self.contestant.fit(rows), rows)
+            return Answering(self.entry, self.entry.fit(rows), rows)
 
     @cached_property
     def base(self) -> pd.Series:
@@ -120,8 +120,8 @@ class Subject:
 class Answering:
     """A fitted model that can be asked for any rows."""
 
-    def __init__(self, contestant: Contestant, model: Any, rows: FoldRows) -> None:
-        self.contestant, self.model, self.rows = contestant, model, rows
+    def __init__(self, entry: Entry, model: Any, rows: FoldRows) -> None:
+        self.entry, self.model, self.rows = entry, model, rows
 
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
@@ -130,7 +130,7 @@ class Answering:
         asked.X_call, asked.y_call, asked.scored = X, y, np.arange(len(X))
         asked._encoded = {}
         with quiet():
-            return pd.Series(self.contestant.predict(self.model, asked), index=X.index)
+            return pd.Series(self.entry.predict(self.model, asked), index=X.index)
 
 
 def seeded(model: Any, random_state: int) -> Any:

@@ -1,4 +1,4 @@
-"""Where a model is good: its scores by year, by size and by industry."""
+"""Performance by subgroup: the scores by year, by size and by industry."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import pandas as pd
 
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.information import rank_ic
-from peerattn.evaluation.measures.metrics import r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.scores import errors_of
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
 
+_SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
+
 
 def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
-    """Return the scores of every model within groups of rows.
+    """Return the scores of every model within groups of rows: by year, size group or industry.
 
     Parameters
     ----------
     comparison : Comparison
     by : "year", "period", or Series indexed by (firm, period)
-        A Series of codes (industries) groups rows as they are; one of numbers (size) needs ``n_groups``.
+        "year" is the year of a row's period; its outcome may be realised in the next one. A Series of codes (industries)
+        groups rows as they are; one of numbers (size) needs ``n_groups``.
     n_groups : int, optional
         Quantile groups of a numeric Series within each period, numbered from 1, the lowest.
 
@@ -43,14 +46,8 @@ def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | No
         y, period, mean = frame["outcome"][here], frame["period"][here], comparison.training_mean[here]
         for name in comparison.names:
             forecast = frame[name][here]
-            rows[label, name] = {
-                "rows": int(here.sum()),
-                "r2_mean": r2_out_of_sample(y, forecast, mean),
-                "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
-                "r2_within": r2_within_period(y, forecast, period),
-                "rmse": rmse(y, forecast),
-                "rank_ic": rank_ic(y, forecast, period).mean,
-            }
+            found = errors_of(y, forecast, mean, period) | {"rank_ic": rank_ic(y, forecast, period).mean}
+            rows[label, name] = {"rows": int(here.sum())} | {key: found[key] for key in _SHOWN}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index = pd.MultiIndex.from_tuples(table.index, names=["group", "model"])
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
@@ -85,7 +82,7 @@ def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
 
 
 def _year(label: Any) -> Any:
-    """Return the year of a period label, or the label itself where it tells none.
+    """Return the year of a period label, or the label itself where it has none.
 
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))
     (2012, 2012, 2012, 2012)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, newey_west_lags
+from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 
@@ -19,23 +19,32 @@ class InformationCoefficient:
 
     Attributes
     ----------
-    mean : float
-        NaN where no period has a correlation (constant predictions).
-    t : float or None
-        HAC t-statistic of the mean; None with fewer than ten periods.
-    lags : int
-        Lags of the Newey–West variance.
+    test : MeanTest
+        Of the mean against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
     by_period : Series
         Correlation of each period that has one, in time order.
     kind : str
         "rank" (Spearman) or "linear" (Pearson).
     """
 
-    mean: float
-    t: float | None
-    lags: int
+    test: MeanTest
     by_period: pd.Series
     kind: str = "rank"
+
+    @property
+    def mean(self) -> float:
+        """Mean correlation; NaN where no period has one (constant predictions)."""
+        return self.test.mean
+
+    @property
+    def t(self) -> float | None:
+        """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None where no test is made (``test.reason``)."""
+        return self.test.t
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p-value of a mean of zero."""
+        return self.test.p_value
 
     @property
     def n_periods(self) -> int:
@@ -52,7 +61,7 @@ class InformationCoefficient:
         name = "RankIC" if self.kind == "rank" else "IC"
         if not self.n_periods:
             return f"{name}(none: the predictions do not differ within any period)"
-        t = f"n/a (T={self.n_periods})" if self.t is None else f"{self.t:.2f}"
+        t = self.test.reason if self.t is None else f"{self.t:.2f}"
         return f"{name}(mean={self.mean:.4f}, t={t}, periods={self.n_periods})"
 
 
@@ -64,8 +73,7 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
         \mathrm{IC} = \tfrac{1}{T} \sum_t
             \operatorname{corr}_i(\operatorname{rank} y_{it}, \operatorname{rank} \hat y_{it})
 
-    Ties share their mean rank. The t-statistic is that of a regression of the series on a constant with
-    Newey and West's (1987) variance.
+    Ties share their mean rank. The test of the mean is ``mean_test``: Student's t with an equal-weighted cosine variance.
 
     Parameters
     ----------
@@ -75,7 +83,7 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
         Period labels; periods with fewer than two firms, or where either side is constant, have no
         correlation.
     horizon : int, default 1
-        Forecast horizon in periods; it sets the least number of lags, horizon − 1.
+        Forecast horizon in periods, for the variance of the mean.
 
     Returns
     -------
@@ -83,14 +91,14 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
 
     References
     ----------
-    Spearman, C. (1904), American Journal of Psychology 15(1), 72–101. Newey, W. and West, K. (1987),
-    Econometrica 55(3), 703–708. Grinold, R. and Kahn, R. (2000), Active Portfolio Management, McGraw-Hill,
-    ch. 6.
+    Spearman, C. (1904), American Journal of Psychology 15(1), 72–101. Grinold, R. and Kahn, R. (2000), Active Portfolio
+    Management, McGraw-Hill, ch. 6. Lazarus, E., Lewis, D., Stock, J. and Watson, M. (2018), HAR inference, Journal of
+    Business & Economic Statistics 36(4), 541–559.
 
     Examples
     --------
     >>> rank_ic([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.3, 0.2, 0.1], [1, 1, 1, 2, 2, 2])
-    RankIC(mean=0.0000, t=n/a (T=2), periods=2)
+    RankIC(mean=0.0000, t=n/a (T=2, 12 needed), periods=2)
     """
     return _coefficient(outcome, prediction, period, horizon, "rank")
 
@@ -109,7 +117,7 @@ def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> Infor
     Examples
     --------
     >>> ic([1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [1, 1, 1])
-    IC(mean=1.0000, t=n/a (T=1), periods=1)
+    IC(mean=1.0000, t=n/a (T=1, 12 needed), periods=1)
     """
     return _coefficient(outcome, prediction, period, horizon, "linear")
 
@@ -131,7 +139,4 @@ def _coefficient(
     tiny = 1e-24 * np.bincount(group.astype(int), weights=columns["forecast"].to_numpy() ** 2, minlength=n)
     defined = (y_sum > 0) & (f_sum > tiny)
     series = pd.Series(cross[defined] / np.sqrt(y_sum[defined] * f_sum[defined]), index=periods[defined])
-    lags = newey_west_lags(len(series), horizon)
-    mean = float(series.mean()) if len(series) else float("nan")
-    t = hac_mean(series.to_numpy(), lags)[1] if len(series) >= MIN_PERIODS else None
-    return InformationCoefficient(mean, t, lags, series, kind)
+    return InformationCoefficient(mean_test(series, horizon), series, kind)

@@ -168,7 +168,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
         R^2 = 1 - \frac{\sum_t \sum_i [(y_{it} - \bar y_t) - (\hat y_{it} - \bar{\hat y}_t)]^2}
                        {\sum_t \sum_i (y_{it} - \bar y_t)^2}
 
-    Means run over the scored firms of period t. It is no squared correlation, and no slope is fitted on
+    Means run over the scored firms of period t. It is not a squared correlation, and no slope is fitted on
     test rows: a prediction that ranks firms backwards is punished.
 
     Parameters

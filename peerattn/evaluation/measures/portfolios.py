@@ -9,10 +9,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, hac_mean, newey_west_lags
+from peerattn.evaluation.inference.forecast_tests import (
+    MeanTest,
+    degrees_of_freedom,
+    long_run_variance,
+    mean_test,
+    periods_needed,
+)
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
+from peerattn.render import show_label
 
 Weighting = Literal["equal", "value"]
 
@@ -33,11 +40,12 @@ class QuantilePortfolios:
     weighting : str
         "equal" or "value".
     periods_per_year : float
-    lags : int
-        Of the Newey–West variances.
-    alpha, alpha_t : float or None
-        Intercept of the spread on the factors, per period, and its t; None without factors or under ten periods.
+    test : MeanTest
+        Of the mean spread against zero.
+    alpha : MeanTest or None
+        Intercept of the spread on the factors, per period, and its test; None without factors.
     betas : Series or None
+        Slopes on the factors.
     """
 
     returns: pd.DataFrame
@@ -45,9 +53,8 @@ class QuantilePortfolios:
     turnover: pd.Series
     weighting: Weighting
     periods_per_year: float
-    lags: int
-    alpha: float | None = None
-    alpha_t: float | None = None
+    test: MeanTest
+    alpha: MeanTest | None = None
     betas: pd.Series | None = None
 
     @property
@@ -57,8 +64,13 @@ class QuantilePortfolios:
 
     @property
     def t(self) -> float | None:
-        """Newey–West t of the mean spread; None under ten periods."""
-        return hac_mean(self.spread.to_numpy(), self.lags)[1] if len(self.spread) >= MIN_PERIODS else None
+        """The t-statistic of the mean spread, ``test.freedom`` degrees of freedom; None where no test is made."""
+        return self.test.t
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p-value of a mean spread of zero."""
+        return self.test.p_value
 
     @property
     def sharpe(self) -> float:
@@ -68,9 +80,9 @@ class QuantilePortfolios:
 
     @property
     def break_even_cost(self) -> float:
-        """Cost per unit traded at which the mean spread is zero."""
+        """Cost per unit traded at which the mean spread is zero; NaN where the spread is not positive."""
         traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
-        return self.mean / traded if traded > 0 else float("nan")
+        return self.mean / traded if traded > 0 and self.mean > 0 else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
@@ -79,10 +91,11 @@ class QuantilePortfolios:
         return table.assign(sharpe=table["mean"] / table["sd"] * math.sqrt(self.periods_per_year))
 
     def __repr__(self) -> str:
-        t = f"n/a (T={len(self.spread)})" if self.t is None else f"{self.t:.2f}"
+        t = self.test.reason if self.t is None else f"{self.t:.2f}"
+        cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
         return (
             f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={t}, "
-            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}, break-even cost {self.break_even_cost:.4g})"
+            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost})"
         )
 
 
@@ -120,7 +133,7 @@ def quantile_portfolios(
     periods_per_year : float, default 1.0
         12 annualises the Sharpe ratio of monthly returns.
     horizon : int, default 1
-        Forecast horizon; it sets the least number of lags, horizon − 1.
+        Forecast horizon in periods, for the variance of the mean spread and of alpha.
 
     Returns
     -------
@@ -134,7 +147,8 @@ def quantile_portfolios(
     Notes
     -----
     Equal predictions share a portfolio, so that the order of rows plays no part. Periods in which the lowest or
-    the highest portfolio is empty are left out. No cost is taken off.
+    the highest portfolio is empty are left out. No cost is taken off. The tests are those of ``mean_test``: Student's t with an
+    equal-weighted cosine variance.
 
     References
     ----------
@@ -167,15 +181,14 @@ def quantile_portfolios(
     returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
     turnover = sum(_turnover(frame[frame["q"] == q], formed) for q in (1, n_quantiles))
-    lags = newey_west_lags(len(spread), horizon)
-    alpha = _alpha(spread, factors, lags) if factors is not None else (None, None, None)
+    alpha = _alpha(spread, factors, horizon) if factors is not None else (None, None)
     return QuantilePortfolios(
         returns,
         spread,
         pd.Series(turnover, index=returns.index[1:], name="turnover"),
         "equal" if weight is None else "value",
         float(periods_per_year),
-        lags,
+        mean_test(spread, horizon),
         *alpha,
     )
 
@@ -192,26 +205,28 @@ def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
     return np.array(traded)
 
 
-def _alpha(
-    spread: pd.Series, factors: pd.DataFrame, lags: int
-) -> tuple[float | None, float | None, pd.Series | None]:
+def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[MeanTest, pd.Series]:
     missing = spread.index.difference(factors.index)
     if len(missing):
         raise InputError(
-            f"factors: {len(missing)} periods are missing (first: {missing[0]}); index them as X's periods."
+            f"factors: {len(missing)} periods are missing (first: {show_label(missing[0])}); index them as X's periods."
         )
-    X = factors.loc[spread.index].astype(float)
-    if len(spread) < max(MIN_PERIODS, X.shape[1] + 2):
-        return None, None, None
+    from scipy.stats import t as student
     from statsmodels.regression.linear_model import OLS
 
-    design = np.column_stack([np.ones(len(X)), X.to_numpy()])
-    fit = OLS(spread.to_numpy(), design).fit(cov_type="HAC", cov_kwds={"maxlags": lags})
-    return (
-        float(fit.params[0]),
-        float(fit.tvalues[0]),
-        pd.Series(fit.params[1:], index=X.columns, name="beta"),
-    )
+    X = factors.loc[spread.index].astype(float)
+    n, needed = len(spread), max(periods_needed(horizon), X.shape[1] + 2)
+    fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), X.to_numpy()])).fit()
+    alpha, betas = float(fit.params[0]), pd.Series(fit.params[1:], index=X.columns, name="beta")
+    if n < needed:
+        return MeanTest(alpha, reason=f"n/a (T={n}, {needed} needed)"), betas
+    scores = fit.model.exog * fit.resid[:, None]
+    influence = n * scores @ fit.normalized_cov_params[0]  # its mean is the error of alpha
+    freedom, reason = degrees_of_freedom(influence, horizon)
+    if reason:
+        return MeanTest(alpha, reason=reason), betas
+    t = alpha / math.sqrt(float(long_run_variance(influence[:, None], freedom)[0, 0]) / n)
+    return MeanTest(alpha, t, float(2 * student.sf(abs(t), freedom)), freedom), betas
 
 
 def deflated_sharpe(returns: Any, *, n_trials: int, trial_variance: float) -> float:

@@ -23,12 +23,12 @@ class Metric:
 
 
 #: R² against zero, against the prevailing mean (rows equal, and periods equal) and between the firms of a period; errors;
-#: correlation within periods (of ranks, with its Newey–West t, and of values) and its mean over its standard
+#: correlation within periods (of ranks, with its t, and of values) and its mean over its standard
 #: deviation; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
 METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),
     Metric("r2_mean", "R² mean", ".4f"),
-    Metric("r2_within", "R² within", ".4f"),
+    Metric("r2_within", "R² within period", ".4f"),
     Metric("rmse", "RMSE", "#.4g"),
     Metric("mae", "MAE", "#.4g"),
     Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),
@@ -73,6 +73,18 @@ class Scores:
     losses: pd.DataFrame
 
 
+def errors_of(y: pd.Series, forecast: pd.Series, mean: np.ndarray, period: pd.Series) -> dict[str, float]:
+    """Return the metrics of a forecast's errors, by their keys in ``METRICS``."""
+    return {
+        "r2_zero": r2_out_of_sample(y, forecast),
+        "r2_mean": r2_out_of_sample(y, forecast, mean),
+        "r2_within": r2_within_period(y, forecast, period),
+        "rmse": rmse(y, forecast),
+        "mae": mae(y, forecast),
+        "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
+    }
+
+
 def score(
     predictions: pd.DataFrame, models: Sequence[str], training_mean: np.ndarray, baseline: str, horizon: int
 ) -> Scores:
@@ -106,12 +118,7 @@ def score(
                 errors[name], errors[baseline], period, horizon=horizon, model=name, baseline=baseline
             )
         rows[name] = {
-            "r2_zero": r2_out_of_sample(y, forecast),
-            "r2_mean": r2_out_of_sample(y, forecast, mean),
-            "r2_within": r2_within_period(y, forecast, period),
-            "rmse": rmse(y, forecast),
-            "mae": mae(y, forecast),
-            "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
+            **errors_of(y, forecast, mean, period),
             "rank_ic": ranked.mean,
             "rank_ic_t": ranked.t,
             "rank_icir": ranked.icir,

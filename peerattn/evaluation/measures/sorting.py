@@ -1,4 +1,4 @@
-"""Which sorts a comparison allows: is its outcome a return, how many portfolios, how many periods in a year."""
+"""Firms sorted by prediction: is the outcome a return, how many portfolios, how many periods in a year."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, quantile_portfolios
+from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -33,7 +36,7 @@ def usual_quantiles(comparison: Comparison) -> int:
 
 
 def periods_per_year(periods: pd.Index) -> float | None:
-    """Return how many periods make a year, told from the labels; None where they do not tell.
+    """Return how many periods make a year, inferred from the labels; None where they do not show it.
 
     >>> periods_per_year(pd.Index([200911, 200912, 201001])), periods_per_year(pd.Index([2009, 2010]))
     (12.0, 1.0)
@@ -57,3 +60,39 @@ def periods_per_year(periods: pd.Index) -> float | None:
         step = float(np.median(np.diff(labels // 100 * 12 + months)))
         return 12 / step if step > 0 else None
     return None
+
+
+def portfolios_of(
+    comparison: Comparison, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
+) -> QuantilePortfolios:
+    """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
+
+    By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is not a return
+    (:attr:`is_return`) they are groups, and only their mean outcomes have a meaning. ``weighting="value"`` weighs firms by
+    :attr:`market_value`; firms without one are left out.
+
+    Raises
+    ------
+    InputError
+        For an explanation, which nobody could have traded on; an unknown model; market values that are missing.
+    """
+    comparison.check_model(model)
+    if comparison.task != "forecast":
+        raise InputError(
+            "portfolios: an explanation uses outcomes of the same period, so it cannot be traded on."
+        )
+    if weighting not in ("equal", "value"):
+        raise InputError(f"weighting: expected 'equal' or 'value', got {weighting!r}.")
+    frame, weight = comparison.predictions, None
+    if weighting == "value":
+        if comparison.market_value is None:
+            raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
+        weight = comparison.market_value.loc[pd.MultiIndex.from_frame(frame[["firm", "period"]])].to_numpy()
+        frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
+    return quantile_portfolios(
+        *(frame[name] for name in ("outcome", model, "firm", "period")),
+        n_quantiles=n_quantiles or usual_quantiles(comparison),
+        weight=weight,
+        periods_per_year=periods_per_year(comparison.periods) or 1.0,
+        horizon=comparison.horizon,
+    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 12  # characteristics of a search profile
 _ROLLING = 12  # periods; longer rank IC series than twice this are smoothed
+_DASHED = " Dashed: models that use no peers."
 
 
 def cumulative_gain(comparison: Comparison) -> Picture | None:
@@ -26,40 +27,36 @@ def cumulative_gain(comparison: Comparison) -> Picture | None:
     For each model the sum up to t of the baseline's mean squared error less the model's: a rising line is a
     model that predicts better than the baseline in those periods. None where only one period is tested.
     """
-    losses = comparison.losses
+    losses, baseline = comparison.losses, comparison.baseline
     if len(losses) < 2:
         return None
-    others = [name for name in comparison.names if name != comparison.baseline]
-    lines = pd.DataFrame({name: losses[comparison.baseline] - losses[name] for name in others}).cumsum()
+    lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
     shown, dropped = _legible(lines)
     caption = (
-        f"Sum over the tested periods of the mean squared error of the baseline, {comparison.baseline}, less that of each "
-        "model (Goyal and Welch 2008). A rising line: the model predicts better than the baseline there."
+        f"Sum over the tested periods of the mean squared error of the baseline, {baseline}, less that of each model (Goyal "
+        "and Welch 2008). A rising line: the model predicts better than the baseline there."
     )
     if dropped:
         caption += f" Off the scale, far below: {', '.join(dropped)}."
-    description = f"Cumulative squared-error difference against {comparison.baseline}: " + "; ".join(
-        f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in others
-    )
-    return _time_picture(lines[shown], comparison, "cumulative squared-error gain", caption, description)
+    ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
+    description = f"Cumulative squared-error difference against {baseline}: {ends}"
+    return _over_time(lines[shown], comparison, "cumulative squared-error gain", caption, description)
 
 
 def rank_ic_over_time(comparison: Comparison) -> Picture | None:
     """Draw the rank correlation of each model by period; long series as a rolling mean of 12 periods."""
-    ics = {name: comparison.rank_ics[name] for name in comparison.ordering}
-    series = {name: ic.by_period for name, ic in ics.items() if ic.n_periods}
-    if not series or len(comparison.periods) < 2:
+    ics = {name: ic for name in comparison.ordering if (ic := comparison.rank_ics[name]).n_periods}
+    if not ics or len(comparison.periods) < 2:
         return None
-    lines = pd.DataFrame(series).reindex(comparison.periods)
-    caption = "Spearman correlation of prediction and outcome across the firms of each period."
+    lines = pd.DataFrame({name: ic.by_period for name, ic in ics.items()}).reindex(comparison.periods)
+    mean = ""
     if len(lines) > 2 * _ROLLING:
         lines = lines.rolling(_ROLLING, min_periods=_ROLLING).mean()
-        caption = caption[:-1] + f", mean of the last {_ROLLING} periods."
+        mean = f", mean of the last {_ROLLING} periods"
+    caption = f"Spearman correlation of prediction and outcome across the firms of each period{mean}."
+    means = "; ".join(f"{name} mean {ic.mean:.3f}" for name, ic in ics.items())
     caption += left_out(comparison)
-    description = "Rank correlation over time: " + "; ".join(
-        f"{name} mean {ic.mean:.3f}" for name, ic in ics.items() if ic.n_periods
-    )
-    return _time_picture(lines, comparison, "rank IC", caption, description)
+    return _over_time(lines, comparison, "rank IC", caption, f"Rank correlation over time: {means}")
 
 
 def left_out(comparison: Comparison) -> str:
@@ -82,11 +79,10 @@ def weights_picture(network: PeerNetwork, name: str) -> Picture:
         picture = svg(
             figure, description=f"Heat map of the weights of {name}: rows look, columns are looked to"
         )
-    order = " Firms are ordered by the weight they are given in all, most first." if many else ""
+    order = " Firms are ordered by the total weight they are given, largest first." if many else ""
     return Picture(
         picture,
-        "Each row is a firm that looks; the stronger the colour of a cell, the more weight on that peer."
-        + order,
+        f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}",
     )
 
 
@@ -111,40 +107,48 @@ def portfolios_picture(comparison: Comparison, sorted_by: dict[str, QuantilePort
     """Draw the mean outcome of each quantile of the prediction, a line for each model."""
     from matplotlib.figure import Figure
 
-    names = comparison.names
+    means = pd.DataFrame({name: found.returns.mean() for name, found in sorted_by.items()})
     with figure_style():
         figure = Figure(figsize=(5.8, 3.4))
         axes = figure.subplots()
-        for name, found in sorted_by.items():
-            means = found.returns.mean()
-            axes.plot(
-                means.index,
-                means,
-                color=PALETTE[names.index(name) % len(PALETTE)],
-                linestyle="-" if _looks(comparison, name) else (0, (3, 2)),
-                marker="o",
-                label=_short(name),
-            )
+        _draw(axes, means, comparison, list(means.index), marker="o")
         axes.set_xlabel("quantile of the prediction, 1 = lowest")
         axes.set_ylabel(f"mean {_short(comparison.outcome)}")
         axes.set_xticks(list(means.index))
-        _legend(axes)
         ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
         picture = svg(figure, description=f"Mean outcome by quantile of the prediction: {ends}")
     return Picture(
-        picture,
-        "A line that rises: firms with higher predictions have higher outcomes. Dashed: models that look to no peers.",
+        picture, f"A line that rises: firms with higher predictions have higher outcomes.{_DASHED}"
     )
 
 
-def _looks(comparison: Comparison, name: str) -> bool:
-    return next(model.looks_to_peers for model in comparison.models if model.name == name)
+def _over_time(
+    lines: pd.DataFrame, comparison: Comparison, label: str, caption: str, description: str
+) -> Picture:
+    from matplotlib.figure import Figure
+
+    with figure_style():
+        figure = Figure(figsize=(5.8, 3.4))
+        axes = figure.subplots()
+        lines, label = _scaled(lines, label)
+        marker = "o" if len(lines) <= 20 else None
+        _draw(axes, lines, comparison, np.arange(len(lines)), marker=marker, markersize=4)
+        axes.axhline(0, color="#8b9096", linewidth=0.8)
+        axes.set_ylabel(label)
+        at = np.arange(0, len(lines), -(-len(lines) // 8))
+        axes.set_xticks(at, [_axis_label(period) for period in lines.index[at]])
+        axes.set_xlim(-0.4, len(lines) - 0.6)
+        return Picture(svg(figure, description=description), caption + _DASHED)
 
 
-def _legend(axes: Axes) -> None:
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8.5, borderaxespad=0.2
-    )
+def _draw(axes: Axes, lines: pd.DataFrame, comparison: Comparison, at: Any, **style: Any) -> None:
+    """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
+    for name in map(str, lines):
+        colour = PALETTE[comparison.names.index(name) % len(PALETTE)]
+        dashes: Any = "-" if name in comparison.peer_models else (0, (3, 2))
+        axes.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
+    axes.legend(ncols=2, frameon=False, fontsize=8.5, **place)
 
 
 def _legible(lines: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -154,41 +158,6 @@ def _legible(lines: pd.DataFrame) -> tuple[list[str], list[str]]:
     names = [str(name) for name in lines]
     dropped = [name for name in names if reach[name] > limit > 0 and lines[name].iloc[-1] < 0]
     return [name for name in names if name not in dropped], dropped
-
-
-def _time_picture(
-    lines: pd.DataFrame, comparison: Comparison, label: str, caption: str, description: str
-) -> Picture:
-    """Draw one line a model, in its own colour in all pictures; models that look to no peers are dashed."""
-    from matplotlib.figure import Figure
-
-    names = comparison.names
-    controls = {model.name for model in comparison.models if not model.looks_to_peers}
-    with figure_style():
-        figure = Figure(figsize=(5.8, 3.4))
-        axes = figure.subplots()
-        at = np.arange(len(lines))
-        lines, label = _scaled(lines, label)
-        for name in lines:
-            colour = PALETTE[names.index(str(name)) % len(PALETTE)]
-            dashes = (0, (3, 2)) if str(name) in controls else "-"
-            marker = "o" if len(lines) <= 20 else None
-            axes.plot(
-                at,
-                lines[name],
-                color=colour,
-                linestyle=dashes,
-                marker=marker,
-                markersize=4,
-                label=_short(name),
-            )
-        axes.axhline(0, color="#8b9096", linewidth=0.8)
-        axes.set_ylabel(label)
-        _name_periods(axes, lines.index)
-        _legend(axes)
-        return Picture(
-            svg(figure, description=description), caption + " Dashed: models that look to no peers."
-        )
 
 
 def _scaled(lines: pd.DataFrame, label: str) -> tuple[pd.DataFrame, str]:
@@ -204,13 +173,6 @@ def _scaled(lines: pd.DataFrame, label: str) -> tuple[pd.DataFrame, str]:
 def _short(name: Any) -> str:
     text = str(name).replace("$", r"\$")
     return text if len(text) <= 36 else text[:35] + "…"
-
-
-def _name_periods(axes: Axes, periods: pd.Index) -> None:
-    step = -(-len(periods) // 8)
-    at = np.arange(0, len(periods), step)
-    axes.set_xticks(at, [_axis_label(period) for period in periods[::step]])
-    axes.set_xlim(-0.4, len(periods) - 0.6)
 
 
 def _axis_label(period: Any) -> str:

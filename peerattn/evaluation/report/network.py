@@ -1,9 +1,10 @@
-"""The section of a report that shows whom firms look to, and what heads search for."""
+"""The sections of a report that show whom firms look to, and what heads search for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
@@ -48,45 +49,45 @@ def network_sections(comparison: Comparison) -> list[Section]:
         name = str(rmse[others].idxmin())
     network = comparison.networks[name]
     blocks += [
-        f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period.",
+        f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit.",
         weights_picture(network, name),
         _top_peers(network),
         *_one_sided(network),
         _isolates(network),
-        "Search any firm, and see whom it looks to and who looks to it:",
+        "Search for any firm to see its peers, and the firms whose peer it is:",
         explorer_page(network, _few_codes(comparison), _EXPLORED_PEERS, title=f"Peer network of {name}"),
     ]
-    profiles = [
-        Section("What the search looks for", _search(comparison.profiles[n], n))
-        for n in _profiled(comparison, name)
-    ]
-    return [Section("Whom firms look to", blocks), *profiles]
+    return [Section("Whom firms look to", blocks), *_search(comparison, name)]
 
 
-def _profiled(comparison: Comparison, name: str) -> list[str]:
-    """Return the model shown, where it has a profile, else the best one that has."""
-    if name in comparison.profiles or not comparison.profiles:
-        return [name] if name in comparison.profiles else []
-    return [str(comparison.scores["rmse"][list(comparison.profiles)].idxmin())]
-
-
-def _search(profile: SearchProfile, name: str) -> list[Block]:
+def _search(comparison: Comparison, name: str) -> list[Section]:
+    """Return what the heads of the model shown search for, or of the best model that has a profile."""
+    profiles = comparison.profiles
+    if name not in profiles:
+        if not profiles:
+            return []
+        name = str(comparison.scores["rmse"][list(profiles)].idxmin())
+    profile: SearchProfile = profiles[name]
     strongest = int(profile.shares.argmax())
-    pairs = profile.to_frame()
-    member, head = profile.heads[strongest]
-    own = pairs[(pairs["member"] == member) & (pairs["head"] == head)].head(_PAIRS)
-    rows = list(zip(map(str, own["focal"]), map(str, own["peer"]), own["score"].tolist()))
+    named = profile.matrices[strongest]
+    shown = [column for column in named.columns if column in comparison.choice.characteristics]
+    matrix = named.loc[shown, shown]
+    if matrix.empty:
+        return []
+    scores = matrix.to_numpy()
+    order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
+    rows = [(shown[i], shown[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
     kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
-    return [
-        f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; "
-        "shown is the "
-        f"one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a "
-        "firm has of the "
-        "row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is M; heads are "
-        "known up to their order.",
-        profile_picture(profile.matrices[strongest], name),
-        Table("The strongest pairs", ("A firm with much", "looks to peers with much", "score"), rows, "llr"),
-    ]
+    codes = " Codes and indicators of missing values are not shown." if len(shown) < len(named) else ""
+    words = (
+        f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; shown is "
+        f"the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "
+        "has of the row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is "
+        f"M; heads are known up to their order.{codes}"
+    )
+    heads = ("A firm with much", "looks to peers with much", "score")
+    table = Table("The strongest pairs", heads, rows, "llr")
+    return [Section("What the search looks for", [words, profile_picture(matrix, name), table])]
 
 
 def _few_codes(comparison: Comparison) -> pd.Series | None:
@@ -100,41 +101,39 @@ def _few_codes(comparison: Comparison) -> pd.Series | None:
     return None
 
 
+def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:
+    """Return the firms that are given the most weight by all firms together."""
+    given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
+    rows = list(zip(map(show_label, given.index), given.tolist()))
+    return Table(title, ("Firm", "Sum of weights given to it"), rows, alignment="lr")
+
+
 def _top_peers(network: PeerNetwork) -> Table:
     """Return the peers with the most weight: of every firm, or of all firms together in a large network."""
     if len(network.firms) > _FIRMS_LISTED:
-        given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(10)
-        return Table(
-            "The firms most looked to",
-            ("Firm", "Sum of weights given to it"),
-            list(zip(map(show_label, given.index), given.tolist())),
-            alignment="lr",
-        )
-    edges = network.edges(top_k=_SHOWN_PEERS)
+        return most_looked_to(network, "The firms most looked to")
     rows = []
-    for firm, own in edges.groupby("firm", sort=False):
+    for firm, own in network.edges(top_k=_SHOWN_PEERS).groupby("firm", sort=False):
         peers = [f"{show_label(p)} {w:.2f}" for p, w in zip(own["peer"], own["weight"]) if w >= 0.005]
         rows.append((show_label(firm), *(peers + [""] * _SHOWN_PEERS)[:_SHOWN_PEERS]))
     return Table("Whom each firm looks to most", ("Firm", "First", "Second", "Third"), rows)
 
 
 def _one_sided(network: PeerNetwork) -> list[Block]:
+    """Return the pairs with the largest direction net of popularity, weighted; a signed network has no such direction."""
+    if network.signed:
+        return []
     try:
-        pairs = network.asymmetry().most_one_sided(8, kind="difference")
+        pairs = network.asymmetry().most_one_sided(8)
     except InputError:  # nobody both looks and is looked to
         return []
     if pairs.empty:
         return ["No pair of firms is one-sided: each gives the other the weight it gets."]
     firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
     rows = list(zip(firms, peers, pairs["weight"].tolist(), pairs["reverse"].tolist()))
-    return [
-        Table(
-            "The most one-sided pairs",
-            ("Firm", "looks to", "with weight", "and is given"),
-            rows,
-            alignment="llrr",
-        )
-    ]
+    heads = ("Firm", "looks to", "with weight", "and is given")
+    title = "The most one-sided pairs, net of how popular each firm is"
+    return [Table(title, heads, rows, alignment="llrr")]
 
 
 def _isolates(network: PeerNetwork) -> str:

@@ -1,27 +1,54 @@
-"""The table of a comparison, as it prints."""
+"""The table of a comparison: as text, LaTeX and Markdown, with the finding under it."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
 from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.render import Table
+from peerattn.render import Table, markdown_text, write_atomic
 
 if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
+    from peerattn.evaluation.comparison import Comparison, ModelNote
 
+PRINTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
+REPORTED = ("r2_zero", "r2_mean", "r2_within", "rmse", "mae", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 _TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
 #: Marks of two-sided p-values, the smallest level first.
 STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 
 
-def comparison_table(comparison: Comparison, metrics: Sequence[str], stars: bool) -> Table:
-    """Return the metrics of all models, those that failed last; see :meth:`Comparison.table`."""
+def table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> pd.DataFrame:
+    """Return the comparison as it prints, one row for each model.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Keys of ``scores``, in the order wanted; also ``fm_slope``, ``fm_t`` (Fama–MacBeth) and ``cal_slope``, ``cal_p``
+        (Mincer–Zarnowitz).
+    stars : bool, default False
+        Mark the DM t by its two-sided p-value: * below 10 %, ** below 5 %, *** below 1 %.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by model. Numbers are unrounded; where there is none the cell says why, such as ``n/a
+        (T=2)``. For numbers only take :attr:`scores`.
+    """
+    return as_table(comparison, metrics, stars=stars).to_frame().set_index("Model")
+
+
+def as_table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
+    """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (*METRICS, *REGRESSION_METRICS)}
     for key in metrics:
         if key not in known:
@@ -31,9 +58,10 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str], stars: bool
     if not metrics:
         raise InputError(f"metrics: name at least one of {', '.join(known)}.")
     chosen = [known[key] for key in metrics]
+    unshown = {m.name for m in comparison.models if comparison.task == "explain" and not m.shown_outcomes}
     rows: list[tuple[Any, ...]] = [
-        (_shown_name(comparison, model), *(_cell(comparison, model, m, stars) for m in chosen))
-        for model in comparison.models
+        (m.name + " †" * (m.name in unshown), *(_cell(comparison, m, metric, stars) for metric in chosen))
+        for m in comparison.models
     ]
     blanks = [""] * (len(chosen) - 1)
     rows += [(failure.model, "failed", *blanks) for failure in comparison.failures]
@@ -43,35 +71,75 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str], stars: bool
         rows,
         alignment="l" + "r" * len(chosen),
         formats=("", *(metric.format for metric in chosen)),
-        footnotes=_footnotes(comparison, set(metrics), stars),
+        footnotes=_footnotes(comparison, set(metrics), stars, bool(unshown)),
     )
 
 
-def _shown_name(comparison: Comparison, model: ModelNote) -> str:
-    return f"{model.name} †" if comparison.task == "explain" and not model.shown_outcomes else model.name
+def text(comparison: Comparison, width: int | None = None) -> str:
+    """Return the table and the finding as text.
+
+    Parameters
+    ----------
+    width : int, optional
+        Widest line, by default the terminal's.
+    """
+    width = width or shutil.get_terminal_size((100, 24)).columns
+    shown = as_table(comparison)
+    words, notes = (
+        "\n".join(textwrap.fill(said, width) for said in part)
+        for part in (comparison.summary(), shown.footnotes)
+    )
+    return f"{replace(shown, footnotes=()).text(width)}\n\n{notes}\n\n{words}"
+
+
+def to_latex(
+    comparison: Comparison,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    metrics: Sequence[str] = PRINTED,
+    stars: bool = False,
+) -> str:
+    """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
+    return _written(as_table(comparison, metrics, stars=stars).latex(), path)
+
+
+def to_markdown(
+    comparison: Comparison,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    metrics: Sequence[str] = PRINTED,
+    stars: bool = False,
+) -> str:
+    """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
+    words = "\n\n".join(map(markdown_text, comparison.summary()))
+    return _written(f"{as_table(comparison, metrics, stars=stars).markdown()}\n\n{words}\n", path)
+
+
+def _written(said: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        write_atomic(path, said)
+    return said
 
 
 def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool) -> float | str:
-    name = model.name
-    if metric.key in ORDER_METRICS and not model.orders_firms:
+    name, key = model.name, metric.key
+    if key in ORDER_METRICS and not model.orders_firms:
         return (
             "n/a"  # the mean of all others falls in the own outcome: its order of firms is -1 by construction
         )
-    if metric.key == "rank_ic_t":
+    if key == "rank_ic_t":
         ic = comparison.rank_ics[name]
-        short = ic.t is None and 0 < ic.n_periods
-        return f"n/a (T={ic.n_periods})" if short else _number(ic.t)
-    if metric.key in ("dm_t", "dm_p"):
+        return ic.test.reason if ic.t is None and ic.n_periods else _number(ic.t)
+    if key in ("dm_t", "dm_p"):
         if name == comparison.baseline:
-            return "baseline" if metric.key == "dm_t" else ""
+            return "baseline" if key == "dm_t" else ""
         return _tested(comparison.tests[name], metric, stars)
-    if metric in REGRESSION_METRICS:
-        slope, calibrated = comparison.regressions[name]
-        found = {"fm_slope": slope.slope, "fm_t": slope.t, "cal_slope": calibrated.slope}
-        if metric.key == "cal_p":
-            return "n/a" if calibrated.p_value is None else format_p(calibrated.p_value)
-        return _number(found[metric.key])
-    return _number(comparison.scores.loc[name, metric.key])
+    if metric not in REGRESSION_METRICS:
+        return _number(comparison.scores.loc[name, key])
+    slope, calibrated = comparison.regressions[name]
+    if key == "cal_p":
+        return "n/a" if calibrated.p_value is None else format_p(calibrated.p_value)
+    return _number({"fm_slope": slope.slope, "fm_t": slope.t, "cal_slope": calibrated.slope}[key])
 
 
 def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
@@ -83,32 +151,27 @@ def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
     return f"{test.statistic:{metric.format}}{marks}" if stars else test.statistic
 
 
-def _footnotes(comparison: Comparison, metrics: set[str], stars: bool) -> list[str]:
-    lags = next(
-        (f", {test.lags} lags" for test in comparison.tests.values() if test.statistic is not None), ""
-    )
+def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: bool) -> list[str]:
     notes = [
         comparison.sample + ".",
-        "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within: "
-        "between the firms of a period. Rank IC: mean Spearman correlation; its t by Newey–West.",
-        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}{lags}; positive = better.",
+        "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within period: of "
+        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t allows for serial correlation.",
+        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}, Student's t; positive = better. p: of each test on its "
+        "own.",
     ]
     if metrics & {"fm_slope", "fm_t"}:
         notes.append("FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).")
     if metrics & {"cal_slope", "cal_p"}:
         notes.append(
-            "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by period."
+            "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
         )
     if stars:
         notes.append(STARS_NOTE)
-    if len(comparison.periods) < MIN_PERIODS:
-        notes.append(
-            f"T={len(comparison.periods)} periods are too few for a test over time ({MIN_PERIODS} are needed)."
-        )
-    if any(not model.shown_outcomes for model in comparison.models) and comparison.task == "explain":
+    if (n := len(comparison.periods)) < MIN_PERIODS:
+        notes.append(f"T={n} periods are too few for a test over time ({MIN_PERIODS} are needed).")
+    if unshown:
         notes.append("† a control: sees no peers' outcomes.")
-    tuned = [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]
-    if tuned:
+    if tuned := [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
     failed = [f"{f.model} failed in fit {f.fold} and is not scored: {f.error}" for f in comparison.failures]
     return [*notes, *failed, *(f"Note: {note}" for note in comparison.notes)]

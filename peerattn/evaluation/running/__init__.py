@@ -1,1 +1,1 @@
-"""Contestants are fitted and scored, fold by fold; finished pieces are kept."""
+"""Entries are fitted and scored, fold by fold; finished fits are kept."""

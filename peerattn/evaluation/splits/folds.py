@@ -21,7 +21,7 @@ def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what a reader must know of them."""
     if not getattr(cv, "forecasts", True) and task == "forecast":
         raise InputError(
-            f"cv: {type(cv).__name__} learns from periods after those tested, which is no forecast; use WalkForward, or "
+            f"cv: {type(cv).__name__} learns from periods after those tested, which is not a forecast; use WalkForward, or "
             "task='explain'."
         )
     with warnings.catch_warnings(record=True) as caught:

@@ -17,7 +17,7 @@ from peerattn.panel import Panel, as_panel
 
 
 class ShortPanelWarning(PeerAttnWarning):
-    """The panel has too few periods for the split that was asked for; fewer are tested."""
+    """The panel has too few periods for the requested split; fewer are tested."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def _known_at(given: pd.Index, periods: pd.Index) -> np.ndarray:
         unknown = isinstance(periods, pd.CategoricalIndex) and not values.isin(periods.categories).all()
         converted = values[:0] if unknown else values.astype(periods.dtype)
         if unknown or converted.isna().any() or (whole and (converted != values.astype(float)).any()):
-            raise TypeError("some are no such label")
+            raise TypeError("some are not such labels")
         at[~missing] = periods.searchsorted(converted)
     except (TypeError, ValueError) as error:
         raise InputError(

@@ -59,7 +59,7 @@ class Choice:
     Attributes
     ----------
     bandwidths : Bandwidths
-        ``inf`` (and an unordered code's largest λ) where being flat costs the criterion nothing.
+        At its limits (``inf``, a code's smallest or largest λ) wherever the criterion is no worse there.
     criterion : float
     evaluations : int
     """

@@ -80,11 +80,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     Notes
     -----
-    ``predict(X)`` looks to the training rows of all periods, own firm left out; ``predict(X, outcomes=y)`` to the same period's
-    firms. Missing characteristics are filled (median of the cross-section). A firm of unknown code is as unlike all others;
-    an unknown ordered code takes the median level. Firms without any peer of positive kernel get the training mean. Prediction
-    costs O(n² p) in chunks: memory does not grow with n². A criterion is minimised by L-BFGS in log-bandwidths over at most
-    50 million pairs of rows; beyond that focal rows are thinned out evenly, never the pool. AIC keeps the own row in the pool.
+    ``predict(X)`` looks to the training rows of all periods, the firm's own past among them; ``predict(X, outcomes=y)`` to the
+    other firms of the same period. Missing characteristics are filled (median of the cross-section). A firm of unknown code is
+    as unlike all others; an unknown ordered code takes the median level. Firms without any peer of positive kernel get the
+    training mean. Prediction costs O(n² p) in chunks: memory does not grow with n². A criterion is minimised by L-BFGS in
+    log-bandwidths over at most 50 million pairs of rows; beyond that focal rows are thinned out evenly, never the pool. AIC
+    keeps the own row in the pool.
 
     References
     ----------

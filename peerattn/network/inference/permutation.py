@@ -85,9 +85,10 @@ def mrqap(
 ) -> PermutationRegression:
     """Regress weights on characteristics of pairs; p values by double semi-partialing (QAP when there is one).
 
-    ``w_ij = a_t + Σ_k b_k x_k,ij + e_ij`` over ordered pairs of distinct firms. For each k the part of ``x_k``
-    that the other regressors do not explain is permuted (firms exchanged, rows and columns alike) and the t
-    statistic of its coefficient compared with that of the data. Pairs are thus never taken as independent.
+    ``w_ij,t = a_t + Σ_k b_k x_k,ij,t + e_ij,t`` over ordered pairs of distinct firms. For each k the part of ``x_k``
+    that the other regressors do not explain is permuted (firms exchanged, rows and columns alike, **the same firms in
+    all periods**) and the t statistic of its coefficient compared with that of the data. Pairs are thus never taken as
+    independent, nor are the periods of a persistent network.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def mrqap(
     regressors : mapping of str to SameCode, Difference, PeerNetwork or DataFrame
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional
-        Default all; firms are exchanged within each period, and each period has its own constant.
+        Default all; each period has its own constant.
     n_permutations : int, default 999
         Cost: one regression on all pairs each, for each regressor.
     random_state : int, default 0
@@ -106,6 +107,11 @@ def mrqap(
     -------
     PermutationRegression
         With ``p = (1 + count) / (1 + n_permutations)``.
+
+    Notes
+    -----
+    Where some firms are absent in some periods a permutation passes over them (see :func:`among`), so that a firm takes the
+    same place in every period in which both are there.
 
     Raises
     ------
@@ -130,14 +136,15 @@ def mrqap(
     """
     if n_permutations < 1:
         raise InputError(f"n_permutations: expected at least 1, got {n_permutations!r}.")
-    blocks = [(w, x) for _, w, x in dyads(network, regressors, periods) if len(w) >= 4]
+    blocks = [block for block in dyads(network, regressors, periods) if len(block[0]) >= 4]
     if not blocks:
         raise InputError("network: no period has four firms with every regressor known.")
     rng = np.random.default_rng(random_state)
-    y, X = _stacked(blocks)
+    y, X = _stacked([(weights, x) for _, weights, x in blocks])
+    firms = [positions for positions, _, _ in blocks]
     _check_rank(X, list(regressors))
     coefficients, t, r_squared = _least_squares(y, X)
-    p = [_p_value(blocks, y, X, k, t[k], n_permutations, rng) for k in range(X.shape[1])]
+    p = [_p_value(firms, y, X, k, t[k], n_permutations, rng) for k in range(X.shape[1])]
     scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
     frame = pd.DataFrame(
         {"coefficient": coefficients, "standardized": coefficients * scale, "t": t, "p": p},
@@ -176,7 +183,7 @@ def _least_squares(y: Array, X: Array) -> tuple[Array, Array, float]:
 
 
 def _p_value(
-    blocks: list[tuple[Array, Array]],
+    firms: list[Array],
     y: Array,
     X: Array,
     k: int,
@@ -186,13 +193,13 @@ def _p_value(
 ) -> float:
     others = np.delete(X, k, axis=1)
     rest = X[:, k] - others @ np.linalg.lstsq(others, X[:, k], rcond=None)[0] if others.size else X[:, k]
-    squares = _as_squares(rest, [len(weights) for weights, _ in blocks])
+    squares = _as_squares(rest, [len(here) for here in firms])
     basis = np.linalg.qr(others)[0] if others.size else np.zeros((len(y), 0))
     y_rest = y - basis @ (basis.T @ y)
     degrees = len(y) - X.shape[1] - 1
-    extreme = 0
+    extreme, n_firms = 0, 1 + max(int(here.max()) for here in firms)
     for _ in range(count):
-        z = _permuted(squares, rng)
+        z = _permuted(squares, firms, rng.permutation(n_firms))
         z -= basis @ (basis.T @ z)
         t = _partial_t(y_rest, z, degrees)
         extreme += abs(t) >= abs(observed) * (1 - 1e-12)
@@ -216,9 +223,37 @@ def _as_squares(values: Array, sizes: list[int]) -> list[Array]:
     return squares
 
 
-def _permuted(squares: list[Array], rng: np.random.Generator) -> Array:
+def _permuted(squares: list[Array], firms: list[Array], order: Array) -> Array:
     parts = []
-    for square in squares:
-        order = rng.permutation(len(square))
-        parts.append(square[np.ix_(order, order)][~np.eye(len(square), dtype=bool)])
+    for square, here in zip(squares, firms, strict=True):
+        place = among(order, here)
+        parts.append(square[np.ix_(place, place)][~np.eye(len(square), dtype=bool)])
     return np.concatenate(parts)
+
+
+def among(order: Array, here: Array) -> Array:
+    """Return the permutation that a permutation of all firms makes among some of them: absent firms are passed over.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (n,)
+        A permutation: firm i takes the place of firm ``order[i]``.
+    here : ndarray of int, shape (m,)
+        The firms that are there, ascending.
+
+    Returns
+    -------
+    ndarray of int, shape (m,)
+        Places in ``here``; each firm follows its cycle to the first firm that is there. Of a uniform permutation it is uniform.
+
+    Examples
+    --------
+    >>> among(np.array([1, 2, 0]), np.array([0, 2])).tolist()  # 0 → 1 → 2, and 2 → 0
+    [1, 0]
+    """
+    present = np.zeros(len(order), dtype=bool)
+    present[here] = True
+    image = order[here]
+    while not (there := present[image]).all():
+        image = np.where(there, image, order[image])
+    return np.searchsorted(here, image)

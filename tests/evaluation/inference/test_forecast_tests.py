@@ -1,9 +1,16 @@
 import math
+import re
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
-from peerattn.evaluation.inference.forecast_tests import diebold_mariano, hac_mean, newey_west_lags
+from peerattn.evaluation.inference.forecast_tests import (
+    diebold_mariano,
+    long_run_variance,
+    mean_test,
+    periods_needed,
+)
 from peerattn.exceptions import InputError
 
 
@@ -15,34 +22,35 @@ def losses(n_periods=40, seed=0, gain=0.05):
     return base - gain + 0.3 * shock + 0.1 * rng.normal(size=len(base)), base, period
 
 
-@pytest.mark.parametrize("horizon", [1, 3, 6])
-def test_against_statsmodels_on_cross_section_averages(horizon):
-    stattools = pytest.importorskip("statsmodels.tsa.stattools")
-    if not hasattr(stattools, "diebold_mariano_test"):
-        pytest.skip("this statsmodels has no diebold_mariano_test")
-    ours, theirs, period = losses()
-    result = diebold_mariano(ours, theirs, period, horizon=horizon)
-    a, b = (np.array([np.mean(loss[period == t]) for t in range(40)]) for loss in (theirs, ours))
-    expected = stattools.diebold_mariano_test(
-        np.zeros(40), a, b, lags=result.lags, criterion=lambda y, f: f, harvey_adj=True, horizon=horizon
-    )
-    assert result.statistic == pytest.approx(expected.statistic, rel=1e-10)
-    assert result.p_value == pytest.approx(expected.pvalue, rel=1e-10)
-    assert result.lags == max(3, horizon - 1)
-    assert result.gain == pytest.approx(np.mean(a - b))
-
-
-def test_against_the_literal_formula():
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_against_the_literal_formula(horizon):
     ours, theirs, period = losses(seed=3)
     d = [float(np.mean((theirs - ours)[period == t])) for t in range(40)]
-    n, lags = len(d), 4
-    mean = sum(d) / n
-    e = [value - mean for value in d]
-    variance = sum(x * x for x in e) / n
-    for lag in range(1, lags + 1):
-        variance += 2 * (1 - lag / (lags + 1)) * sum(e[t] * e[t - lag] for t in range(lag, n)) / n
-    statistic = math.sqrt((n + 1 - 2 + 0) / n) * mean / math.sqrt(variance / n)
-    assert diebold_mariano(ours, theirs, period, lags=4).statistic == pytest.approx(statistic, rel=1e-10)
+    n, mean = len(d), sum(d) / len(d)
+    r = sum((d[t] - mean) * (d[t - horizon] - mean) for t in range(horizon, n)) / sum(
+        (x - mean) ** 2 for x in d
+    )
+    r = max(0.0, (n * r + horizon) / (n - 3 * horizon))
+    nu = math.floor(min(0.4 * n ** (2 / 3), n * (1 - r) / (2 * (horizon + 1))))
+    terms = [
+        math.sqrt(2 / n) * sum(x * math.cos(math.pi * j * (t + 0.5) / n) for t, x in enumerate(d))
+        for j in range(1, nu + 1)
+    ]
+    t = mean / math.sqrt(sum(x * x for x in terms) / nu / n)
+    found = diebold_mariano(ours, theirs, period, horizon=horizon)
+    assert found.statistic == pytest.approx(t, rel=1e-10) and found.freedom == nu >= 2
+    assert found.p_value == pytest.approx(2 * student.sf(abs(t), nu)) and found.gain == pytest.approx(mean)
+
+
+def test_the_cosine_variance_is_that_of_white_noise_and_of_an_autoregression():
+    """Mean over draws against σ² / (1 − ρ)², the spectrum at zero."""
+    rng = np.random.default_rng(0)
+    for rho in (0.0, 0.5):
+        x = np.zeros((400, 2000))
+        for t in range(1, 400):
+            x[t] = rho * x[t - 1] + rng.normal(size=2000)
+        found = np.mean([long_run_variance(x[200:, [k]], 6)[0, 0] for k in range(2000)])
+        assert found == pytest.approx(1 / (1 - rho) ** 2, rel=0.05)
 
 
 def test_the_cross_section_counts_once():
@@ -69,18 +77,50 @@ def test_unknown_outcomes_are_left_out():
     assert diebold_mariano(ours, theirs, period) == expected
 
 
-@pytest.mark.parametrize(("n_periods", "tested"), [(2, False), (9, False), (10, True)])
+@pytest.mark.parametrize(("n_periods", "tested"), [(2, False), (11, False), (12, True)])
 def test_few_periods_have_no_test_over_time(n_periods, tested):
-    result = diebold_mariano(*losses(n_periods), model="A", baseline="B")
+    rng = np.random.default_rng(1)
+    result = diebold_mariano(
+        *rng.chisquare(1, (2, n_periods * 9)), np.repeat(range(n_periods), 9), model="A", baseline="B"
+    )
     assert (result.statistic is not None) is tested
     if not tested:
-        assert result.outcome == f"n/a (T={n_periods})"
-        assert str(result).startswith(f"A against B: n/a (T={n_periods}), mean gain")
+        assert result.outcome == f"n/a (T={n_periods}, 12 needed)"
+        assert str(result).startswith(f"A against B: n/a (T={n_periods}, 12 needed), mean gain")
         assert "nan" not in str(result).lower() and "*" not in str(result)
 
 
-def test_a_horizon_as_long_as_the_sample_has_no_test():
-    assert diebold_mariano(*losses(12), horizon=12).statistic is None
+def test_a_long_horizon_needs_more_periods_and_says_how_many():
+    assert periods_needed(12) == 52
+    assert diebold_mariano(*losses(51), horizon=12).outcome == "n/a (T=51, 52 needed)"
+
+
+def autoregressions(rho, n, draws, rng, horizon=1):
+    """Sums over ``horizon`` periods of stationary autoregressions, (draws, n)."""
+    x = np.empty((draws, n + horizon - 1))
+    x[:, 0] = rng.normal(size=draws) / math.sqrt(1 - rho**2)
+    for t in range(1, x.shape[1]):
+        x[:, t] = rho * x[:, t - 1] + rng.normal(size=draws)
+    return np.lib.stride_tricks.sliding_window_view(x, horizon, axis=1).sum(axis=2)
+
+
+@pytest.mark.parametrize(
+    ("n", "rho", "horizon", "most"),
+    [(12, 0.0, 1, 0.08), (12, 0.5, 1, 0.10), (12, 0.95, 1, 0.10), (20, 0.9, 1, 0.10), (120, 0.9, 1, 0.10),
+     (120, 0.5, 1, 0.08), (120, 0.0, 12, 0.08), (60, 0.9, 4, 0.10)],
+)  # fmt: skip
+def test_size_under_dependence(n, rho, horizon, most):
+    draws = autoregressions(rho, n, 1500, np.random.default_rng(3), horizon)
+    rejected = [(mean_test(x, horizon).p_value or 1.0) < 0.05 for x in draws]
+    assert np.mean(rejected) <= most + 0.015  # two standard errors of the simulation
+    assert np.mean(rejected) >= 0.03 or rho or horizon > 1
+
+
+def test_a_series_too_persistent_for_its_length_is_refused_with_the_reason():
+    x = autoregressions(0.95, 40, 1, np.random.default_rng(0))[0]
+    reason = mean_test(x).reason
+    found = re.fullmatch(r"n/a \(autocorrelation (0\.\d\d) over 40 periods, (\d+) needed\)", reason)
+    assert found and int(found[2]) > 40
 
 
 def test_losses_that_never_differ():
@@ -88,22 +128,6 @@ def test_losses_that_never_differ():
     assert diebold_mariano(theirs, theirs, period).outcome == "same losses"
     constant = diebold_mariano(np.ones(40), np.full(40, 1.5), np.arange(40))
     assert constant.statistic is None and constant.outcome == "n/a (no variance)"
-
-
-def test_size_under_the_null():
-    rng = np.random.default_rng(11)
-    period = np.repeat(np.arange(60), 5)
-    rejections = [
-        diebold_mariano(rng.chisquare(1, 300), rng.chisquare(1, 300), period).p_value < 0.05
-        for _ in range(300)
-    ]
-    assert 0.015 < np.mean(rejections) < 0.11
-
-
-def test_lags():
-    assert [newey_west_lags(n) for n in (0, 1, 2, 10, 100, 240)] == [0, 0, 1, 2, 4, 4]
-    assert newey_west_lags(5, horizon=20) == 4
-    assert hac_mean(np.array([2.0, 2.0, 2.0]), 1) == (2.0, None)
 
 
 def test_bad_input():

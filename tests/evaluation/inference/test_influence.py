@@ -10,10 +10,17 @@ from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.network import connectedness
+from peerattn.panel import as_panel
 
 PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=3, random_state=1)
 X, Y = PANEL.X[["x1", "x2"]], PANEL.y
-OPTIONS = {"n_heads": 2, "max_steps": 5, "prune": False, "random_state": 0}
+OPTIONS = {
+    "n_heads": 2,
+    "max_steps": 5,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+    "random_state": 0,
+}
 PERIOD = PANEL.network.periods[4]
 
 
@@ -90,7 +97,7 @@ def test_contributions_are_weights_times_information(values):
                 y = Y[Y.index.get_level_values("period") == PERIOD].to_numpy()
                 v = member.state["slope"][at] * (y - model.y_center_)
             else:
-                z = (rows.to_numpy() - model.scaling_.center) / model.scaling_.spread
+                z = model.design_.transform(as_panel(rows))
                 v = z @ member.state["value"][at][:, 0] * model.y_scale_
             expected += np.abs(W * v) / 2
     np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)

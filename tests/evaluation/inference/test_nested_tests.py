@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import chi2, norm
+from scipy.stats import chi2
+from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from peerattn.evaluation import clark_west, encompassing, giacomini_white, paired_by_firm
-from peerattn.evaluation.inference.forecast_tests import newey_west_lags
+from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.exceptions import InputError
 
 
@@ -24,18 +25,15 @@ def means(series, period):
     return np.array([series[period == t].mean() for t in np.unique(period)])
 
 
-def hac_t(series, lags):
-    fit = sm.OLS(series, np.ones(len(series))).fit(cov_type="HAC", cov_kwds={"maxlags": lags})
-    return fit.tvalues[0]
-
-
 @pytest.mark.parametrize("horizon", [1, 4])
 def test_clark_west_against_the_literal_formula(horizon):
     y, ours, theirs, period = panel()
     found = clark_west(y, ours, theirs, period, horizon=horizon)
     f = means((y - theirs) ** 2 - ((y - ours) ** 2 - (theirs - ours) ** 2), period)
-    t = hac_t(f, newey_west_lags(40, horizon))
-    assert found.statistic == pytest.approx(t) and found.p_value == pytest.approx(norm.sf(t))
+    t = mean_test(f, horizon)
+    assert found.statistic == pytest.approx(t.t) and found.p_value == pytest.approx(
+        student.sf(t.t, t.freedom)
+    )
     assert found.gain == pytest.approx(f.mean()) and found.alternative == "greater"
     assert "Clark–West test of model against baseline" in str(found)
 
@@ -45,31 +43,57 @@ def test_encompassing_against_the_literal_formula(horizon):
     y, ours, theirs, period = panel()
     found = encompassing(y, ours, theirs, period, horizon=horizon)
     d = means((y - theirs) * ((y - theirs) - (y - ours)), period)
-    factor = math.sqrt((41 - 2 * horizon + horizon * (horizon - 1) / 40) / 40)
-    t = factor * hac_t(d, newey_west_lags(40, horizon))
-    assert found.statistic == pytest.approx(t) and found.p_value == pytest.approx(student.sf(t, 39))
+    t = mean_test(d, horizon)
+    assert found.statistic == pytest.approx(t.t) and found.p_value == pytest.approx(
+        student.sf(t.t, t.freedom)
+    )
 
 
-@pytest.mark.parametrize("conditional", [True, False])
-@pytest.mark.parametrize("horizon", [1, 3])
-def test_giacomini_white_against_the_literal_formula(conditional, horizon):
+def test_giacomini_white_at_horizon_one_against_the_textbook():
+    """n times the uncentred R² of one on Z."""
     y, ours, theirs, period = panel()
     loss, base = (y - ours) ** 2, (y - theirs) ** 2
-    found = giacomini_white(loss, base, period, horizon=horizon, conditional=conditional)
+    found = giacomini_white(loss, base, period)
     d = means(base - loss, period)
-    rows = [[d[t], d[t] * d[t - horizon]] for t in range(horizon, 40)] if conditional else [[v] for v in d]
-    Z = np.array(rows)
-    n, q = Z.shape
-    omega = sum(np.outer(z, z) for z in Z) / n
-    for lag in range(1, horizon):
-        cross = sum(np.outer(Z[t], Z[t - lag]) for t in range(lag, n)) / n
-        omega = omega + (1 - lag / horizon) * (cross + cross.T)
-    w = n * Z.mean(axis=0) @ np.linalg.inv(omega) @ Z.mean(axis=0)
-    assert found.statistic == pytest.approx(w) and found.p_value == pytest.approx(chi2.sf(w, q))
-    assert found.n_periods == n
-    if horizon == 1:  # the textbook's form: n times the uncentred R² of one on Z
-        r2 = sm.OLS(np.ones(n), Z).fit()
-        assert w == pytest.approx(n * (1 - r2.ssr / n))
+    Z = np.array([[d[t], d[t] * d[t - 1]] for t in range(1, 40)])
+    w = 39 * (1 - sm.OLS(np.ones(39), Z).fit().ssr / 39)
+    assert found.statistic == pytest.approx(w) and found.p_value == pytest.approx(chi2.sf(w, 2))
+    assert (found.n_periods, found.freedom) == (39, 0)
+
+
+def test_giacomini_white_on_average_is_the_test_of_the_mean_gain():
+    y, ours, theirs, period = panel()
+    loss, base = (y - ours) ** 2, (y - theirs) ** 2
+    found, t = giacomini_white(loss, base, period, conditional=False), mean_test(means(base - loss, period))
+    assert found.statistic == pytest.approx(t.t**2) and found.p_value == pytest.approx(t.p_value)
+
+
+def test_giacomini_white_at_a_longer_horizon_against_the_literal_formula():
+    y, ours, theirs, period = panel(80)
+    loss, base = (y - ours) ** 2, (y - theirs) ** 2
+    found = giacomini_white(loss, base, period, horizon=3)
+    d = means(base - loss, period)
+    Z = np.array([[d[t], d[t] * d[t - 3]] for t in range(3, 80)])
+    nu = min(mean_test(z, 3).freedom for z in Z.T)
+    cosines = np.array([[np.cos(np.pi * j * (s + 0.5) / 77) for s in range(77)] for j in range(1, nu + 1)])
+    omega = 2 / 77 * (cosines @ Z).T @ (cosines @ Z) / nu
+    w = 77 * Z.mean(axis=0) @ np.linalg.inv(omega) @ Z.mean(axis=0) * (nu - 1) / (2 * nu)
+    assert found.statistic == pytest.approx(w) and found.freedom == nu - 1
+    assert found.p_value == pytest.approx(fisher.sf(w, 2, nu - 1))
+
+
+@pytest.mark.parametrize("n_periods", [12, 120])
+def test_size_of_giacomini_white_on_average_under_serial_correlation(n_periods):
+    """AR(.5) losses: without a long-run variance 27 % at 120 periods."""
+    rng, count = np.random.default_rng(5), 0
+    for _ in range(800):
+        d = np.zeros(n_periods + 20)
+        for t in range(1, len(d)):
+            d[t] = 0.5 * d[t - 1] + rng.normal()
+        d = d[20:]
+        p = giacomini_white(5 + d, np.full(n_periods, 5.0), range(n_periods), conditional=False).p_value
+        count += (1.0 if p is None else p) < 0.05
+    assert count / 800 < 0.08
 
 
 def test_paired_by_firm_against_statsmodels_and_the_formula():
@@ -90,18 +114,18 @@ def test_paired_by_firm_against_statsmodels_and_the_formula():
 
 
 def test_no_test_where_none_can_be_made():
-    y, ours, theirs, period = panel(9)
+    y, ours, theirs, period = panel(11)
     loss, base = (y - ours) ** 2, (y - theirs) ** 2
     for test in (
         clark_west(y, ours, theirs, period),
         encompassing(y, ours, theirs, period),
         giacomini_white(loss, base, period, conditional=False),
     ):
-        assert test.statistic is None and test.outcome == "n/a (T=9)"
+        assert test.statistic is None and test.outcome == "n/a (T=11, 12 needed)"
     assert (
-        giacomini_white(*panel(10)[:2], panel(10)[3]).outcome == "n/a (T=9)"
+        giacomini_white(*panel(12)[:2], panel(12)[3]).outcome == "n/a (T=11, 12 needed)"
     )  # one period is the first state
-    assert clark_west(y[:1], ours[:1], theirs[:1], period[:1]).outcome == "n/a (T=1)"
+    assert clark_west(y[:1], ours[:1], theirs[:1], period[:1]).outcome == "n/a (T=1, 12 needed)"
     y, ours, _, period = panel()
     assert clark_west(y, ours, ours, period).outcome == "same forecasts"
     assert encompassing(y, ours, ours, period).outcome == "same forecasts"

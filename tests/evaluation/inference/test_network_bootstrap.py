@@ -16,7 +16,10 @@ from peerattn.models.attention.estimation import mean_loss
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.training import train
 
-OPTIONS = {"n_heads": 2, "d_head": 2, "max_steps": 100, "dtype": "float64", "random_state": 0}
+OPTIONS = {
+    "n_heads": 2, "d_head": 2, "max_steps": 100, "dtype": "float64", "random_state": 0,
+    "similarity": "scaled_dot_product", "prune": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +93,7 @@ def test_a_tied_head_has_no_direction(panel):
 
 
 def test_outcomes_as_values(panel):
-    model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5, "prune": False}).fit(
-        panel.X, panel.y
-    )
+    model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5}).fit(panel.X, panel.y)
     found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2)
     assert np.isfinite(found.draws).all()
 

@@ -46,6 +46,23 @@ def test_zero_is_the_wrong_null_and_permutations_know_it():
     assert nothing["p_value"] > 0.05 and nothing["r2_permuted"] < 0
 
 
+def test_persistent_outcomes_do_not_count_anew_in_every_period():
+    """AR(.9) outcomes, 12 periods: firms permuted anew in each period reject 25 % of the time."""
+    rng, count = np.random.default_rng(0), 0
+    index = pd.MultiIndex.from_product([range(40), range(12)], names=["firm", "period"])
+    code = pd.Series((index.get_level_values(0) % 8).astype(str), index=index)
+    for seed in range(150):
+        y = np.empty((40, 12))
+        y[:, 0] = rng.normal(size=40) / np.sqrt(1 - 0.81)
+        for t in range(1, 12):
+            y[:, t] = 0.9 * y[:, t - 1] + rng.normal(size=40)
+        found = peer_r2_test(
+            pd.Series(y.ravel(), index=index), {"code": code}, n_permutations=39, random_state=seed
+        )
+        count += found.frame["p_value"].iloc[0] <= 0.05
+    assert count / 150 <= 0.10
+
+
 def test_schemes_are_paired_on_the_same_firms_and_peer_counts():
     y, code, wrong = panel()
     patchy = wrong.where(y.index.get_level_values("firm") < 40)
@@ -53,7 +70,7 @@ def test_schemes_are_paired_on_the_same_firms_and_peer_counts():
     assert found.baseline == "wrong"
     assert (found.frame["firms"] == 40).all() and found.frame["peers"].nunique() == 1
     row = found.frame.loc[("ret", "code")]
-    assert row["difference"] > 0.05 and row["t"] > 3 and row["p_value"] == 0.02
+    assert row["difference"] > 0.05 and row["t"] > 3 and row["t_p"] < 0.1 and row["p_value"] == 0.02
     assert np.isnan(found.frame.loc[("ret", "wrong"), "t"])
     few = peer_r2_test(
         y[y.index.get_level_values("period") < 2005], {"a": wrong, "b": code}, n_permutations=9

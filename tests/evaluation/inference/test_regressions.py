@@ -2,8 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.stats import f as fisher
 
 from peerattn.evaluation import calibration, fama_macbeth
+from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.exceptions import InputError
 
@@ -28,14 +30,13 @@ def test_fama_macbeth_against_a_regression_a_period(horizon):
         fit = sm.OLS(y[here], sm.add_constant(forecast[here])).fit()
         slopes.append(fit.params[1])
         r2.append(fit.rsquared)
-    hac = sm.OLS(slopes, np.ones(24)).fit(
-        cov_type="HAC", cov_kwds={"maxlags": found.lags, "use_correction": True}, use_t=True
-    )
+    test = mean_test(slopes, horizon)
     assert np.allclose(found.by_period, slopes) and list(found.by_period.index) == sorted(set(period))
     assert found.slope == pytest.approx(np.mean(slopes)) and found.r2 == pytest.approx(np.mean(r2))
-    assert found.t == pytest.approx(hac.tvalues[0], rel=1e-8)
-    assert found.p_value == pytest.approx(hac.pvalues[0], rel=1e-8)
-    assert found.lags == (5 if horizon == 6 else 2)
+    if horizon == 6:
+        assert found.t is None and found.test.reason == "n/a (T=24, 28 needed)"
+    else:
+        assert (found.t, found.p_value) == pytest.approx((test.t, test.p_value), rel=1e-8)
 
 
 def test_fama_macbeth_without_a_slope():
@@ -43,8 +44,13 @@ def test_fama_macbeth_without_a_slope():
     constant = np.where(period == 2003, 1.0, forecast)
     assert 2003 not in fama_macbeth(y, constant, period).by_period.index
     none = fama_macbeth(y, np.ones_like(y), period)
-    assert np.isnan(none.slope) and none.t is None and none.by_period.empty and "n/a (T=0)" in repr(none)
-    few = fama_macbeth(*sample(9))
+    assert (
+        np.isnan(none.slope)
+        and none.t is None
+        and none.by_period.empty
+        and "n/a (T=0, 12 needed)" in repr(none)
+    )
+    few = fama_macbeth(*sample(11))
     assert few.t is None and few.p_value is None and np.isfinite(few.slope)
 
 
@@ -56,14 +62,41 @@ def test_calibration_against_statsmodels():
     )
     assert (found.intercept, found.slope) == pytest.approx(tuple(fit.params))
     assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(fit.bse))
-    assert found.p_value == pytest.approx(float(fit.f_test("const = 0, x1 = 1").pvalue), rel=1e-8)
+    wald = float(fit.f_test("const = 0, x1 = 1").statistic)
+    assert found.p_value == pytest.approx(fisher.sf(wald, 2, 23), rel=1e-8)
     assert found.bins["rows"].sum() == known.sum() and found.bins["prediction"].is_monotonic_increasing
     by_hand = pd.Series(y[known]).groupby(pd.qcut(forecast[known], 5, labels=False)).mean()
     assert np.allclose(found.bins["outcome"], by_hand, atol=0.05)
 
 
+def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_way():
+    """V = V(firm) + V(period) − V(both), each with its own small-sample factor (Cameron, Gelbach and Miller 2011)."""
+    rng = np.random.default_rng(2)
+    firm, period = (a.ravel() for a in np.meshgrid(np.arange(40), np.arange(15)))
+    forecast = rng.normal(size=40)[firm] + rng.normal(size=600)
+    y = forecast + rng.normal(size=40)[firm] + rng.normal(size=15)[period] + rng.normal(size=600)
+    found, fit = calibration(y, forecast, period, firm=firm.astype(str)), sm.OLS(y, sm.add_constant(forecast))
+    groups = (firm, period, firm * 15 + period)
+    parts = [fit.fit(cov_type="cluster", cov_kwds={"groups": g}).cov_params() for g in groups]
+    cov = parts[0] + parts[1] - parts[2]
+    assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
+    gap = fit.fit().params - [0, 1]
+    assert found.p_value == pytest.approx(fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2, 2, 14), rel=1e-6)
+
+
+def test_calibration_of_persistent_firms_keeps_its_size():
+    """A firm's lasting level in both forecast and error: by period alone 60 %."""
+    rng, count = np.random.default_rng(0), 0
+    firm, period = (a.ravel() for a in np.meshgrid(np.arange(50), np.arange(20)))
+    for _ in range(200):
+        forecast = rng.normal(size=50)[firm] + 0.3 * rng.normal(size=1000)
+        y = forecast + rng.normal(size=50)[firm] + rng.normal(size=20)[period] + rng.normal(size=1000)
+        count += calibration(y, forecast, period, firm=firm).p_value < 0.05
+    assert count / 200 <= 0.10
+
+
 def test_calibration_where_there_is_none():
-    y, forecast, period = sample(9)
+    y, forecast, period = sample(11)
     assert calibration(y, forecast, period).p_value is None
     flat = calibration(y, np.full(len(y), 2.0), period)
     assert np.isnan(flat.slope) and flat.intercept == pytest.approx(np.nanmean(y) - 2.0)

@@ -246,21 +246,24 @@ def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
     assert ORDER in found.refuted and "raised ValueError: more than one period, please" in str(found)
 
 
-FEW = {"max_steps": 4, "n_heads": 2, "queries_per_step": 16}
+FEW = {
+    "max_steps": 4,
+    "n_heads": 2,
+    "queries_per_step": 16,
+    "similarity": "scaled_dot_product",
+    "prune": False,
+}
 OPTIONS = {
     "defaults": {},
     "outcomes, tied, prior": {"values": "outcomes", "symmetric_scores": True, "prior": "sic"},
     "stacked, ranks, float64": {"n_layers": 2, "scale": "rank", "dtype": "float64"},
-    "stacked outcomes, validated": {
-        "values": "outcomes",
-        "n_layers": 2,
-        "validation_periods": 3,
-        "refit": False,
-    },
+    "stacked outcomes": {"values": "outcomes", "n_layers": 2},
+    "evidence decides, purged": {"prune": True, "purge": 1},
+    "covariance": {"similarity": "covariance", "values": "outcomes"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
     "additive outcomes": {"similarity": "additive", "values": "outcomes"},
     "gaussian outcomes, ensemble": {"similarity": "gaussian", "values": "outcomes", "n_ensemble": 2},
-    "with itself, no own term, unpruned": {"exclude_self": False, "own": "none", "prune": False},
+    "with itself, no own term": {"exclude_self": False, "own": "none"},
     "own group, pinball": {"own_group": "group", "values": "outcomes", "loss": "pinball", "quantile": 0.9},
     "prior only": {"prior": ["sic", "only"]},
     "linear similarity": {"similarity": "linear", "values": "outcomes"},

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
+from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.exceptions import InputError
@@ -79,7 +79,7 @@ def test_within_period_r2_ignores_what_is_common_to_a_period(sample):
     )
 
 
-def test_rank_ic_against_scipy_and_statsmodels(sample):
+def test_rank_ic_against_scipy(sample):
     y, prediction, period = sample
     result = rank_ic(y, prediction, period)
     known = ~np.isnan(y)
@@ -89,17 +89,16 @@ def test_rank_ic_against_scipy_and_statsmodels(sample):
     ]
     np.testing.assert_allclose(result.by_period.to_numpy(), by_period, atol=1e-12)
     assert list(result.by_period.index) == list(range(2000, 2030))
-    fit = sm.OLS(by_period, np.ones(30)).fit(cov_type="HAC", cov_kwds={"maxlags": result.lags})
+    test = mean_test(np.array(by_period))
     assert result.mean == pytest.approx(np.mean(by_period), abs=1e-12)
-    assert result.t == pytest.approx(fit.tvalues[0], rel=1e-10)
-    assert result.lags == 3
-    assert rank_ic(y, prediction, period, horizon=8).lags == 7
+    assert (result.t, result.p_value) == pytest.approx((test.t, test.p_value), rel=1e-10)
+    assert rank_ic(y, prediction, period, horizon=8).test.reason == "n/a (T=30, 36 needed)"
 
 
 def test_rank_ic_of_few_periods_and_of_constants():
     few = rank_ic([1, 2, 3, 1, 2, 3], [1, 2, 3, 1, 3, 2], [1, 1, 1, 2, 2, 2])
     assert few.t is None and few.mean == pytest.approx(0.75)
-    assert repr(few) == "RankIC(mean=0.7500, t=n/a (T=2), periods=2)"
+    assert repr(few) == "RankIC(mean=0.7500, t=n/a (T=2, 12 needed), periods=2)"
     none = rank_ic([1, 2, 3, 4], [5, 5, 5, 5], [1, 1, 2, 2])
     assert math.isnan(none.mean) and none.t is None and none.n_periods == 0
     assert "none" in repr(none)

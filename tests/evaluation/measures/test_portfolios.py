@@ -4,6 +4,7 @@ import pytest
 import statsmodels.api as sm
 
 from peerattn.evaluation import WalkForward, compare, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.measures.portfolios import _deflated
 from peerattn.exceptions import InputError
 
@@ -46,8 +47,7 @@ def test_returns_turnover_and_cost_against_loops(weighted):
     assert found.sharpe == pytest.approx(np.mean(spread) / np.std(spread, ddof=1))
     assert found.break_even_cost == pytest.approx(np.mean(spread) / np.mean(traded))
     assert found.weighting == ("value" if weighted else "equal")
-    hac = sm.OLS(spread, np.ones(15)).fit(cov_type="HAC", cov_kwds={"maxlags": found.lags})
-    assert found.t == pytest.approx(hac.tvalues[0])
+    assert found.t == pytest.approx(mean_test(spread).t)
     assert list(found.to_frame().index) == [1, 2, 3, 4, 5, "spread"]
 
 
@@ -57,8 +57,13 @@ def test_alpha_against_statsmodels():
     found = quantile_portfolios(
         r, forecast, firm, period, n_quantiles=3, factors=factors, periods_per_year=12
     )
-    fit = sm.OLS(found.spread, sm.add_constant(factors)).fit(cov_type="HAC", cov_kwds={"maxlags": found.lags})
-    assert (found.alpha, found.alpha_t) == pytest.approx((fit.params["const"], fit.tvalues["const"]))
+    fit = sm.OLS(found.spread, sm.add_constant(factors)).fit()
+    assert found.alpha.mean == pytest.approx(fit.params["const"]) and found.alpha.freedom == 2
+    X, u, error = fit.model.exog, fit.resid.to_numpy(), np.zeros(3)
+    for j in (1, 2):  # the sandwich with the cosine variance of the scores
+        terms = sum(X[t] * u[t] * np.cos(np.pi * j * (t + 0.5) / 15) for t in range(15)) * np.sqrt(2 / 15)
+        error += (np.linalg.inv(X.T @ X) @ terms) ** 2 * 15 / 2
+    assert found.alpha.t == pytest.approx(fit.params["const"] / np.sqrt(error[0]))
     assert np.allclose(found.betas, fit.params[["mkt", "smb"]])
     assert found.sharpe == pytest.approx(np.sqrt(12) * found.spread.mean() / found.spread.std())
     with pytest.raises(InputError, match="5 periods are missing"):
@@ -132,3 +137,13 @@ def test_a_comparison_scores_by_group():
     ):
         with pytest.raises(InputError, match=message):
             result.by(by, **options)
+
+
+def test_a_spread_that_is_not_positive_has_no_break_even_cost():
+    columns = ([1, 2, 2, 1], list("ABAB"), [1, 1, 2, 2])
+    gained, lost = (
+        quantile_portfolios(np.array([0.0, 0.1, 0.2, 0.0]) * sign, *columns, n_quantiles=2)
+        for sign in (1, -1)
+    )
+    assert gained.break_even_cost > 0 and "break-even cost" in repr(gained)
+    assert np.isnan(lost.break_even_cost) and "break-even" not in repr(lost)

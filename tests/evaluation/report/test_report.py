@@ -1,5 +1,7 @@
 """What a comparison tells besides its table: the sample, its limits, groups, regressions, portfolios, the ladder."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,6 +104,25 @@ def test_portfolios_and_their_words(result, tmp_path):
     assert result.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     with pytest.raises(InputError, match="no model 'ridge'"):
         result.portfolios("ridge")
+
+
+def test_an_explanation_has_no_portfolios(panel, tmp_path):
+    X, y = panel
+    models = {"Peers": MODELS["Peers"], "Ridge": Ridge()}
+    explained = compare(models, X, y, industry="sic", task="explain", cv=CV, verbose=False)
+    text = explained.to_html(tmp_path / "e.html").read_text(encoding="utf-8")
+    assert explained.is_return and not any(
+        word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")
+    )
+    with pytest.raises(InputError, match="portfolios: an explanation .* cannot be traded on"):
+        explained.portfolios("Ridge")
+
+
+def test_labels_of_the_page(result, tmp_path):
+    text = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert (
+        "R² within period" in text and not re.search("R² within(?! period)", text) and "00:00:00" not in text
+    )
 
 
 def test_portfolios_weighted_by_market_value(panel, tmp_path):

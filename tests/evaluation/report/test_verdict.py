@@ -20,13 +20,15 @@ def finding(attention, sector_effect=0.0):
 
 
 def test_a_model_without_heads_is_said_to_have_found_no_peers():
-    assert "Do peers help? Attention found no peers that help" in finding(PeerAttentionRegressor(n_heads=0))
+    assert "Do peers help? No: Attention, the best peer model, found no peers that help" in finding(
+        PeerAttentionRegressor(n_heads=0)
+    )
     assert "found no peers" not in finding(LinearRegression())
 
 
 def test_what_codes_explain_is_not_said_to_come_from_peers():
     said = finding(PeerAttentionRegressor(n_heads=0), sector_effect=3.0)
-    assert "Attention, a peer model that found no peers, has the smallest squared error" in said
+    assert "Attention, a peer model whose network is empty, has the smallest squared error" in said
     assert "from its own term (its codes and its scale), not from peers" in said
 
 

@@ -1,4 +1,4 @@
-"""Running a comparison: pieces in parallel, kept at once, and models that fail."""
+"""Running a comparison: fits in parallel, kept at once, and models that fail."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare
-from peerattn.evaluation.running.contestants import OWN_CHARACTERISTICS, PREVAILING_MEAN
+from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS, PREVAILING_MEAN
 from peerattn.exceptions import InputError
 from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
 
@@ -77,7 +77,7 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
     joblib = pytest.importorskip("joblib")
     models = {
         "Peers": IndustryPeerRegressor(industry="sic"),
-        "Attention": PeerAttentionRegressor(n_heads=2, max_steps=5, random_state=0),
+        "Attention": PeerAttentionRegressor(n_heads=2, max_steps=5, prune=False, random_state=0),
     }
     one = run(panel, models)
     two = run(panel, models, n_jobs=2)
@@ -105,17 +105,17 @@ def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(panel, dying, cv=cv, store=store)
     before = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
-    assert len(before) == 2 * 3  # two folds of the model and the two controls
+    assert len(before) == 2 * 4  # two folds of the model and the three controls
     again = run(panel, dying, cv=cv, store=store)
     assert fits(counted) == 3 + 2  # the third is tried again, the first two are not
     after = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
-    assert len(after) == 4 * 3 and before.items() <= after.items()
+    assert len(after) == 4 * 4 and before.items() <= after.items()
     fresh = run(panel, dying, cv=cv)
     pd.testing.assert_frame_equal(again.predictions, fresh.predictions, check_exact=True)
     assert str(again) == str(fresh)
 
 
-def test_a_piece_is_found_by_what_it_was_made_from(panel, tmp_path):
+def test_a_fit_is_found_by_what_it_was_made_from(panel, tmp_path):
     counted = tmp_path / "fits"
     X, y = panel
     ridge = {"Ridge": Counting(str(counted))}
@@ -126,7 +126,7 @@ def test_a_piece_is_found_by_what_it_was_made_from(panel, tmp_path):
     assert fits(counted) == 6
     run((X.sample(frac=1, random_state=0), y), ridge, store=tmp_path)  # the same panel in another order
     assert fits(counted) == 6
-    for path in tmp_path.glob("*.piece"):
+    for path in tmp_path.glob("*.fit"):
         path.write_bytes(path.read_bytes()[:50])
     again = run(panel, ridge, store=tmp_path)
     assert fits(counted) == 8
@@ -144,7 +144,7 @@ def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):
 def test_a_model_that_fails_is_a_row(panel):
     models = {"Ridge": Ridge(), "Fragile": Fragile(most=100), "Peers": IndustryPeerRegressor(industry="sic")}
     result = run(panel, models)
-    assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, PREVAILING_MEAN]
+    assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, BOOSTING, PREVAILING_MEAN]
     (failure,) = result.failures
     assert (failure.model, failure.fold) == ("Fragile", 2)
     assert failure.error == "ZeroDivisionError: 120 rows are too many"

@@ -14,7 +14,7 @@ from peerattn.evaluation import (
     explain_score,
     supports,
 )
-from peerattn.evaluation.running.contestants import ALL_OTHER_FIRMS
+from peerattn.evaluation.running.entries import ALL_OTHER_FIRMS
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, PeerAttentionRegressor
 
@@ -166,7 +166,7 @@ def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
     assert np.allclose(result.predictions["Tuned"], fixed.predictions["Fixed"])
     assert np.allclose(result.predictions["Piped"], result.predictions["Tuned"])
     assert [model.trials for model in result.models][:2] == [2, 2]
-    assert result.n_trials == 2 + 2 + 3
+    assert result.n_trials == 2 + 2 + 4  # two searches and four controls
     assert "Settings tried inside the training rows of each fit: Tuned 2, Piped 2." in str(result)
     assert "Settings tried" not in str(fixed)
 
@@ -197,7 +197,9 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
 def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
     X, y = panel
     peers = {"Peers": IndustryPeerRegressor(industry="sic")}
-    with pytest.raises(InputError, match="PurgedKFold learns from periods after those tested.*no forecast"):
+    with pytest.raises(
+        InputError, match="PurgedKFold learns from periods after those tested.*not a forecast"
+    ):
         run(peers, X, y, cv=PurgedKFold(3))
     result = run(peers, X, y, cv=PurgedKFold(3), task="explain")
     assert result.n_outcomes == len(X)
@@ -242,7 +244,8 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
 def test_cross_attention_searches_a_reference(panel):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
-    options = {"attention": "cross", "n_heads": 1, "max_steps": 5, "random_state": 0}
+    options = {"attention": "cross", "n_heads": 1, "max_steps": 5, "prune": False, "random_state": 0}
+    options["similarity"] = "scaled_dot_product"
     across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(values="outcomes", **options)
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}

@@ -1,4 +1,4 @@
-"""One piece of a comparison: one model fitted on one fold. Pieces are independent, so they run in any order, anywhere."""
+"""One model fitted on one fold. The results are independent, so they are made in any order, anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerattn.evaluation.running.contestants import Contestant, FoldRows, last_step, trials
+from peerattn.evaluation.running.entries import Entry, FoldRows, last_step, trials
 from peerattn.exceptions import InputError, PeerAttnWarning
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Heard:
+class CapturedWarning:
     """A warning that a model gave: its class, words, and the place in the source."""
 
     category: type[Warning]
@@ -30,7 +30,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FoldResult:
     """What one model leaves behind on one fold.
 
     Attributes
@@ -41,11 +41,11 @@ class Piece:
         One prediction for each test row; None where the model failed.
     trials : int
         Settings that its search tried; 1 without a search.
-    warnings : tuple of Heard
+    warnings : tuple of CapturedWarning
     network : PeerNetwork or None
-        Of the last scored period, where it was asked for and the model gives one.
+        Of the last scored period, where it is wanted and the model gives one.
     profile : SearchProfile or None
-        What its heads search for, where the model tells.
+        What its heads search for, where the model has one.
     error : Exception or None
         Why the model failed.
     """
@@ -54,29 +54,29 @@ class Piece:
     fold: int
     predicted: np.ndarray | None
     trials: int = 1
-    warnings: tuple[Heard, ...] = ()
+    warnings: tuple[CapturedWarning, ...] = ()
     network: PeerNetwork | None = None
     profile: SearchProfile | None = field(default=None, repr=False)
     error: Exception | None = None
 
 
-def run_piece(contestant: Contestant, rows: FoldRows, fold: int, with_network: bool) -> Piece:
-    """Fit a model on a fold and predict its test rows; a model that fails gives a piece that says why.
+def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
+    """Fit a model on a fold and predict its test rows; a model that fails gives a result with its error.
 
     One thread is used, whatever the machine has: figures then depend neither on the number of cores nor on how many
-    pieces run at once.
+    fits run at once.
     """
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = contestant.fit(rows)
-            predicted = contestant.predict(model, rows)
-            network = _last_network(contestant, model, rows) if with_network else None
+            model = entry.fit(rows)
+            predicted = entry.predict(model, rows)
+            network = _last_network(entry, model, rows) if with_network else None
             profile = _profile(model) if with_network else None
-        heard = tuple(Heard(w.category, str(w.message), w.filename, w.lineno) for w in caught)
-        return Piece(contestant.name, fold, predicted, trials(model), heard, network, profile)
+        said = tuple(CapturedWarning(w.category, str(w.message), w.filename, w.lineno) for w in caught)
+        return FoldResult(entry.name, fold, predicted, trials(model), said, network, profile)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
-        return Piece(contestant.name, fold, None, error=_portable(_named(error, contestant.name)))
+        return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
 
 
 @contextmanager
@@ -94,12 +94,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _last_network(contestant: Contestant, model: Any, rows: FoldRows) -> PeerNetwork | None:
-    """Return the network of the last scored period; a model without one is warned of, its predictions stand."""
+def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:
+    """Return the network of the last scored period; a model without one gives a warning, its predictions stand."""
     when = rows.X_call.index.get_level_values(1)
     last = when == when[rows.y_call.notna().to_numpy()].max()
     try:
-        return contestant.network(model, rows.X_call[last], rows.y_call[last])
+        return entry.network(model, rows.X_call[last], rows.y_call[last])
     except InputError as error:
         warnings.warn(PeerAttnWarning(f"no network can be shown: {error}"), stacklevel=2)
         return None
@@ -110,7 +110,7 @@ def _profile(model: Any) -> SearchProfile | None:
     final = last_step(getattr(model, "best_estimator_", model))
     try:
         profile = final.search_profile() if hasattr(final, "search_profile") else None
-    except InputError:  # scores that are no inner products have none
+    except InputError:  # scores that are not inner products have none
         return None
     return profile if profile is not None and profile.heads else None
 

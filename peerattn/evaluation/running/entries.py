@@ -1,4 +1,4 @@
-"""The models of a comparison: which task each can do, and how each is fitted and asked."""
+"""The entries of a comparison: which task each model can do, and how each is fitted and asked to predict."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from sklearn.pipeline import Pipeline
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError
+from peerattn.models import CrossSectionalRidge, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PanelModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import Panel, PanelEncoder
+from peerattn.render import show_label
 
 if TYPE_CHECKING:
     from peerattn.network import PeerNetwork
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 Task = Literal["forecast", "explain"]
 TASKS = ("forecast", "explain")
 OWN_CHARACTERISTICS = model_title("ols")
-PREVAILING_MEAN = "Prevailing mean"
+BOOSTING = model_title("boosting")
+PREVAILING_MEAN = model_title("mean")
 ALL_OTHER_FIRMS = "All other firms (mean)"
 RESERVED_NAMES = ("firm", "period", "outcome")
+#: The rungs of the ladder, from below; see :func:`rung_of`.
+OWN, INDUSTRY_MEAN, KERNEL_WEIGHTS, LINEAR_ATTENTION, SOFTMAX_ATTENTION, STACKED_ATTENTION = range(6)
 
 
 def last_step(model: Any) -> Any:
@@ -53,19 +58,25 @@ def trials(fitted: Any) -> int:
     return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
 
 
-def looks_across(model: Any) -> bool:
+def is_cross_attention(model: Any) -> bool:
     """Tell whether a model searches a reference universe (cross-attention)."""
     return getattr(last_step(model), "attention", None) == "cross"
 
 
 def is_peer_model(model: Any) -> bool:
-    """Tell whether a model, or the last step of it, looks to peers (a ``PeerRegressor``)."""
+    """Tell whether a model, or the last step of it, uses peers (a ``PeerRegressor``)."""
     return isinstance(last_step(model), PeerRegressor)
 
 
 def takes_panels(model: Any) -> bool:
     """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
     return isinstance(last_step(model), PanelModel)
+
+
+def is_mean_of_all(model: Any) -> bool:
+    """Tell whether a model is the mean of all other firms, which chooses no peers."""
+    final = last_step(model)
+    return isinstance(final, IndustryPeerRegressor) and final.industry is None
 
 
 def supports(model: Any, task: str) -> bool:
@@ -102,7 +113,7 @@ def supports(model: Any, task: str) -> bool:
     final = last_step(model)
     if not isinstance(final, PeerRegressor):
         return True
-    if looks_across(model):
+    if is_cross_attention(model):
         return (task == "explain") == (getattr(final, "values", None) == "outcomes")
     if task == "forecast":
         return not final.needs_outcomes
@@ -115,9 +126,26 @@ def check_task(task: str) -> None:
         raise InputError(f"task must be 'forecast' or 'explain', got {task!r}.")
 
 
+def rung_of(name: str, model: Any, control: bool) -> int | None:
+    """Return the rung of a model, from 0 (own characteristics) to 5 (stacked attention); None for what is no rung."""
+    if name == OWN_CHARACTERISTICS:
+        return OWN
+    final = last_step(model)
+    if control:
+        return None
+    if isinstance(final, PeerAttentionRegressor):
+        return STACKED_ATTENTION if final.n_layers > 1 else SOFTMAX_ATTENTION
+    kinds = {
+        IndustryPeerRegressor: INDUSTRY_MEAN,
+        NadarayaWatsonRegressor: KERNEL_WEIGHTS,
+        CrossSectionalRidge: LINEAR_ATTENTION,
+    }
+    return next((rung for kind, rung in kinds.items() if isinstance(final, kind)), None)
+
+
 @dataclass(frozen=True)
-class Contestant:
-    """A model under its name, ready to be fitted on a fold.
+class Entry:
+    """A model of a comparison under its name, ready to be fitted on a fold.
 
     Attributes
     ----------
@@ -129,7 +157,7 @@ class Contestant:
     shown_outcomes : bool
         Whether it is shown the outcomes of peers (task "explain").
     own_only : bool
-        Whether it is given characteristics without codes (the controls).
+        Whether it is given characteristics without codes (the linear controls).
     control : bool
         Whether ``compare`` added it.
     reference : Reference or None
@@ -159,6 +187,14 @@ class Contestant:
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 
+    def network(self, model: Any, X: pd.DataFrame, y: pd.Series) -> PeerNetwork:
+        """Return the peer network of a fitted peer model for one cross-section."""
+        X, y = self._labelled(X, y)
+        model = _fitted(model)
+        if isinstance(model, Pipeline):
+            X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
+        return model.peer_network(X, **self._outcomes(y))
+
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""
         return {"outcomes": y} if self.shown_outcomes and self.reference is None else {}
@@ -170,14 +206,6 @@ class Contestant:
         prefix = f"{inner.steps[-1][0]}__" if isinstance(inner, Pipeline) else ""
         return {f"{prefix}reference": self.reference}
 
-    def network(self, model: Any, X: pd.DataFrame, y: pd.Series) -> PeerNetwork:
-        """Return whom the firms of a cross-section look to in a fitted peer model."""
-        X, y = self._labelled(X, y)
-        model = _fitted(model)
-        if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
-        return model.peer_network(X, **self._outcomes(y))
-
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         """Name the index levels as this model expects them."""
         final = last_step(self.model)
@@ -185,22 +213,20 @@ class Contestant:
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
-        call = fold.X_call
+        call, values = fold.X_call, np.asarray(predicted, dtype=float)
+        wrong = ""
         if isinstance(predicted, pd.Series) and not predicted.index.equals(call.index):
-            raise InputError(f"model {self.name!r}: its predictions carry other labels than the test rows.")
-        values = np.asarray(predicted, dtype=float)
-        if values.shape not in ((len(call),), (len(call), 1)):
-            raise InputError(
-                f"model {self.name!r}: predictions of shape {values.shape} for {len(call)} test rows; "
-                "one number a row is expected."
+            wrong = "its predictions carry other labels than the test rows."
+        elif values.shape not in ((len(call),), (len(call), 1)):
+            wrong = f"predictions of shape {values.shape} for {len(call)} test rows; one number per row is expected."
+        elif len(broken := np.flatnonzero(~np.isfinite(values.reshape(-1)))):
+            firm, period = map(show_label, call.index[broken[0]])
+            wrong = (
+                f"{len(broken)} of {len(values)} predictions are NaN or infinite (first: {firm} in {period}); all models "
+                "must predict the same rows."
             )
-        broken = np.flatnonzero(~np.isfinite(values.reshape(-1)))
-        if len(broken):
-            firm, period = call.index[broken[0]]
-            raise InputError(
-                f"model {self.name!r}: {len(broken)} of {len(values)} predictions are NaN or infinite (first: {firm} in "
-                f"{period}); all models must predict the same rows."
-            )
+        if wrong:
+            raise InputError(f"model {self.name!r}: {wrong}")
         return values.reshape(-1)[fold.scored]
 
 
@@ -225,7 +251,6 @@ class FoldRows:
         call = np.flatnonzero(when.isin(when[test].unique()))
         self.X_call, self.y_call = panel.X.iloc[call], panel.y.iloc[call]
         self.scored = np.searchsorted(call, test)
-        self.y_test = panel.y.iloc[test]
         self._characteristics = list(panel.choice.characteristics)
         self._encoded: dict[bool, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
@@ -234,10 +259,10 @@ class FoldRows:
         return self.__dict__ | {"_encoded": {}}
 
     def encoded(self, own_only: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return training and test rows in numbers, encoded by what the training rows alone teach.
+        """Return training and test rows as numbers, by an encoding fitted on the training rows alone.
 
-        All plain regressors share one encoding, made when the first of them asks; the controls share
-        another, of the characteristics without codes.
+        All plain regressors share one encoding, made when the first of them needs it; the linear controls
+        share another, of the characteristics without codes.
         """
         if own_only not in self._encoded:
             columns = self._characteristics if own_only else list(self.X_train.columns)
@@ -249,15 +274,13 @@ class FoldRows:
         return self._encoded[own_only]
 
 
-def contestants(
-    models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None
-) -> list[Contestant]:
+def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None) -> list[Entry]:
     """Return the models and the controls that are always there, each checked for the task.
 
     Raises
     ------
     InputError
-        For no models, a name that is no text or is reserved, something that is no regressor, or a model
+        For no models, a name that is not text or is reserved, an object that is not a regressor, or a model
         that cannot do the task.
     """
     if not isinstance(models, Mapping) or not models:
@@ -267,31 +290,24 @@ def contestants(
             f"got {'an empty one' if isinstance(models, Mapping) else type(models).__name__}."
         )
     given = None if reference is None else Reference.of(reference)
-    chosen = [_contestant(name, model, task, given) for name, model in models.items()]
-    if given is not None and not any(contestant.reference for contestant in chosen):
+    entries = [_entry(name, model, task, given) for name, model in models.items()]
+    if given is not None and not any(entry.reference for entry in entries):
         raise InputError('reference= was given, but no model searches it: none has attention="cross".')
-    if (
-        task == "explain"
-        and ALL_OTHER_FIRMS not in models
-        and not any(map(_is_level_control, models.values()))
-    ):
+    return entries + [entry for entry in _controls(task, panel, models) if entry.name not in models]
+
+
+def _controls(task: str, panel: Panel, models: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield what ``compare`` adds: own characteristics, linear and boosted, the mean, and the level of the period."""
+    if task == "explain" and not any(map(is_mean_of_all, models.values())):
         level = IndustryPeerRegressor()
-        chosen.append(Contestant(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True))
-    if OWN_CHARACTERISTICS not in models and panel.choice.characteristics:
-        chosen.append(Contestant(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True))
-    if PREVAILING_MEAN not in models:
-        chosen.append(
-            Contestant(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
-        )
-    return chosen
+        yield Entry(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True)
+    if panel.choice.characteristics:
+        yield Entry(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True)
+        yield Entry(BOOSTING, make_model("boosting"), native=False, control=True)
+    yield Entry(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
 
 
-def _is_level_control(model: Any) -> bool:
-    final = last_step(model)
-    return isinstance(final, IndustryPeerRegressor) and final.industry is None
-
-
-def _contestant(name: Any, model: Any, task: str, reference: Reference | None) -> Contestant:
+def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Entry:
     if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
         raise InputError(
             f"models: a name must be text other than {', '.join(map(repr, RESERVED_NAMES))}, got {name!r}."
@@ -308,30 +324,21 @@ def _contestant(name: Any, model: Any, task: str, reference: Reference | None) -
         raise InputError(
             f"model {name!r}: expected a regressor with fit and predict, got {type(model).__name__}."
         )
-    native = is_peer_model(model)
     if not supports(model, task):
         raise InputError(f"model {name!r} cannot do task={task!r}: {_advice(model, task)}")
-    across = looks_across(model)
+    native, across = is_peer_model(model), is_cross_attention(model)
     if across and (reference is None or (reference.y is not None) != (task == "explain")):
+        needed = "with" if task == "explain" else "without"
         raise InputError(
-            f"model {name!r} searches a reference universe: pass reference=, "
-            f"{'with' if task == 'explain' else 'without'} outcomes for task={task!r}."
+            f"model {name!r} searches a reference universe: pass reference=, {needed} outcomes for task={task!r}."
         )
-    return Contestant(
-        name,
-        model,
-        native,
-        shown_outcomes=native and task == "explain",
-        reference=reference if across else None,
-    )
+    shown = native and task == "explain"
+    return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)
 
 
 def _advice(model: Any, task: str) -> str:
     if task == "forecast":
-        return (
-            "it reads the outcomes of the period it predicts. Build it with values='characteristics', or use "
-            "task='explain'."
-        )
+        return "it reads the outcomes of the period it predicts. Set values='characteristics', or use task='explain'."
     if any(search.scoring is not explain_score for search in searches(model)):
-        return "its search scores without peers' outcomes. Build it with scoring=explain_score, or use task='forecast'."
-    return "it reads no peers' outcomes. Build it with values='outcomes', or use task='forecast'."
+        return "its search scores without peers' outcomes. Set scoring=explain_score, or use task='forecast'."
+    return "it does not read peers' outcomes. Set values='outcomes', or use task='forecast'."

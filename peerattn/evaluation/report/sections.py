@@ -1,0 +1,231 @@
+"""The sections of a report that test: joint tests, portfolios, calibration, the ladder, audits, subgroups."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, format_p, p_words
+from peerattn.evaluation.measures.groups import scores_by
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
+from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
+from peerattn.evaluation.report.figures import left_out, portfolios_picture
+from peerattn.evaluation.report.verdict import best_peer_and_control, robustness
+from peerattn.evaluation.steps import step
+from peerattn.exceptions import InputError
+from peerattn.render import Section, Table, show_label
+from peerattn.render.page import Block
+
+if TYPE_CHECKING:
+    from peerattn.evaluation.comparison import Comparison
+
+_MOST_YEARS = 40
+
+
+def tests_section(comparison: Comparison) -> list[Section]:
+    """Return the tests against the baseline, the joint tests, and what single firms and periods decide."""
+    n = len(comparison.periods)
+    better = "Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
+    if n < MIN_PERIODS:
+        words = (
+            f"{n} period{' is' if n == 1 else 's are'} tested, and {MIN_PERIODS} are needed for a test over time: what differs "
+            f"in these periods may not in others. {better}"
+        )
+    else:
+        words = (
+            "Panel Diebold–Mariano tests of equal squared error, each on its own. Losses are averaged over the firms of each "
+            "period first, so that a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's "
+            f"(Lazarus, Lewis, Stock and Watson 2018). {better}"
+        )
+    blocks: list[Block] = [words, *_against_baseline(comparison)]
+    if n >= MIN_PERIODS:
+        blocks += _joint(comparison)
+    return [Section("Statistical tests", [*blocks, *(said for said, _ in robustness(comparison))])]
+
+
+def _against_baseline(comparison: Comparison) -> list[Block]:
+    """Return the table of the tests against the baseline; paired and clustered by firm where periods are few."""
+    few = len(comparison.periods) < MIN_PERIODS
+    if few and comparison.n_firms < 2:
+        return []
+    heads, rows = ["Model", "Mean gain", "t", "p"], []
+    for name, over_time in comparison.tests.items():
+        test = step(comparison, name).test if few else over_time
+        p = "" if test.p_value is None else format_p(test.p_value)
+        row = [name, test.gain, test.reason if test.statistic is None else test.statistic, p]
+        more = ["", ""] if test.statistic is None else [over_time.n_periods, over_time.freedom]
+        rows.append(row if few else row + more)
+    notes = [
+        "Squared errors paired and clustered by firm: conditional on these periods, and on their shocks."
+    ]
+    return [
+        Table(
+            f"Each model against {comparison.baseline}" + ", given these periods" * few,
+            heads if few else [*heads, "Periods", "Degrees of freedom"],
+            rows,
+            alignment="lrrr" if few else "lrrrrr",
+            formats=("", ".3g", ".2f", "") if few else ("", ".3g", ".2f", "", "", ""),
+            footnotes=notes if few else [],
+        )
+    ]
+
+
+def _joint(comparison: Comparison) -> list[Block]:
+    """Return the tests of all models at once."""
+    with suppress(InputError):  # the tests say what they need
+        kept, superior = comparison.confidence_set(), comparison.superior()
+        rows = [
+            (name, float(kept.p_values[name]), "in" if name in kept.included else "out")
+            for name in comparison.names
+        ]
+        note = (
+            "Hansen, Lunde and Nason (2011), range statistic, stationary bootstrap of periods with mean block length "
+            f"{kept.block_length}: models that cannot be told from the best."
+        )
+        title = f"Model confidence set at {1 - kept.size:.0%}"
+        return [
+            Table(title, ("Model", "MCS p", "Among the best"), rows, alignment="lrl", footnotes=[note]),
+            f"Does any model beat {superior.benchmark}, the search among all of them accounted for? Hansen's test of superior "
+            f"predictive ability (2005): {p_words(superior.p_value)}. Superior at the {superior.size:.0%} level by Romano and "
+            f"Wolf's step-down (2005): {', '.join(superior.superior) or 'none'}.",
+        ]
+    return []
+
+
+def portfolio_section(comparison: Comparison) -> list[Section]:
+    """Return what firms sorted by forecast turned out to do; nothing for an explanation, which cannot be traded on."""
+    sorted_by = _portfolios(comparison, "equal")
+    if not sorted_by:
+        return []
+    words = (
+        f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
+        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t allows for serial correlation."
+        f"{left_out(comparison)}"
+    )
+    blocks: list[Block] = [
+        portfolios_picture(comparison, sorted_by),
+        _portfolio_table(comparison, "Mean outcome by group", sorted_by),
+    ]
+    if comparison.is_return:
+        per_year = periods_per_year(comparison.periods)
+        years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
+        words += (
+            f" {comparison.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
+            "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
+            "consume a positive spread. No cost is deducted. "
+            f"Sharpe ratios are {years}."
+        )
+        if comparison.market_value is not None:
+            title = f"Portfolios weighted by {comparison.market_value.name}"
+            blocks.append(_portfolio_table(comparison, title, _portfolios(comparison, "value")))
+    return [Section("Sorted by forecast", [words, *blocks])]
+
+
+def _portfolios(comparison: Comparison, weighting: Weighting) -> dict[str, QuantilePortfolios]:
+    """Return the portfolios of each model whose predictions differ; none of an explanation."""
+    found = {}
+    for name in comparison.ordering:
+        with suppress(InputError):  # predictions that do not differ make no portfolios
+            found[name] = portfolios_of(comparison, name, weighting=weighting)
+    return found
+
+
+def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+    heads = ["Model", "Lowest", "Highest", "Spread", "t"]
+    formats = ["", ".4g", ".4g", ".4g", ".2f"]
+    if comparison.is_return:
+        heads += ["Sharpe", "Turnover", "Break-even cost"]
+        formats += [".2f", ".2f", ".4g"]
+    rows = []
+    for name, p in sorted_by.items():
+        ends = (p.returns.iloc[:, 0].mean(), p.returns.iloc[:, -1].mean())
+        row: list[object] = [name, *ends, p.mean, p.test.reason if p.t is None else p.t]
+        if comparison.is_return:
+            row += [p.sharpe, float(p.turnover.mean()), p.break_even_cost]
+        rows.append(row)
+    return Table(title, heads, rows, "l" + "r" * (len(heads) - 1), formats)
+
+
+def calibration_section(comparison: Comparison) -> list[Section]:
+    """Return whether a unit more predicted is a unit more."""
+    rows = []
+    for name in comparison.ordering:
+        slope, found = comparison.regressions[name]
+        reason = slope.test.reason if len(slope.by_period) else ""
+        fm_t = reason if slope.t is None else slope.t
+        p = "" if found.p_value is None else format_p(found.p_value)
+        rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
+    table = Table(
+        "Outcome on prediction",
+        ("Model", "Intercept", "Slope", "p (0, 1)", "FM slope", "FM t"),
+        rows,
+        alignment="lrrrrr",
+        formats=("", ".4g", ".3f", "", ".3f", ".2f"),
+    )
+    words = (
+        "Where predictions are calibrated, the intercept is 0 and the slope 1 (Mincer and Zarnowitz 1969; p of both, clustered "
+        "by firm and period). A slope below 1: predictions differ too much. FM slope: the mean of one regression a period (Fama "
+        "and MacBeth 1973), which leaves the common level out; its t is against 0."
+    )
+    return [Section("Calibration", [words, table])]
+
+
+def ladder_section(comparison: Comparison) -> list[Section]:
+    """Return the ladder, where the models make one."""
+    climbed = comparison.ladder
+    if climbed is None:
+        return []
+    words = (
+        "From own characteristics over fixed peers, fixed kernel and linear attention to learned attention: where a gain "
+        "comes from."
+    )
+    return [Section("The ladder", [words, climbed.as_table(), climbed.summary()])]
+
+
+def audit_section(comparison: Comparison) -> list[Section]:
+    """Return the audit of each model that was audited."""
+    if not comparison.audit:
+        return []
+    blocks: list[Block] = [
+        "Each claim was tried on this panel, model and split: the first fold's model predicted again with one thing changed. "
+        "What stands was not refuted here; a leak made before the panel came here cannot be seen."
+    ]
+    for name, audit in comparison.audit.items():
+        table = audit.as_table()
+        verdict = "all claims stand" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
+        blocks.append(Table(f"{name}: {verdict}", table.columns, table.rows, "lll", footnotes=[audit.model]))
+    return [Section("Audit", blocks)]
+
+
+def subgroup_section(comparison: Comparison) -> list[Section]:
+    """Return the scores by year and by the groups of the comparison."""
+    tables = {name: scores_by(comparison, group) for name, group in comparison.groups.items()}
+    years = scores_by(comparison, "year")
+    if 1 < years.index.get_level_values("group").nunique() <= _MOST_YEARS:
+        tables = {"year of the row": years} | tables
+    if not tables:
+        return []
+    words = (
+        "R² mean is against the prevailing mean, R² within period of differences between the firms of a period; both on the "
+        "group's own rows. Few rows make noisy figures. A row stands in the year of its own period; its outcome may be "
+        "realised later."
+    )
+    parts: list[Block] = [_by_group(comparison, name, scores) for name, scores in tables.items()]
+    return [Section("Performance by subgroup", [words, *parts])]
+
+
+def _by_group(comparison: Comparison, name: str, scores: pd.DataFrame) -> Table:
+    """Return one table: a row for each group, and of few models, since more do not fit a page."""
+    pair = best_peer_and_control(comparison)
+    best = pair or (str(comparison.scores["rmse"].idxmin()),)
+    shown = list(dict.fromkeys([*best, comparison.baseline]))
+    rows: list[tuple[object, ...]] = []
+    for group, part in scores.groupby(level="group", sort=False):
+        of_models = part.droplevel("group")
+        values = [of_models[key][model] for key in ("r2_mean", "r2_within") for model in shown]
+        rows.append((show_label(group), int(of_models["rows"].iloc[0]), *values))
+    heads = [f"{model}: {what}" for what in ("R² mean", "R² within period") for model in shown]
+    formats = ("", "", *[".4f"] * len(heads))
+    return Table(f"By {name}", (name, "Rows", *heads), rows, "l" + "r" * (1 + len(heads)), formats)

@@ -418,7 +418,7 @@ class AttentionModel(AttentionNetworks):
             )
         return Settings(
             n_rows=n_rows,
-            max_steps=self.max_steps,
+            max_steps=int(self.max_steps),
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,
             terms=self.pair_terms_,
@@ -460,5 +460,6 @@ class AttentionModel(AttentionNetworks):
 
 
 def _counted(rows: Rows) -> Rows:
-    """Return the rows that count in the loss."""
-    return rows if rows.loss_weight is None else rows.take(rows.loss_weight > 0)
+    """Return the rows that count in the loss; the same rows, not copies, where all do."""
+    weight = rows.loss_weight
+    return rows if weight is None or (weight > 0).all() else rows.take(weight > 0)

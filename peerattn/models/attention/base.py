@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.covariance import Covariance, fit_covariance
-from peerattn.models.attention.heads import Settings, head_importance
+from peerattn.models.attention.heads import Settings, contribution_spread
 from peerattn.models.attention.history import History
 from peerattn.models.attention.joint import train_heads
 from peerattn.models.attention.losses import Loss, squared_error
@@ -377,7 +377,7 @@ class AttentionModel(AttentionNetworks):
             learn = search_heads if self.prune and self.similarity != "linear" else train_heads
             modules = [learn(spec, sections, settings, int(seed)) for seed in draws[start]]
             settings = replace(settings, dtype=torch.float64)
-            members = [Member.of(m, head_importance(m, sections, settings)) for m in modules]
+            members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
         fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if self._reads_covariance() else {}
@@ -421,7 +421,6 @@ class AttentionModel(AttentionNetworks):
             max_steps=self.max_steps,
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,
-            loss=self._loss(),
             terms=self.pair_terms_,
             dtype=self._dtype(dated),
             device=self.device,

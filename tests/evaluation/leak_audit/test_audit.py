@@ -259,7 +259,6 @@ OPTIONS = {
     "stacked, ranks, float64": {"n_layers": 2, "scale": "rank", "dtype": "float64"},
     "stacked outcomes": {"values": "outcomes", "n_layers": 2},
     "evidence decides, purged": {"prune": True, "purge": 1},
-    "covariance": {"similarity": "covariance", "values": "outcomes"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
     "additive outcomes": {"similarity": "additive", "values": "outcomes"},
     "gaussian outcomes, ensemble": {"similarity": "gaussian", "values": "outcomes", "n_ensemble": 2},

@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.estimation import optimise
-from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.joint import optimise
 from peerattn.models.attention.peer_module import PeerModule
 from report import RESULTS, publish
 
@@ -120,7 +119,7 @@ def ours(panel: SimulatedPanel, seed: int) -> tuple[dict[str, float], np.ndarray
     model = PeerAttentionRegressor(random_state=seed).fit(panel.X[train], panel.y[train])
     seconds = time.perf_counter() - start
     test = panel.X[~train]
-    kept = model.heads_.query("kept")["head"].tolist()
+    kept = model.heads_["head"].unique().tolist()
     single = len(panel.networks) == 1
     whole = model.peer_network(test)
     networks = [whole] if single else [model.peer_network(test, head=h) for h in kept]
@@ -184,7 +183,7 @@ def single_head(panel: SimulatedPanel, seed: int, steps: int = 800) -> dict[str,
 
 
 def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
-    """Start the estimator's last stage at the true parameters: what the information allows."""
+    """Train heads together from the true parameters, on the outcomes themselves: what the information allows."""
     train, periods = split(panel)
     model = PeerAttentionRegressor(
         random_state=seed,
@@ -193,7 +192,7 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
         prune=False,
         max_steps=1,
     ).fit(panel.X[train], panel.y[train])
-    scaling, truth = model.scaling_, panel.parameters
+    scaling, truth = model.design_, panel.parameters
     spread = torch.tensor(scaling.spread)
     d = truth.query.shape[2]
     module = PeerModule(model.members_[0].spec, dtype=torch.float32)
@@ -208,9 +207,9 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     _, rows = model._gate_training(panel.X[train], panel.y[train], None)
     checked = model._check(panel.X[train], panel.y[train], fitting=False)
     sections = model._training_sections(model._in_units(rows), checked)
-    settings: Settings = model._settings(True, sections)
+    settings = replace(model._settings(True, sections), max_steps=400)
     start = time.perf_counter()
-    optimise(module, sections, settings, 400, torch.Generator().manual_seed(seed))
+    optimise(module, sections, settings, torch.Generator().manual_seed(seed))
     seconds = time.perf_counter() - start
     test, _ = _stacked(panel, ~train)
     z = (test.double() - torch.tensor(scaling.center)) / spread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
+from peerattn.models.saving import load_estimator, save_estimator
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
@@ -27,6 +29,43 @@ class PanelModel(BaseEstimator):
 
     firm: str
     period: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        InputError
+            When it holds an estimator of another library (``own=``, say), or the file cannot be written.
+        """
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; no code of the file is run.
+
+        Raises
+        ------
+        InputError
+            When the file is of another origin or class, damaged, or written by a newer version.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from peerattn import NadarayaWatsonRegressor
+        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/kernel.model")
+        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
+        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
+        True
+        """
+        found: Self = load_estimator(cls, path)
+        return found
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""

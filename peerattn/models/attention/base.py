@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,16 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.covariance import fit_covariance
-from peerattn.models.attention.heads import Settings, head_importance
+from peerattn.models.attention.covariance import Covariance, fit_covariance
+from peerattn.models.attention.heads import Settings, contribution_spread
 from peerattn.models.attention.history import History
 from peerattn.models.attention.joint import train_heads
 from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
-from peerattn.models.attention.nested import COVARIANCE, HEADS, Fitter, Plan, fit_nested
+from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
 from peerattn.models.attention.own_model import OwnSettings, clipped, peers_shown
+from peerattn.models.attention.parts import COVARIANCE, HEADS, Fitter
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
@@ -41,6 +41,7 @@ from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 
 D_CODE = 4
+MOST_FITS = 8  # of a part: for the network, and for held-out blocks
 
 
 class AttentionModel(AttentionNetworks):
@@ -332,10 +333,11 @@ class AttentionModel(AttentionNetworks):
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
         found = fit_nested(sections, self._fitters(panel.dated), self._plan(panel.dated), judge=self.prune)
-        self.own_, self.parts_, self.evidence_ = found.own, found.parts, found.evidence
+        self.own_, self.parts_ = found.own, found.parts
+        self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
-        heads = self.parts_.get(HEADS)
-        self.members_ = () if heads is None else heads.part.members
+        heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
+        self.members_ = tuple(member for part in heads if isinstance(part, Heads) for member in part.members)
         self.heads_ = heads_table(self.members_, self.y_scale_)
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
@@ -364,28 +366,22 @@ class AttentionModel(AttentionNetworks):
 
     def _fitters(self, dated: bool) -> dict[str, Fitter]:
         """Return how each part that the options name is fitted, in the order in which they are tried."""
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_ensemble)
-        fitters: dict[str, Fitter] = {}
-        if self._reads_covariance():
-            fitters[COVARIANCE] = partial(
-                fit_covariance,
-                history=dated,
-                seed=int(seeds[0]),
-                dtype=self._dtype(dated),
-                device=self.device,
-            )
-        if self.n_heads and self.similarity != "covariance":
+        draws = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
 
-            def fit_heads(sections: Sequence[Section]) -> Heads:
-                settings = self._settings(dated, sections)
-                learn = search_heads if self.prune and self.similarity != "linear" else train_heads
-                modules = [learn(self._spec(), sections, settings, int(seed)) for seed in seeds]
-                settings = replace(settings, dtype=torch.float64)
-                members = [Member.of(m, head_importance(m, sections, settings)) for m in modules]
-                return Heads(tuple(members), self.pair_terms_)
+        def learned_covariance(sections: Sequence[Section], start: int) -> Covariance:
+            dtype, seed = self._dtype(dated), int(draws[start, 0])
+            return fit_covariance(sections, history=dated, seed=seed, dtype=dtype, device=self.device)
 
-            fitters[HEADS] = fit_heads
-        return fitters
+        def heads(sections: Sequence[Section], start: int) -> Heads:
+            settings, spec = self._settings(dated, sections), self._spec()
+            learn = search_heads if self.prune and self.similarity != "linear" else train_heads
+            modules = [learn(spec, sections, settings, int(seed)) for seed in draws[start]]
+            settings = replace(settings, dtype=torch.float64)
+            members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
+            return Heads(tuple(members), self.pair_terms_)
+
+        fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if self._reads_covariance() else {}
+        return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
 
     def _reads_covariance(self) -> bool:
         """Whether a learned covariance is among the parts: by name, or where nothing else was asked of the pairs."""
@@ -425,7 +421,6 @@ class AttentionModel(AttentionNetworks):
             max_steps=self.max_steps,
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,
-            loss=self._loss(),
             terms=self.pair_terms_,
             dtype=self._dtype(dated),
             device=self.device,
@@ -436,25 +431,26 @@ class AttentionModel(AttentionNetworks):
 
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as parts see it: peers show what their own models leave of their outcomes."""
-        stored = not section.within and self.training_pool_ is not None
-        pool = self.training_pool_ if stored else self.own_.predict(section.peers)
+        pool = None if section.within else self.training_pool_  # out of fold
+        pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
         return replace(section, focal=replace(clipped(section.focal), y=None), peers=peers)
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
-        part = self.parts_[COVARIANCE].part if COVARIANCE in self.parts_ else None
-        if part is None or part.history is None:
+        parts = self.parts_[COVARIANCE].parts if COVARIANCE in self.parts_ else ()
+        stored = next((part.history for part in parts if isinstance(part, Covariance)), None)
+        if stored is None:
             return sections
         listed = list(sections)
-        past = part.history.joined(History.of([self._as_seen(section) for section in listed]))
+        past = stored.joined(History.of([self._as_seen(section) for section in listed]))
         return (replace(section, past=past) for section in listed)
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         outputs, seen = self.own_.predict(section.focal), self._as_seen(section)
         for added in self.parts_.values():
-            outputs = outputs + added.factor * added.part.additions([seen])[0]
+            outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
 

@@ -11,7 +11,7 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.members import Member
+from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.peer_module import PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -20,20 +20,22 @@ from peerattn.network import PeerNetwork
 def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = None) -> PeerNetwork:
     r"""Return how much every peer contributes to every prediction, in units of the outcome.
 
-    .. math:: c_{ij} = \sum_h | \rho_h \alpha^h_{ij} v^h_j |
+    .. math:: c_{ij} = f \sum_h | \rho_h \alpha^h_{ij} v^h_j |
+
+    where f is the factor by which the heads entered. A covariance contributes ``f |α_ij v_j|`` likewise, α its signed weights.
 
     Parameters
     ----------
     model : PeerAttentionRegressor or PeerAttentionClassifier
-        Fitted, with learned weights (not ``similarity="linear"``); members of an ensemble are averaged.
+        Fitted, with any similarity but "linear"; members of an ensemble are averaged.
     X, outcomes, reference
         As in ``predict``.
 
     Returns
     -------
     PeerNetwork
-        Rows do not sum to one: their sums say how much a firm's prediction rests on its peers. Ask
-        :func:`peerattn.network.connectedness` for to, from and net.
+        Rows do not sum to one: their sums say how much a firm's prediction rests on its peers;
+        :func:`peerattn.network.connectedness` gives to, from and net.
 
     Raises
     ------
@@ -43,44 +45,53 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     Notes
     -----
     Information counts with its level: softmax rows sum to one, so that a constant in all v adds the same to every firm. With
-    outcomes as values it is measured from the training mean. A classifier's contributions are lengths over the classes.
+    outcomes as values it is what the peer's own model leaves of its outcome. A classifier's contributions are lengths over the
+    classes.
 
     Examples
     --------
     >>> from peerattn import PeerAttentionRegressor, simulate_panel
     >>> panel = simulate_panel(12, 16, 2, random_state=0)
-    >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(panel.X, panel.y)
+    >>> model = PeerAttentionRegressor(n_heads=2, random_state=0).fit(panel.X, panel.y)
     >>> contributions(model, panel.X).row_normalized
     False
     """
     if not isinstance(model, AttentionModel) or model.similarity == "linear":
         raise InputError(
-            f"model: expected a fitted model with learned softmax weights, got {type(model).__name__}."
+            f"model: expected a fitted attention model of softmax weights or a covariance, got {type(model).__name__}."
         )
     _, sections = model._gate_call(X, outcomes, reference)
     matrices = {}
     for section in sections:
         labels, group = model._peer_columns(section)
-        blocks = [
-            sum(_contributed(model, member, section, rows) for member in model.members_) @ group
-            for rows in section.chunks()
-        ]
-        scale = model.y_scale_ / len(model.members_)
-        matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * scale)
+        seen = model._as_seen(section)
+        blocks = [_contributed(model, seen, rows) @ group for rows in section.chunks()]
+        matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     return PeerNetwork.from_matrices(
         matrices, name=f"contributions in {model._network_name()}", row_normalized=False
     )
 
 
-def _contributed(model: AttentionModel, member: Member, section: Section, rows: slice) -> np.ndarray:
-    """One member's contributions to these focal rows, (n_rows, n_peers), in units of training."""
-    shape = (rows.stop - rows.start, len(section.peers))
+def _contributed(model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:
+    """Return what all parts contribute to these focal rows, (n_rows, n_peers), in units of training."""
+    total = np.zeros((rows.stop - rows.start, len(seen.peers)))
+    for added in model.parts_.values():
+        for part in added.parts:
+            if isinstance(part, Heads):
+                found = np.mean([_of_member(member, model, seen, rows) for member in part.members], axis=0)
+            else:
+                assert seen.peers.y is not None
+                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(seen.peers.y))
+            total += added.factor / len(added.parts) * found
+    return total
+
+
+def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:
     module = member.module()
-    if not member.kept or not isinstance(module, PeerModule):
-        return np.zeros(shape)
-    focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
-    peers = peer_tensors(section, torch.float64)
-    pairs = pair_tensors([section], [rows], model.pair_terms_, torch.float64)
+    assert isinstance(module, PeerModule)
+    focal = row_tensors(replace(seen.focal.take(rows), y=None), torch.float64)
+    peers = peer_tensors(seen, torch.float64)
+    pairs = pair_tensors([seen], [rows], model.pair_terms_, torch.float64)
     weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
     sizes = _sizes(module, focal, peers)  # (H, n_peers)
     return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())

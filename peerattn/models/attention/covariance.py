@@ -17,7 +17,7 @@ from peerattn.models.pools import NOBODY, Rows, Section
 RANK = 6  # columns of A, the learned low-rank part
 ROWS_OF_PERIOD = 1000  # firms of a period drawn in a step, at most
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
-STEPS = 60
+FEWEST_STEPS, MOST_STEPS = 30, 90
 LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
 BOUND = 4.0  # of a log variance that depends on characteristics
 POWER = 0.5  # errors count by their predicted variance to minus this power
@@ -54,7 +54,7 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
     >>> ranked(np.array([[1.0], [3.0]]), np.array([[1.0], [2.0], [3.0]])).round(2).tolist()
     [[-0.67], [0.67]]
     """
-    found = np.zeros(x.shape, dtype=np.float32)
+    found = np.zeros(x.shape)
     for k in range(x.shape[1] if len(pool) else 0):
         ordered = np.sort(pool[:, k])
         sides = ordered.searchsorted(x[:, k], "left") + ordered.searchsorted(x[:, k], "right")
@@ -65,7 +65,8 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
     v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
-    K = v["constant"] + torch.cat([a.x * v["linear"], a.x @ v["low_rank"]], -1) @ _with(b.x, v["low_rank"]).mT
+    theirs = torch.cat([b.x, b.x @ v["low_rank"]], dim=-1)
+    K = v["constant"] + torch.cat([a.x * v["linear"], a.x @ v["low_rank"]], dim=-1) @ theirs.mT
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
     K = K + v["gaussian"] * near
     together: Tensor | None = None
@@ -73,16 +74,12 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
         together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
         K = K + v["past"] * together + v["past_squared"] * together**2
     for c in range(a.codes.shape[-1]):
-        mine, theirs = a.codes[..., :, None, c], b.codes[..., None, :, c]
+        same = (a.codes[..., :, None, c] == b.codes[..., None, :, c]) & (a.codes[..., :, None, c] > 0)
         alike = v["code"][c] + v["near_in_code"][c] * near
         if together is not None:
             alike = alike + v["past_in_code"][c] * together
-        K = K + alike * ((mine == theirs) & (mine > 0))
+        K = K + alike * same
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
-
-
-def _with(x: Tensor, low_rank: Tensor) -> Tensor:
-    return torch.cat([x, x @ low_rank], dim=-1)
 
 
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
@@ -189,6 +186,10 @@ class Covariance:
         past = None if self.history is None else self.history.joined(History.of(sections))
         return [self.predict(section, section.past or past)[:, None] for section in sections]
 
+    def derivative(self, section: Section, rows: slice) -> np.ndarray:
+        """Return the derivative of the prediction by the peers' outcomes: the weights themselves."""
+        return self.weights(section, rows)
+
     def predict(self, section: Section, past: History | None = None) -> np.ndarray:
         """Return the prediction of every focal firm from the known outcomes of the others, (n_focal,)."""
         return self.solved(section, past).predict()
@@ -235,7 +236,8 @@ class _Inducing:
         K = shared(parameters, firms, inducing)[0]
         core = K[chosen] + SPARE * torch.eye(m, dtype=K.dtype)
         U = torch.linalg.solve_triangular(torch.linalg.cholesky(core), K.mT, upper=False).mT
-        D = own + torch.cat([_own_variance(parameters, firms, rows) for rows in _thousands(len(own))])
+        blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
+        D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])
         D = torch.maximum(D - (U**2).sum(1), own)
         gram = (U / D[:, None]).mT @ U + torch.eye(m, dtype=K.dtype)
         E = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), (U / D[:, None]).mT, upper=False).mT
@@ -248,15 +250,6 @@ class _Inducing:
 
     def times(self, u: Tensor) -> Tensor:
         return u * self.precision - (u @ self.E) @ self.E.mT
-
-
-def _own_variance(parameters: Parameters, firms: Features, rows: slice) -> Tensor:
-    some = firms.take(rows)
-    return shared(parameters, some, some)[0].diagonal()
-
-
-def _thousands(n: int) -> list[slice]:
-    return [slice(start, start + 1000) for start in range(0, n, 1000)]
 
 
 @dataclass(frozen=True)
@@ -302,6 +295,8 @@ class Solved:
         """
         mine = self.section.focal.identity[rows]
         own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
+        if not len(self.known):  # nobody's outcome is known
+            return self.focal.x.new_zeros(own.shape)
         at = self._own_row(rows, own)
         own_rows = torch.as_tensor(own)
         u = self.focal.x.new_zeros(own.shape)
@@ -357,29 +352,38 @@ def features(rows: Rows, section: Section, history: History | None, dtype: torch
 
 @dataclass(frozen=True)
 class _Period:
-    """One training period: distinct firms of known outcome and their loss weights."""
+    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share."""
 
     firms: Features
     y: Tensor
     weight: Tensor
+    identity: np.ndarray
 
     @classmethod
     def of(cls, section: Section, history: History | None, dtype: torch.dtype) -> _Period:
         new = ~section.focal.label.isin(section.peers.label)
         rows = section.peers.take(_known(section)).joined(section.focal.take(new).known())
-        weight = np.where(rows.label.isin(section.focal.label), 1.0, 0.0)
-        if section.focal.loss_weight is not None:
-            by_label = dict(zip(section.focal.label, section.focal.loss_weight, strict=True))
-            weight = np.array([by_label.get(label, 0.0) for label in rows.label])
+        counts = (
+            np.ones(len(section.focal)) if section.focal.loss_weight is None else section.focal.loss_weight
+        )
+        by_label = dict(zip(section.focal.label, counts, strict=True))
+        weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         found = features(rows, section, history, dtype)
-        return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype))
+        alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
+        return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """Return positions of firms at random, one row of each identity: what a call leaves out teaches nothing."""
+        order = torch.randperm(len(self.y), generator=generator)
+        first = np.unique(self.identity[order.numpy()], return_index=True)[1]
+        return order[torch.as_tensor(np.sort(first)[:ROWS_OF_PERIOD])]
 
 
 def fit_covariance(
     sections: Sequence[Section],
     *,
     history: bool = True,
-    steps: int = STEPS,
+    steps: int | None = None,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
@@ -393,8 +397,9 @@ def fit_covariance(
         Training periods, with outcomes.
     history : bool
         Whether firms that moved together in the past may do so again (dated panels only).
-    steps : int
-        Steps of Adam on a one-cycle learning rate; each draws some periods and at most 1,000 firms of each.
+    steps : int, optional
+        Steps of Adam on a one-cycle learning rate; each draws 4,000 rows, at most 1,000 of a period. By default 30 and one
+        more for each 4,000 training rows, at most 90.
     seed : int
         Seed of the draws.
     start : Covariance, optional
@@ -416,6 +421,9 @@ def fit_covariance(
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
         return Covariance({name: value.numpy() for name, value in parameters.items()}, past)
+    if steps is None:
+        n_rows = sum(len(q.y) for q in periods)
+        steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
     optimiser = torch.optim.Adam(parameters.values(), lr=LEARNING_RATE)
@@ -458,7 +466,7 @@ def _drawn(
     usual = float(np.median([min(len(q.y), ROWS_OF_PERIOD) for q in periods]))
     n = min(len(periods), max(1, round(ROWS_OF_STEP / usual)))
     drawn = [periods[k] for k in torch.randperm(len(periods), generator=generator)[:n].tolist()]
-    at = [torch.randperm(len(q.y), generator=generator)[:ROWS_OF_PERIOD] for q in drawn]
+    at = [q.draw(generator) for q in drawn]
 
     def padded(values: list[Tensor]) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values, batch_first=True).to(device)

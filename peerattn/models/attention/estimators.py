@@ -107,8 +107,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     Attributes
     ----------
     evidence_ : DataFrame
-        One row for each part that was tried ("covariance", "heads"): the factor by which it enters, the factor of least held-out
-        loss, the t statistic and its critical value, the relative gain, the number of judged periods, what errors are clustered by.
+        One row for each part that was tried ("covariance", "heads"): the factor by which it enters, the factor of least
+        held-out loss, the t statistic and its critical value, the relative gain, the number of judged periods, and what errors
+        are clustered by.
     stability_ : DataFrame
         How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
         starts: correlation of the weights, and share of common top-5 peers.

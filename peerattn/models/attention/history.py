@@ -79,7 +79,7 @@ class History:
         start = max(0, end - window)
         at = self.firms.get_indexer(firms)
         if end > start:
-            past[:, window - (end - start) :] = self.values[at, start:end] * (at >= 0)[:, None]
+            past[at >= 0, window - (end - start) :] = self.values[at[at >= 0], start:end]
         return past
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from peerattn.models.attention.batches import Batch, SectionTensors, batches
 from peerattn.models.attention.heads import AnyModule, Settings, average_unseen_codes, make_module
-from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.pools import Section
 from peerattn.training import train
@@ -45,7 +44,7 @@ def optimise(
     )
     train(
         module,
-        lambda batch: mean_loss(module, batch, squared_error),
+        lambda batch: mean_squared_error(module, batch),
         stream,
         max_steps=settings.max_steps,
         learning_rate=settings.learning_rate,
@@ -53,14 +52,14 @@ def optimise(
     )
 
 
-def mean_loss(module: AnyModule, batch: Batch, loss: Loss) -> Tensor:
-    """Return the weighted mean loss over the focal rows of a batch."""
-    predicted, _ = module(batch.focal, batch.peers, batch.pairs)
-    if loss is squared_error and predicted.shape[-1] > 1:
-        losses = ((predicted - batch.y) ** 2).sum(-1)
-    else:
-        losses = loss(predicted, batch.y)
-    return (losses * batch.weight).sum() / batch.weight.sum()
+def mean_squared_error(module: AnyModule, batch: Batch) -> Tensor:
+    """Return the weighted mean squared error over the focal rows of a batch."""
+    return squared_errors(module(batch.focal, batch.peers, batch.pairs)[0], batch).sum() / batch.weight.sum()
+
+
+def squared_errors(predicted: Tensor, batch: Batch) -> Tensor:
+    """Return the weighted squared error of every focal row, (B, n), summed over outputs."""
+    return ((predicted - batch.y.view_as(predicted)) ** 2).sum(-1) * batch.weight
 
 
 @torch.no_grad()

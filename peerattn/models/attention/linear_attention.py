@@ -53,19 +53,10 @@ class LinearAttention(torch.nn.Module):
         if spec.own == "linear":
             self.own_slope, self.intercept = constant(p, 1), constant(1)
 
-    def per_head(self) -> dict[str, torch.nn.Parameter]:
-        """Return the parameters whose first dimension is the head."""
-        return {"slope": self.slope}
-
     @property
     def code_tables(self) -> torch.nn.ParameterList:
         """Embeddings of each code's levels, the unknown one first."""
         return self.tables
-
-    @property
-    def head_values(self) -> Tensor:
-        """The slope ρ, (1, 1)."""
-        return self.slope[:, None]
 
     def features(self, rows: RowTensors) -> Tensor:
         """Return z of every row, (B, n, P); rows that do not answer are zero."""
@@ -110,8 +101,6 @@ class LinearAttention(torch.nn.Module):
 
     def _ridge(self, focal: RowTensors, peers: RowTensors) -> Tensor:
         """Return the ridge's prediction of every focal row, its own outcome left out, (B, H, n_focal, 1)."""
-        if not self.spec.n_heads:
-            return focal.x.new_zeros(focal.x.shape[0], 0, focal.x.shape[1], 1)
         assert peers.y is not None
         z_focal, solved = self.features(focal), self._solved(peers)  # (B, n_focal, P), (B, P, n_peers)
         y = (peers.y * peers.answers)[..., None]
@@ -132,20 +121,18 @@ class LinearAttention(torch.nn.Module):
         column = torch.gather(solved, 2, at.mT.expand(-1, solved.shape[1], -1))  # (B, P, n_focal)
         return own_y, (z_focal * column.mT).sum(-1, keepdim=True) * found
 
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, heads: bool = True) -> Tensor:
+    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
         """Return the columns in which the prediction is linear: own characteristics, a constant, the ridge's prediction."""
         own = [focal.x, torch.ones_like(focal.x[..., :1])] if self.spec.own == "linear" else []
-        if not heads:
-            return torch.cat(own, dim=-1) if own else focal.x[..., :0]
         return torch.cat([*own, self._ridge(focal, peers)[..., 0].mT], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
-        """Set own term and slope to the solution for the columns of :meth:`design`."""
+        """Set own term and slope to the solution (columns, 1) for the columns of :meth:`design`."""
         n_own = self.spec.n_characteristics + 1 if self.spec.own == "linear" else 0
         if n_own:
-            self.own_slope.copy_(solution[: n_own - 1, None])
-            self.intercept.copy_(solution[n_own - 1 : n_own])
-        self.slope.copy_(solution[n_own:])
+            self.own_slope.copy_(solution[: n_own - 1])
+            self.intercept.copy_(solution[n_own - 1])
+        self.slope.copy_(solution[n_own:, 0])
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the signed weights, (B, H, n_focal, n_peers); rows need not sum to one."""

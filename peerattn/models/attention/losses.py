@@ -61,7 +61,7 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
         at = torch.tensor(offset[known], requires_grad=True)
         (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y[known])).sum(), at)
         found[known] = -slope.numpy() / 2
-    return found[:, 0] if found.shape[1] == 1 else found
+    return found.squeeze(axis=1) if offset.shape[1] == 1 else found
 
 
 def shown(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -82,13 +82,13 @@ class Heads:
             blocks.append(torch.stack(outputs).mean(0).numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
 
-    def weights(
-        self, section: Section, rows: slice, *, layer: int | None = None, slopes: bool = False
-    ) -> np.ndarray:
-        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an encoding layer, if one is named.
+    def derivative(self, section: Section, rows: slice) -> np.ndarray:
+        """Return the derivative of the addition by the peers' outcomes, (n_rows, n_peers): heads added up by their slopes."""
+        slopes = [replace(m, share=m.state["slope"]) if "value" not in m.state else m for m in self.members]
+        return Heads(tuple(slopes), self.terms).weights(section, rows)
 
-        With ``slopes`` heads are added up by their slopes instead: the derivative of the addition by the peers' outcomes.
-        """
+    def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an encoding layer, if one is named."""
         focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
         peers = peer_tensors(section, torch.float64)
         pairs = pair_tensors([section], [rows], self.terms, torch.float64)
@@ -97,8 +97,7 @@ class Heads:
         for member in used:
             module = member.module()
             if layer is None:
-                share = module.slope.numpy() if slopes and isinstance(module, PeerModule) else member.share
-                W += np.tensordot(share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
+                W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
             else:
                 assert isinstance(module, PeerModule)
                 W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()

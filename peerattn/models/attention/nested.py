@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,43 +21,35 @@ from peerattn.models.attention.evidence import (
 )
 from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.own_model import Block, Own, OwnSettings, cross_fit, firm_keys, row_weight
+from peerattn.models.attention.parts import Fitter, Part
+from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.pools import Section
 
-COVARIANCE, HEADS = "covariance", "heads"  # names of the parts
-MOST_STEP = (
-    16.0  # times the working residual: curvature of the losses is at least 1/16 of the squared error's
-)
-
-
-class Part(Protocol):
-    """What is learned of peers beyond the own model."""
-
-    def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
-        """Return what the part adds to every focal row of each cross-section, (n_focal, K)."""
-
-    def weights(self, section: Section, rows: slice) -> np.ndarray:
-        """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
-
-
-Fitter = Callable[[Sequence[Section]], Part]
+MOST_STEP = 16.0  # times the working residual, where the loss is not the squared error
+NO_COMPARISON = pd.DataFrame(columns=["part", "comparison", "correlation", "common_top5"])
 
 
 @dataclass(frozen=True)
 class Added:
-    """A part that entered, by its factor; ``trials`` are the fits of the origins, by which it was judged."""
+    """A part that entered, by its factor: the mean of one or more fits."""
 
-    part: Part
+    parts: tuple[Part, ...]
     factor: float
-    trials: tuple[Part, ...] = ()
+
+    def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return what the part adds to every focal row of each cross-section, (n_focal, K), before its factor."""
+        each = [part.additions(sections) for part in self.parts]
+        return [np.mean(one, axis=0) for one in zip(*each, strict=True)]
 
 
 @dataclass(frozen=True)
 class Nested:
-    """The own model, the parts that entered by name, and the evidence on every part that was tried."""
+    """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are."""
 
     own: Own
     parts: dict[str, Added]
     evidence: pd.DataFrame
+    stability: pd.DataFrame
     pool: list[np.ndarray]  # out-of-fold own term of the training peers
 
 
@@ -91,22 +83,36 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
         for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
     ]
     parts: dict[str, Added] = {}
-    rows = []
+    rows, compared = [], []
     for name, fit in fitters.items():
         tried = _judged(trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
-        rows.append({"part": name, **vars(tried.evidence)})
-        if not tried.evidence.factor > 0:
-            continue
-        left = whole.residuals(plan.loss, outcomes=plan.outcomes)
-        part = fit(left)
-        additions = part.additions(left)
-        factor = tried.evidence.factor * step_length(whole, additions, plan.loss)
-        parts[name] = Added(part, factor, tried.parts)
-        if name != list(fitters)[-1]:
-            whole = whole.plus(additions, factor)
-            trials = [trial.plus(p, factor, plan) for trial, p in zip(trials, tried.parts, strict=True)]
+        evidence = tried.evidence
+        if evidence.factor > 0:
+            left = whole.residuals(plan.loss, outcomes=plan.outcomes)
+            learn = partial(fit, left)
+            fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
+            compared.append(agreement if agreement is None else agreement.assign(part=name))
+            if fits:
+                added = Added(fits, evidence.factor)
+                additions = added.additions(left)
+                factor = evidence.factor * step_length(whole, additions, plan.loss)
+                parts[name] = replace(added, factor=factor)
+                if name != list(fitters)[-1]:
+                    whole = whole.plus(additions, factor)
+                    trials = [
+                        t.plus(p, evidence.factor, plan) for t, p in zip(trials, tried.parts, strict=True)
+                    ]
+            else:  # as many starts, as many networks
+                evidence = replace(evidence, factor=0.0)
+        rows.append({"part": name, **vars(evidence)})
     columns = ["part", *vars(NOTHING)]
-    return Nested(own, parts, pd.DataFrame(rows, columns=columns).set_index("part"), whole.pool)
+    return Nested(
+        own,
+        parts,
+        pd.DataFrame(rows, columns=columns).set_index("part"),
+        pd.concat([NO_COMPARISON, *compared], ignore_index=True),
+        whole.pool,
+    )
 
 
 @dataclass(frozen=True)
@@ -122,19 +128,19 @@ class _Trial:
         return cls(block, Block.of(own, judged))
 
     def plus(self, part: Part, factor: float, plan: Plan) -> _Trial:
-        additions, held_out = self.additions(part, plan)
-        return _Trial(self.training.plus(additions, factor), self.judged.plus(held_out, factor))
+        step = self.step(part, plan)
+        moved = [b.plus(_additions(part, b, plan), step * factor) for b in (self.training, self.judged)]
+        return _Trial(*moved)
 
-    def additions(self, part: Part, plan: Plan) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return what a part adds to the training rows and to the judged rows, times its step length."""
-        both = [
-            part.additions(block.residuals(plan.loss, outcomes=plan.outcomes))
-            for block in (self.training, self.judged)
-        ]
+    def step(self, part: Part, plan: Plan) -> float:
+        """Return the part's step length on the rows it was learned from."""
         if plan.loss is squared_error:
-            return both[0], both[1]
-        step = step_length(self.training, both[0], plan.loss)
-        return [step * a for a in both[0]], [step * a for a in both[1]]
+            return 1.0
+        return step_length(self.training, _additions(part, self.training, plan), plan.loss)
+
+
+def _additions(part: Part, block: Block, plan: Plan) -> list[np.ndarray]:
+    return part.additions(block.residuals(plan.loss, outcomes=plan.outcomes))
 
 
 @dataclass(frozen=True)
@@ -153,12 +159,13 @@ class _Tried:
 
 def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
     """Fit a part at every origin and weigh what it adds later; give up once it does worse than nothing."""
-    evidence, parts, rows = NOTHING, [], []
+    evidence, parts = NOTHING, list[Part]()
+    rows: list[Judged] = []
     forecast = plan.dated and not plan.outcomes
-    for trial in trials:
-        part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes))
+    for number, trial in enumerate(trials):
+        part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes), MOST_STARTS + number)
         parts.append(part)
-        rows.append(_held_out(trial.additions(part, plan)[1], trial.judged, plan, number=len(rows)))
+        rows.append(_held_out(part, trial, plan, number))
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
@@ -185,12 +192,14 @@ def step_length(block: Block, additions: Sequence[np.ndarray], loss: Loss) -> fl
     )
 
 
-def _held_out(additions: Sequence[np.ndarray], judged: Block, plan: Plan, number: int) -> Judged:
+def _held_out(part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
+    judged, step = trial.judged, trial.step(part, plan)
+    additions = _additions(part, judged, plan)
     rows = [section.focal for section in judged.sections]
     period = [np.full(len(r), number + k * 1j if plan.dated else 0) for k, r in enumerate(rows)]
     return Judged(
         np.concatenate(judged.offset),
-        np.concatenate(additions),
+        step * np.concatenate(additions),
         np.concatenate([r.y for r in rows if r.y is not None]),
         np.concatenate([row_weight(r) for r in rows]),
         np.concatenate(period),

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.nested import COVARIANCE, HEADS, Added
+from peerattn.models.attention.nested import Added
+from peerattn.models.attention.parts import COVARIANCE
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
@@ -32,7 +33,6 @@ class AttentionNetworks(PeerModel):
     y_scale_: float
     members_: tuple[Member, ...]
     parts_: dict[str, Added]
-    _signed: bool
     pair_terms_: PairTerms
     feature_names_: list[str]
 
@@ -85,10 +85,11 @@ class AttentionNetworks(PeerModel):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
         chosen = heads if (member, head, layer) != (None, None, None) else None
         weights = partial(self._weights, heads=chosen, layer=encodes)
-        if top_k is None or encodes is not None or self._signed:
-            return self._network(sections, weights, top_k)
-        fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
-        return self._network(sections, weights, top_k, fast)
+        fast = None
+        if top_k is not None and encodes is None and not self._signed:
+            fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
+        network = self._network(sections, weights, top_k, fast)
+        return network.replaced(stability=self.stability_) if len(self.stability_) else network
 
     def _selected(self, member: int | None, head: int | None) -> Heads:
         """Return the heads of one member, or one head of all members."""
@@ -173,7 +174,7 @@ class AttentionNetworks(PeerModel):
         if COVARIANCE not in self.parts_:
             return Heads(self.members_, self.pair_terms_).weights(seen, rows)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
-        for name, added in self.parts_.items():
-            slopes = {"slopes": True} if name == HEADS else {}
-            W += added.factor * added.part.weights(seen, rows, **slopes)
+        for added in self.parts_.values():
+            for part in added.parts:
+                W += added.factor / len(added.parts) * part.derivative(seen, rows)
         return W

@@ -72,7 +72,7 @@ Own = LinearOwn | EstimatorOwn
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """How the own model is fitted: the option ``own``, the loss, its number of outputs, the levels of the codes, and whether rows are dated."""
+    """The option ``own``, the loss and its number of outputs, how many levels each code has, and whether rows are dated."""
 
     own: Any
     loss: Loss

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -222,14 +221,14 @@ class PeerModule(torch.nn.Module):
         heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, heads: bool = True) -> Tensor:
+    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
         """Return the columns in which the prediction is linear, given the weights, (B, n_focal, columns).
 
-        Own inputs and a constant, then (with ``heads``) each head's mean of its peers' features (or of their outcomes).
+        Own inputs and a constant, then each head's mean of its peers' features (or of their outcomes).
         """
         inputs = self.inputs(focal)
         own = [inputs, torch.ones_like(inputs[..., :1])] if self.spec.own == "linear" else []
-        if not (heads and self.spec.n_heads):
+        if not self.spec.n_heads:
             return torch.cat(own, dim=-1) if own else inputs[..., :0]
         looking, shown = self.features(focal, peers)
         outcomes = self.spec.values == "outcomes"
@@ -272,15 +271,8 @@ class PeerModule(torch.nn.Module):
         if pairs.prior is not None:
             learned = torch.einsum("bijk,hk->bhij", pairs.prior, self.prior_strength)
             bias = learned if bias is None else bias + learned
-        scale = 1 / math.sqrt(self.spec.d_head) if self.spec.similarity == "scaled_dot_product" else 1.0
-        if self.spec.similarity == "gaussian":  # −½‖q − k‖² up to a constant of the row
-            height = -0.5 * (key**2).sum(-1, keepdim=True)
-            query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
-        elif self.spec.similarity == "additive":
-            additive = nn.additive_scores(query, key, self.combine)
-            bias = additive if bias is None else bias + additive
-            query, key = query[..., :1] * 0, key[..., :1] * 0
-        return {"query": query, "key": key, "scale": scale, "bias": bias}
+        combine = self.combine if self.spec.similarity == "additive" else None
+        return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K)."""

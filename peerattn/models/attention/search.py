@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,18 +18,19 @@ from peerattn.training import train
 
 STARTS, ETA = 16, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 STEPS = 40  # of a rung
-ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many
-RATE = 0.1  # peak learning rate
-BRACKETS = 2  # of starts, unless the two best of the first agree
+ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
+RATE = 0.1  # peak learning rate of Adam, with one cycle a rung
+BRACKETS = 2  # of starts for the first head, unless the two best of one bracket agree
 AGREE = 0.05  # share of what the best start explains by which the second best may explain less
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
-SCORE_RIDGE = 3.0  # on each parameter of the scores, likewise
+SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
 HELD_OUT = 0.2  # share of the periods on which another head must show what it adds
-MIN_CLUSTERS = (
-    5  # held-out periods from which a standard error by period can be taken; of fewer, blocks of firms are
-)
-ERRORS = 2.0  # standard errors that another head must add
-SMALL = 2**23  # pairs of focal row and peer up to which a sample is kept in memory, and optimised as a whole
+MIN_CLUSTERS = 5  # held-out periods from which a standard error by period can be taken
+ERRORS = 2.0  # standard errors by which a further head must lower the held-out loss
+SMALL = 2**22  # pairs of focal row and peer, times heads, up to which L-BFGS optimises the sample as a whole
+THINNED = (
+    2**25
+)  # pairs up to which all focal rows of a sample rank starts; of larger samples every so many-th row does
 LBFGS_STEPS = 40
 
 
@@ -40,7 +42,7 @@ class Search:
     ----------
     module : PeerModule
         The found heads (at least one unless ``spec.n_heads`` is 0), optimised together on all sections, in float64, with own
-        term and value vectors (or slopes) by least squares.
+        term and value vectors (or slopes) by ridge regression.
     gains : tuple of (float, float)
         For each found head, and for the one refused last: the fall of the held-out loss, as a share of the loss without
         heads, and its standard error (clustered by period).
@@ -67,12 +69,29 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     Given weights, the loss is a ridge regression in value vectors (or slopes), which is solved exactly; only scores are
     optimised (variable projection):
 
-    .. math:: \min_\theta\; \min_{a, b} \sum_t \| M_t (y_t - X_t a - V_t(\theta) b) \|^2
-              + \lambda (\|a\|^2 + \|b\|^2 + s^2 \|\theta\|^2)
+    .. math:: \min_\theta\; N \log \min_{a, b} \Big[\sum_t \| M_t (y_t - X_t a - V_t(\theta) b) \|^2
+              + \lambda_b (\|a\|^2 + \|b\|^2)\Big] + \lambda_\theta \|\theta\|^2
 
     V are the columns of a head, the weighted means of its peers' features (or outcomes); X are own inputs and the columns of
-    heads found before; M takes out the period's mean (``values="characteristics"``; else one constant); s² is the variance
-    of the targets.
+    heads found before; M takes out the period's mean (``values="characteristics"``; of outcomes, only a constant is taken out,
+    since the mean of all others is the period's mean less the own outcome). With ``own="none"`` nothing is taken out.
+
+    For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
+    a step. Unless the two best agree, a second bracket starts. A further head is kept if it lowers the squared error on the
+    last fifth of the periods by two standard errors.
+
+    Parameters
+    ----------
+    spec : PeerSpec
+        ``n_heads`` is the largest number of heads.
+    sections : sequence of Section
+        Focal rows carry targets, (n,) or (n, K), which need not be what peers carry.
+    settings : Settings
+    seed : int
+
+    Returns
+    -------
+    Search
 
     References
     ----------
@@ -84,36 +103,26 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     found = rivals = _start(spec, 0, generator, settings)
     without = before = held_out_losses(found, None, training, held_out)[0]
     gains: list[tuple[float, float]] = []
-    rival_losses = np.zeros(0)
+    rival_losses, brackets = np.zeros(0), BRACKETS
     while found.spec.n_heads < spec.n_heads:
-        starts = best_starts(spec, found, training, generator)
-        losses = held_out_losses(starts, found, training, held_out).sum(1)
+        starts, brackets = best_starts(spec, found, training, generator, brackets)
         if not gains:
+            losses = held_out_losses(starts, None, training, held_out).sum(1)
             rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
         grown = beside(found, with_heads(starts, torch.arange(1)))
-        if found.spec.n_heads:
-            finish(grown, training, generator)
-        after = held_out_losses(grown, None, training, held_out, joint=True)[0]
-        gains.append(_gain(before - after, without))
+        gains.append(_gain(before - held_out_losses(grown, None, training, held_out, joint=True)[0], without))
         worth = gains[-1][0] > ERRORS * gains[-1][1]
         if worth or not found.spec.n_heads:
-            found, before = grown, after
+            found = grown
         if not worth:
             break
-    finish(found, Sample(sections, settings), generator)
+        finish(found, training, generator)
+        before = held_out_losses(found, None, training, held_out, joint=True)[0]
+    everything = Sample(sections, settings)
+    finish(found, everything, generator)
     average_unseen_codes(found, sections)
     solve(found.double(), Sample(sections, replace(settings, dtype=torch.float64)))
     return Search(found, tuple(gains), rivals.double(), rival_losses)
-
-
-def _start(spec: PeerSpec, n_heads: int, generator: torch.Generator, settings: Settings) -> PeerModule:
-    return PeerModule(replace(spec, n_heads=n_heads), generator, settings.dtype).to(settings.device)
-
-
-def _gain(difference: Tensor, without: Tensor) -> tuple[float, float]:
-    """Return the sum over clusters of a fall in loss, as a share, and its standard error."""
-    share = difference / without.sum()
-    return float(share.sum()), float(share.std() * len(share) ** 0.5)
 
 
 def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
@@ -121,7 +130,7 @@ def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
     n = round(len(sections) * HELD_OUT)
     if n >= MIN_CLUSTERS:
         return list(sections[:-n]), list(sections[-n:])
-    one_in, n_blocks = round(1 / HELD_OUT), -(-MIN_CLUSTERS // len(sections))
+    one_in, n_blocks = round(1 / HELD_OUT), math.ceil(MIN_CLUSTERS / len(sections))
     training, held_out = [], []
     for section in sections:
         identity = section.focal.identity
@@ -129,12 +138,107 @@ def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
         chosen = number % one_in == 0
         training.append(_focal(section, ~chosen))
         held_out += [_focal(section, chosen & (number // one_in % n_blocks == k)) for k in range(n_blocks)]
-    return [s for s in training if len(s.focal)], [s for s in held_out if len(s.focal)]
+    training, held_out = ([s for s in part if len(s.focal)] for part in (training, held_out))
+    return (training, held_out) if training and held_out else (list(sections), list(sections))
 
 
 def _focal(section: Section, chosen: np.ndarray) -> Section:
     at = np.flatnonzero(chosen)
     return replace(section, at=at, focal=section.focal.take(at))
+
+
+def _gain(difference: Tensor, without: Tensor) -> tuple[float, float]:
+    """Return the sum over held-out sections of a fall in loss, as a share, and its standard error."""
+    share = difference / without.sum().clamp(min=1e-30)
+    error = float(share.std()) * len(share) ** 0.5 if len(share) > 1 else math.inf
+    return float(share.sum()), error
+
+
+# ---------------------------------------------------------------------- samples
+
+
+class Sample:
+    """Cross-sections as tensors, in batches; small samples are made once."""
+
+    def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
+        self.sections, self.settings = sections, settings
+        self.tensors = SectionTensors(sections, settings.terms, settings.dtype, settings.device)
+        self.n_rows = sum(float(weight.sum()) for weight in self.tensors.weight)
+        self.cells = [len(s.focal) * len(s.peers) for s in sections]
+        self.n_cells = sum(self.cells)
+        self._whole: list[Batch] | None = None
+
+    def whole(self, most: float = math.inf) -> Iterator[Batch]:
+        """Yield all sections, in batches; where they have more than ``most`` pairs, with every so many-th focal row only."""
+        if self._whole is None or self.n_cells > most:
+            batches = self._batches(math.ceil(self.n_cells / most) if self.n_cells > most else 1)
+            if self.n_cells > SMALL:
+                yield from batches
+                return
+            self._whole = list(batches)
+        yield from self._whole
+
+    def _batches(self, every: int) -> Iterator[Batch]:
+        group: list[int] = []
+        for k, cells in enumerate(self.cells):
+            if group and (sum(self.cells[j] for j in group) + cells) / every > CELLS_PER_STEP:
+                yield self._thinned(group, every)
+                group = []
+            group.append(k)
+        yield self._thinned(group, every)
+
+    def _thinned(self, group: list[int], every: int) -> Batch:
+        focal = [np.arange(0, len(self.sections[k].focal), every) for k in group]
+        return self.tensors.batch(group, None if every == 1 else focal)
+
+    def drawn(self, generator: torch.Generator, times: int) -> Iterator[Batch]:
+        """Yield batches of about so many times ROWS focal rows (CELLS_PER_STEP pairs at most) without end.
+
+        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
+        """
+        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= CELLS_PER_STEP:
+            (batch,) = self.whole()
+            while True:
+                yield batch
+        n_peers = float(np.median([len(s.peers) for s in self.sections]))
+        rows = max(1, times * min(ROWS, round(CELLS_PER_STEP / n_peers)))
+        queries = min(self.settings.queries_per_step, rows)
+        n_focal = float(np.median([min(len(s.focal), queries) for s in self.sections]))
+        per_step = max(1, min(round(rows / n_focal), len(self.sections)))
+        for group, chosen in drawn(self.sections, generator, per_step, queries):
+            yield self.tensors.batch(group, chosen)
+
+
+# ---------------------------------------------------------------------- starts
+
+
+def _start(
+    spec: PeerSpec,
+    n_heads: int,
+    generator: torch.Generator,
+    settings: Settings,
+    like: PeerModule | None = None,
+) -> PeerModule:
+    """Return heads at their random start; what heads share is taken from ``like`` and stays fixed."""
+    module = PeerModule(replace(spec, n_heads=n_heads), generator, settings.dtype).to(settings.device)
+    if like is not None:
+        known = dict(like.named_parameters())
+        for name, parameter in _shared(module).items():
+            parameter.data.copy_(known[name])
+            parameter.requires_grad_(False)
+    return module
+
+
+def _scores(module: PeerModule) -> dict[str, torch.nn.Parameter]:
+    """Return what scores depend on: all parameters but those in which predictions are linear."""
+    linear = ("value", "slope", "own_slope", "intercept")
+    return {name: parameter for name, parameter in module.named_parameters() if name not in linear}
+
+
+def _shared(module: PeerModule) -> dict[str, torch.nn.Parameter]:
+    """Return what all heads share: embeddings of codes, and layers before the last."""
+    of_heads = module.per_head()
+    return {name: parameter for name, parameter in _scores(module).items() if name not in of_heads}
 
 
 def beside(found: PeerModule, more: PeerModule) -> PeerModule:
@@ -147,80 +251,35 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
     return both
 
 
-class Sample:
-    """Cross-sections as tensors, in batches."""
-
-    def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
-        self.sections, self.settings = sections, settings
-        self.tensors = SectionTensors(sections, settings.terms, settings.dtype, settings.device)
-        self.n_rows = sum(float(weight.sum()) for weight in self.tensors.weight)
-        self.cells = [len(s.focal) * len(s.peers) for s in sections]
-        self._kept: list[Batch] | None = None
-
-    def whole(self) -> Iterator[Batch]:
-        """Yield all sections, in batches of as many as make up CELLS_PER_STEP pairs; small samples are kept."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        groups: list[list[int]] = [[]]
-        for k, cells in enumerate(self.cells):
-            if groups[-1] and sum(self.cells[j] for j in groups[-1]) + cells > CELLS_PER_STEP:
-                groups.append([])
-            groups[-1].append(k)
-        kept = []
-        for group in groups:
-            batch = self.tensors.batch(group)
-            if sum(self.cells) <= SMALL:
-                kept.append(batch)
-            yield batch
-        self._kept = kept or None
-
-    def drawn(self, generator: torch.Generator, rows: int) -> Iterator[Batch]:
-        """Yield batches of about so many rows without end: some of each cross-section in random order."""
-        if self.n_rows <= 1.5 * rows and sum(self.cells) <= CELLS_PER_STEP:
-            (whole,) = self.whole()
-            while True:
-                yield whole
-        queries = self.settings.queries_per_step
-        rows = min(
-            rows, round(CELLS_PER_STEP / max(1.0, float(np.median([len(s.peers) for s in self.sections]))))
-        )
-        focal = float(np.median([min(len(s.focal), queries) for s in self.sections]))
-        per_step = max(1, min(round(rows / focal), len(self.sections)))
-        for group, chosen in drawn(self.sections, generator, per_step, queries):
-            yield self.tensors.batch(group, chosen)
-
-
 def best_starts(
-    spec: PeerSpec, found: PeerModule, training: Sample, generator: torch.Generator
-) -> PeerModule:
-    """Return the best of many starts beside the heads found before, each optimised by itself, best first.
-
-    A bracket of random starts is optimised and all but the best are dropped; a second bracket starts unless the two best of
-    the first explain as much.
-    """
-    starts: PeerModule | None = None
-    for _ in range(BRACKETS):
-        module = _start(spec, STARTS, generator, training.settings)
-        descend(module, found, training, generator, STEPS, ROWS)
-        losses, _ = training_losses(module, found, training)
-        module = with_heads(module, losses.argsort()[: STARTS // ETA].cpu())
-        descend(module, found, training, generator, STEPS, 2 * ROWS)
-        starts = module if starts is None else beside(starts, module)
-        losses, without = training_losses(starts, found, training)
-        order = losses.argsort()
-        starts = with_heads(starts, order[: STARTS // ETA].cpu())
-        explained = (without - losses[order])[:2]
-        if explained[1] >= (1 - AGREE) * explained[0]:
-            break
-    assert starts is not None
-    return starts
+    spec: PeerSpec, found: PeerModule, training: Sample, generator: torch.Generator, brackets: int
+) -> tuple[PeerModule, int]:
+    """Return the best of many starts beside the heads found before, best first, and after how many brackets they agree."""
+    best, bracket = None, 0
+    like = found if found.spec.n_heads else None
+    while True:
+        bracket += 1
+        starts = _start(spec, STARTS, generator, training.settings, like)
+        descend(starts, found, training, generator, 1)
+        starts, _ = _ranked(starts, found, training)
+        descend(starts, found, training, generator, 2)
+        best, agree = _ranked(starts if best is None else beside(best, starts), found, training)
+        if agree or bracket == brackets:
+            return best, bracket
+        like = best
 
 
-def scores(module: PeerModule) -> list[torch.nn.Parameter]:
-    """Return what scores depend on: all parameters but those in which predictions are linear."""
-    linear = ("value", "slope", "own_slope", "intercept")
-    return [parameter for name, parameter in module.named_parameters() if name not in linear]
+def _ranked(starts: PeerModule, found: PeerModule, training: Sample) -> tuple[PeerModule, bool]:
+    """Return the best starts, best first, and whether the two best of them explain the same share."""
+    gram, (n_own, n_targets) = _total(products(starts, found, training))
+    losses = _losses(gram, ridge_solution(gram, n_targets, RIDGE))
+    left = torch.tensor(
+        [*range(n_own), *range(gram.shape[-1] - n_targets, gram.shape[-1])], device=gram.device
+    )
+    own = gram[0][left][:, left]
+    explained, order = (_losses(own, ridge_solution(own, n_targets, RIDGE)) - losses).sort(descending=True)
+    agree = float(explained[1]) >= (1 - AGREE) * float(explained[0])
+    return with_heads(starts, order[: STARTS // ETA].cpu()), agree
 
 
 def descend(
@@ -228,47 +287,46 @@ def descend(
     found: PeerModule | None,
     sample: Sample,
     generator: torch.Generator,
-    steps: int,
-    rows: int,
+    times: int,
     joint: bool = False,
-    rate: float | None = None,
 ) -> None:
-    """Optimise the scores of every head by itself (or of all jointly) by Adam."""
+    """Optimise the scores of every head by itself, or of all jointly, by Adam, with so many times ROWS a step."""
     train(
-        scores(module),
+        _scores(module).values(),
         lambda batch: projected_loss(module, found, batch, joint, sample.n_rows).sum(),
-        sample.drawn(generator, rows),
-        max_steps=steps,
-        learning_rate=RATE if rate is None else rate,
+        sample.drawn(generator, times),
+        max_steps=STEPS,
+        learning_rate=RATE,
         clip=None,
     )
 
 
 def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> None:
-    """Optimise the scores of all heads jointly: by L-BFGS on the whole sample, or, if it is large, by Adam on parts of it."""
+    """Optimise the scores of all heads jointly: by L-BFGS on the whole sample, or by Adam where that is large."""
     if not module.spec.n_heads:
         return
-    if sum(sample.cells) * module.spec.n_heads > SMALL:
-        return descend(module, None, sample, generator, STEPS, 4 * ROWS, joint=True)
-    parameters = scores(module)
+    module.requires_grad_(True)
+    if sample.n_cells * module.spec.n_heads > SMALL:
+        return descend(module, None, sample, generator, 4, joint=True)
     optimizer = torch.optim.LBFGS(
-        parameters, max_iter=LBFGS_STEPS, line_search_fn="strong_wolfe", history_size=20
+        list(_scores(module).values()),
+        max_iter=LBFGS_STEPS,
+        line_search_fn="strong_wolfe",
+        tolerance_change=1e-6,
     )
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        gram, K = _total(products(module, None, sample, joint=True))
-        b = ridge_solution(gram, K, RIDGE)
+        gram, (n_own, n_targets) = _total(products(module, None, sample, joint=True))
+        b = ridge_solution(gram, n_targets, RIDGE)
+        squares = _losses(gram, b)[0].clamp(min=1e-30)
         loss = penalty(module, sample.n_rows).sum()
         loss.backward()
-        total = gram[..., -K:, -K:].diagonal(dim1=-2, dim2=-1).sum()
         for batch in sample.whole():
             own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
-            rest = y - own @ b[:, : own.shape[-1]].to(y) - mixed @ b[:, own.shape[-1] :].to(y)
-            part = rest.square().sum() / total
-            part.backward()
-            loss = loss + part
-        return loss.detach()
+            rest = y - own @ b[:, :n_own].to(y) - mixed @ b[:, n_own:].to(y)
+            (rest.square().sum() / squares).backward()
+        return loss.detach() + squares.log()
 
     optimizer.step(closure)
 
@@ -294,53 +352,70 @@ def parts(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what is partialled out (B, n, q), heads' columns (H, B, n, width), and targets (B, n, K) of a batch.
 
-    All are net of their period's mean (of outcomes as values, the constant is a column) and times the root of the row's
-    weight. ``joint``: the columns of all heads are one regression, H = 1.
+    With an own term, all are net of their period's mean; for outcomes as values, a constant is partialled out instead. Rows
+    are multiplied by the root of their weight. ``joint``: the columns of all heads make up one regression, H = 1. A head has
+    one slope on outcomes for all K targets, which then make up n K rows.
     """
-    own = [module.inputs(batch.focal).detach()]
-    if found is not None:
-        with torch.no_grad():
-            own.append(columns(found, batch).flatten(2))
-    mixed = columns(module, batch)
-    mixed = mixed.flatten(2)[None] if joint else mixed.permute(2, 0, 1, 3)
+    y = batch.y.view(*batch.y.shape[:2], -1)
+    K, outcomes = y.shape[-1], module.spec.values == "outcomes"
+    linear = module.spec.own == "linear"
+    inputs = module.inputs(batch.focal).detach()
+    own = torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if linear else inputs[..., :0]
+    with torch.no_grad():
+        known = own[..., None, :0] if found is None else columns(found, batch)
+    mixed = columns(module, batch)  # (B, n, H, width)
     weight = batch.weight[..., None]  # (B, n, 1)
+    if outcomes and K > 1:
+        each = torch.eye(K, dtype=y.dtype, device=y.device)
+        own = (own[:, :, None, :, None] * each[:, None]).flatten(3).flatten(1, 2)
+        known, mixed = (z.transpose(2, 3).flatten(1, 2)[..., None] for z in (known, mixed))
+        y, weight = y.flatten(1)[..., None], weight.repeat_interleave(K, dim=1)
+    mixed = mixed.flatten(2)[None] if joint else mixed.permute(2, 0, 1, 3)
     root, total = weight.sqrt(), weight.sum(1, keepdim=True).clamp(min=1e-12)
-    by_period = module.spec.values == "characteristics"
-    if not by_period:
-        own.append(torch.ones_like(weight))
 
     def net(z: Tensor) -> Tensor:
-        if by_period:
+        if linear and not outcomes:
             z = z - (z * weight).sum(-2, keepdim=True) / total
         return z * root
 
-    return net(torch.cat(own, dim=-1)), net(mixed), net(batch.y.view(*batch.y.shape[:2], -1))
+    return net(torch.cat([own, known.flatten(2)], dim=-1)), net(mixed), net(y)
 
 
-def ridge_solution(gram: Tensor, n_targets: int, penalty: float) -> Tensor:
-    """Return the ridge coefficients (..., columns, K), given products of columns and targets, the targets last."""
+def ridge_solution(gram: Tensor, n_targets: int, ridge: float) -> Tensor:
+    """Return ridge coefficients (..., columns, K), given products of columns and targets, the targets last."""
     n = gram.shape[-1] - n_targets
-    ridge = penalty * torch.eye(n, dtype=gram.dtype, device=gram.device)
-    return torch.linalg.solve(gram[..., :n, :n] + ridge, gram[..., :n, n:])
+    identity = torch.eye(n, dtype=gram.dtype, device=gram.device)
+    return torch.linalg.solve(gram[..., :n, :n] + ridge * identity, gram[..., :n, n:])
+
+
+def _losses(gram: Tensor, b: Tensor) -> Tensor:
+    """Return squared errors (...,) of the coefficients b, given products of columns and targets."""
+    K = b.shape[-1]
+    minus_one = -torch.eye(K, dtype=b.dtype, device=b.device).expand(*b.shape[:-2], K, K)
+    full = torch.cat([b, minus_one], dim=-2)
+    return (full * (gram @ full)).sum((-2, -1))
 
 
 def _products(own: Tensor, mixed: Tensor, y: Tensor) -> Tensor:
     """Return products of own columns, each head's columns and targets over rows, (H, ..., c, c)."""
-    H = mixed.shape[0]
+    H = len(mixed)
     rows = torch.cat([own.expand(H, *own.shape), mixed, y.expand(H, *y.shape)], dim=-1)
     return rows.mT @ rows
 
 
 def penalty(module: PeerModule, n_rows: float) -> Tensor:
-    """Return λ s² ‖θ‖² of each head over the squares of all targets, (H,)."""
-    of_heads = [p for name, p in module.per_head().items() if name not in ("value", "slope")]
-    return SCORE_RIDGE / n_rows * sum(parameter.square().flatten(1).sum(1) for parameter in of_heads)
+    """Return ``λ ‖θ‖² / N`` of the scores of each head, (H,); what heads share counts in equal parts."""
+    of_heads = [getattr(module, name) for name in module.per_head().keys() & _scores(module).keys()]
+    squares = torch.stack([parameter.square().flatten(1).sum(1) for parameter in of_heads]).sum(0)
+    for parameter in _shared(module).values():
+        squares = squares + parameter.square().sum() / len(squares)
+    return SCORE_RIDGE / n_rows * squares
 
 
 def projected_loss(
     module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, n_rows: float
 ) -> Tensor:
-    """Return each head's penalised squared error after least squares, as a share of the targets' squares, (H,).
+    """Return the log of each head's squared error after least squares, plus its penalty, (H,).
 
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
@@ -350,41 +425,23 @@ def projected_loss(
         b = ridge_solution(_products(own, mixed, y), y.shape[-1], ridge)
         rest = y - own @ b[:, : own.shape[-1]]
     rest = rest - mixed @ b[:, own.shape[-1] :]
-    return rest.square().sum((1, 2)) / y.square().sum().clamp(min=1e-30) + penalty(module, n_rows)
+    share = rest.square().sum((1, 2)) / y.square().sum().clamp(min=1e-30)
+    return share.clamp(min=1e-12).log() + penalty(module, n_rows)
 
 
 @torch.no_grad()
 def products(
-    module: PeerModule, found: PeerModule | None, sample: Sample, joint: bool = False
-) -> Iterator[tuple[Tensor, int]]:
-    """Yield products of some sections (H, B, c, c), in float64, and the number of targets."""
-    for batch in sample.whole():
+    module: PeerModule, found: PeerModule | None, sample: Sample, joint: bool = False, most: float = THINNED
+) -> Iterator[tuple[Tensor, tuple[int, int]]]:
+    """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
+    for batch in sample.whole(most):
         own, mixed, y = (z.double() for z in parts(module, found, batch, joint))
-        yield _products(own, mixed, y), y.shape[-1]
+        yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
 
 
-def _total(parts_: Iterator[tuple[Tensor, int]]) -> tuple[Tensor, int]:
-    total, K = next(parts_)
-    total = total.sum(1)
-    for gram, _ in parts_:
-        total = total + gram.sum(1)
-    return total, K
-
-
-def _losses(gram: Tensor, b: Tensor) -> Tensor:
-    """Return squared errors (...,) of the coefficients b, given products of columns and targets."""
-    n, K = b.shape[-2:]
-    full = torch.cat([-b, torch.eye(K, dtype=b.dtype, device=b.device).expand(*b.shape[:-2], K, K)], dim=-2)
-    return (full * (gram @ full)).sum((-2, -1))
-
-
-def training_losses(module: PeerModule, found: PeerModule | None, sample: Sample) -> tuple[Tensor, Tensor]:
-    """Return each head's squared error over the sections it was optimised on, (H,), and that without it."""
-    gram, K = _total(products(module, found, sample))
-    n_own = gram.shape[-1] - K - (1 if module.spec.values == "outcomes" else module.spec.width)
-    own = torch.cat([gram[:1, :, :n_own], gram[:1, :, -K:]], dim=-1)
-    own = torch.cat([own[:, :n_own], own[:, -K:]], dim=1)
-    return _losses(gram, ridge_solution(gram, K, RIDGE)), _losses(own, ridge_solution(own, K, RIDGE))[0]
+def _total(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tuple[int, int]]:
+    grams, shapes = zip(*((gram.sum(1), shape) for gram, shape in found), strict=True)
+    return torch.stack(grams).sum(0), shapes[0]
 
 
 def held_out_losses(
@@ -392,19 +449,27 @@ def held_out_losses(
 ) -> Tensor:
     """Return each head's squared error in every held-out section, (H, T): least squares are of the training sections."""
     joint = joint or not module.spec.n_heads
-    gram, K = _total(products(module, found, training, joint))
-    b = ridge_solution(gram, K, RIDGE)[:, None]
+    gram, (_, n_targets) = _total(products(module, found, training, joint))
+    b = ridge_solution(gram, n_targets, RIDGE)[:, None]
     return torch.cat([_losses(gram, b) for gram, _ in products(module, found, held_out, joint)], dim=1)
 
 
 @torch.no_grad()
 def solve(module: PeerModule, sample: Sample) -> None:
-    """Set own term and value vectors (or slopes) by least squares over all sections."""
-    total, K = torch.zeros((), dtype=torch.float64), 1
-    for batch in sample.whole():
-        design = module.design(batch.focal, batch.peers, batch.pairs).double()
-        y = batch.y.view(*batch.y.shape[:2], -1).double()
-        rows = (torch.cat([design, y], dim=-1) * batch.weight.double().sqrt()[..., None]).flatten(0, 1)
-        total, K = total + rows.T @ rows, y.shape[-1]
-    if total.numel() > K * K:
-        module.set_linear(ridge_solution(total, K, RIDGE))
+    """Set own term and value vectors (or slopes) by ridge regression over all sections."""
+    gram, (n_own, n_targets) = _total(products(module, None, sample, joint=True, most=math.inf))
+    b = ridge_solution(gram, n_targets, RIDGE)[0]
+    if module.spec.n_heads:
+        heads = module.slope if module.spec.values == "outcomes" else module.value
+        heads.copy_(b[n_own:].reshape(heads.shape))
+    if module.spec.own == "linear":
+        module.own_slope.copy_(b[:n_own].reshape(module.spec.n_inputs + 1, -1)[:-1])
+        module.intercept.zero_()
+        rest, total = torch.zeros_like(module.intercept), 0.0
+        for batch in sample.whole():
+            error = batch.y.view(*batch.y.shape[:2], -1) - module(batch.focal, batch.peers, batch.pairs)[0]
+            rest, total = (
+                rest + (error * batch.weight[..., None]).sum((0, 1)),
+                total + float(batch.weight.sum()),
+            )
+        module.intercept.copy_(rest / total)

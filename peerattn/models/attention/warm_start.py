@@ -1,4 +1,4 @@
-"""A fitted attention model, fitted again on other draws of its training periods: kept heads fixed, warm start."""
+"""The heads of a fitted attention model, fitted again on other draws of its training periods, from where they stand."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import Batch, SectionTensors, drawn, sections_per_step
-from peerattn.models.attention.estimation import Estimate
 from peerattn.models.attention.heads import spread_within
-from peerattn.models.attention.members import Member
+from peerattn.models.attention.joint import squared_errors
+from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.own_model import cross_fit
 from peerattn.training import train
 
 CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once
@@ -32,17 +33,17 @@ class Weighted:
 
 
 class WarmStart:
-    """The training cross-sections of a fitted model, and refits of it on draws of them.
+    """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    All draws are trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as
-    it was drawn.
+    The heads learn what the own model leaves out of fold, as in ``fit``; the own model itself is not refitted. All draws are
+    trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as it was drawn.
 
     Parameters
     ----------
     model : PeerAttentionRegressor or PeerAttentionClassifier
-        Fitted on a panel, with learned weights (not ``similarity="linear"``).
+        Fitted on a panel, with softmax weights alone (neither linear attention nor a covariance).
     X, y
-        The rows it was fitted on. Encodings, scales and heads stay those of the model.
+        The rows it was fitted on. Encodings and scales stay those of the model.
 
     Raises
     ------
@@ -51,17 +52,22 @@ class WarmStart:
     """
 
     def __init__(self, model: Any, X: Any, y: Any):
-        if not isinstance(model, AttentionModel) or model.similarity == "linear":
-            kind = type(model).__name__
-            kind += '(similarity="linear")' if isinstance(model, AttentionModel) else ""
-            raise InputError(f"model: expected a fitted model with learned softmax weights, got {kind}.")
+        if not isinstance(model, AttentionModel) or model._signed:
+            kind = type(model).__name__ + (
+                " with signed weights" if isinstance(model, AttentionModel) else ""
+            )
+            raise InputError(
+                f"model: expected a fitted model with learned softmax weights, got {kind}: "
+                'use similarity="scaled_dot_product", for instance.'
+            )
         panel, rows = model._gate_rows(X, model._encode_outcomes(y))
         if not panel.dated:
-            raise InputError("X: periods are drawn, but X carries none.")
+            raise InputError("X: periods are resampled, but X carries none.")
         if model.weighs_peers_:
-            raise InputError("model: it was fitted with peer_weight=, which refits do not know.")
-        self.model = model
-        self.sections = model._training_sections(model._in_units(rows), panel)
+            raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
+        self.model, plan = model, model._plan(True)
+        _, block = cross_fit(model._training_sections(model._in_units(rows), panel), plan.own)
+        self.sections = block.residuals(plan.loss, outcomes=plan.outcomes)
         self.settings = model._settings(True, self.sections)
         self.tensors = SectionTensors(self.sections, self.settings.terms, self.settings.dtype)
 
@@ -71,7 +77,7 @@ class WarmStart:
         return len(self.sections)
 
     def refit(self, counts: np.ndarray, *, steps: int, seed: int) -> list[list[Member]]:
-        """Train every member on from where it stands, once for each draw.
+        """Train the heads of every member on from where they stand, once for each draw.
 
         Parameters
         ----------
@@ -88,14 +94,14 @@ class WarmStart:
             The members of each draw.
         """
         widest = max(min(len(s.focal), self.settings.queries_per_step) * len(s.peers) for s in self.sections)
-        heads = max(1, *(len(member.kept) for member in self.model.members_))
+        heads = max([len(member.kept) for member in self.model.members_], default=1)
         per_step = sections_per_step(self.sections, self.settings.queries_per_step)
         at_once = max(1, CELLS // (widest * heads * per_step))
         found: list[list[Member]] = []
         for start in range(0, len(counts), at_once):
             part = torch.as_tensor(counts[start : start + at_once], dtype=self.settings.dtype)
             columns = [self._refit_member(member, part, steps, seed) for member in self.model.members_]
-            found += [list(row) for row in zip(*columns, strict=True)]
+            found += [[column[b] for column in columns] for b in range(len(part))]
         return found
 
     def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:
@@ -112,11 +118,10 @@ class WarmStart:
         for section in sections:
             _, group = self.model._peer_columns(section)
             everyone = slice(0, len(section.focal))
-            yield np.stack([self.model._weights(section, everyone, draw) @ group for draw in members])
+            heads = [Heads(tuple(draw), self.model.pair_terms_) for draw in members]
+            yield np.stack([self.model._weights(section, everyone, draw) @ group for draw in heads])
 
     def _refit_member(self, member: Member, counts: Tensor, steps: int, seed: int) -> list[Member]:
-        if not member.kept:
-            return [member] * len(counts)
         module = member.module().to(self.settings.dtype)
         parameters, _ = stack_module_state([module] * len(counts))
         parameters = {name: value.detach().requires_grad_(True) for name, value in parameters.items()}
@@ -128,7 +133,7 @@ class WarmStart:
             return result
 
         def one_loss(values: dict[str, Tensor], counts: Tensor, batch: Batch) -> Tensor:
-            rows = self.settings.loss(forward(values, batch)[0], batch.y) * batch.weight  # (B, n)
+            rows = squared_errors(forward(values, batch)[0], batch)
             return (rows * counts[:, None]).sum() / batch.weight.sum()
 
         def loss(step: Weighted) -> Tensor:
@@ -146,13 +151,13 @@ class WarmStart:
         )
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             heads_of = vmap(lambda values, batch: forward(values, batch)[1], in_dims=(0, None))
-            shares = spread_within(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
+            spread = spread_within(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
         found = []
         for b in range(len(counts)):
             state = {name: value[b].detach() for name, value in parameters.items()}
             own = member.module()  # a module of its own: members hold views of its parameters
             own.load_state_dict(state)
-            found.append(Member.of(Estimate(own, shares[b], member.kept, shares[b], ())))
+            found.append(Member.of(own, spread[b]))
         return found
 
     def _steps(self, counts: Tensor, generator: torch.Generator) -> Iterator[Weighted]:

@@ -104,6 +104,33 @@ def test_prediction_equals_deletion_and_weights(fitted, change):
     np.testing.assert_allclose(model.weights(section, slice(3, 6)), W[3:6], atol=1e-13)
 
 
+@pytest.mark.parametrize("inducing, tolerance", [(30, 2e-3), (10, None)])
+def test_inducing_firms_stand_for_many(fitted, monkeypatch, inducing, tolerance):
+    """With all firms inducing the prediction is the exact one; with few, the own outcome still has no effect."""
+    model, sections = fitted
+    section = grouped(unknown(sections[5]))
+    exact = model.predict(section)
+    monkeypatch.setattr(covariance, "EXACT", 10)
+    monkeypatch.setattr(covariance, "INDUCING", inducing)
+    predicted, W = model.predict(section), model.weights(section)
+    np.testing.assert_allclose(W @ np.nan_to_num(section.peers.y), predicted, atol=1e-12)
+    assert not W[~section.admissible()].any()
+    assert np.corrcoef(predicted, exact)[0, 1] > 0.5
+    if tolerance:
+        np.testing.assert_allclose(predicted, exact, atol=tolerance)
+
+
+def test_a_step_draws_one_row_of_each_identity():
+    section = grouped(panel(T=1)[0])
+    period = covariance._Period.of(section, None, torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    draws = [section.peers.identity[period.draw(generator).numpy()] for _ in range(5)]
+    assert all(sorted(d) == sorted(set(section.peers.identity)) for d in draws)
+    assert period.weight.tolist() == [0.0] * 5 + [1.0] * 15 + [0.0] * 10
+    anonymous = replace(section, peers=section.peers.anonymous())
+    assert len(covariance._Period.of(anonymous, None, torch.float32).draw(generator)) == 30
+
+
 def test_own_outcome_has_no_effect_and_others_have(fitted):
     model, sections = fitted
     y = sections[6].peers.y.copy()

@@ -1,0 +1,29 @@
+"""What is learned of peers beyond the own model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from peerattn.models.pools import Section
+
+COVARIANCE, HEADS = "covariance", "heads"  # names of the parts
+
+
+class Part(Protocol):
+    """A learned covariance, or heads: linear in what it adds, and a network."""
+
+    def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return what the part adds to every focal row of each cross-section, (n_focal, K)."""
+
+    def weights(self, section: Section, rows: slice) -> np.ndarray:
+        """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
+
+    def derivative(self, section: Section, rows: slice) -> np.ndarray:
+        """Return the derivative of what is added by what the peers show, (n_rows, n_peers): signed weights."""
+
+
+#: Fits a part to cross-sections; the number says which of several starts.
+Fitter = Callable[[Sequence[Section], int], Part]

@@ -1,0 +1,82 @@
+"""One network, whoever fits: fits from other starts and other periods are compared, and averaged where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from peerattn.models.attention.parts import Part
+from peerattn.models.pools import Section
+
+RELIABLE = 0.9  # correlation that the networks of two fits must reach, or of two averages of fits
+MOST_STARTS = 4  # that are averaged
+SECTIONS, FIRMS = 3, 500  # last training periods, and firms of each, on which networks are compared
+TOP = 5
+
+
+def stable(
+    fit: Callable[[int], Part], trials: Sequence[Part], sections: Sequence[Section]
+) -> tuple[tuple[Part, ...], pd.DataFrame]:
+    r"""Fit a part as often as its network needs to be the same whoever fits.
+
+    One fit suffices where its weights correlate with those of the last trial (fitted to fewer periods, from another start) by
+    at least .9. Otherwise fits from k starts are averaged, as many as the formula of Spearman (1910) and Brown (1910) needs for
+    two such averages to correlate by .9, :math:`k \bar r / (1 + (k - 1) \bar r) \ge .9`, at most four.
+
+    Returns
+    -------
+    parts : tuple of Part
+        Fits to be averaged; empty where four do not suffice: the network is not identified.
+    agreement : DataFrame
+        Columns comparison ("folds" or "seeds"), correlation, common_top5.
+    """
+    seen = [_few(section) for section in sections[-SECTIONS:]]
+    parts = [fit(0)]
+    found = [_weights(parts[0], seen)]
+    rows = [("folds", *agreement(found[0], _weights(trial, seen))) for trial in trials]
+    enough = bool(rows) and rows[-1][1] >= RELIABLE
+    while not enough and len(parts) < MOST_STARTS:
+        parts.append(fit(len(parts)))
+        found.append(_weights(parts[-1], seen))
+        pairs = [agreement(a, b) for a, b in combinations(found, 2)]
+        r = float(np.mean([correlation for correlation, _ in pairs]))
+        enough = len(parts) * r / max(1 + (len(parts) - 1) * r, 1e-12) >= RELIABLE
+    if len(parts) > 1:
+        rows += [("seeds", *pair) for pair in pairs]
+    frame = pd.DataFrame(rows, columns=["comparison", "correlation", "common_top5"])
+    return tuple(parts) if enough else (), frame
+
+
+def _few(section: Section) -> Section:
+    focal = section.focal.take(slice(0, FIRMS))
+    return replace(section, focal=focal)
+
+
+def _weights(part: Part, sections: Sequence[Section]) -> list[np.ndarray]:
+    return [part.weights(section, slice(0, len(section.focal))) for section in sections]
+
+
+def agreement(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Return the mean correlation of two networks' weights over periods, and the mean share of common top-5 peers."""
+    pairs = list(zip(a, b, strict=True))
+    return float(np.mean([_correlation(*pair) for pair in pairs])), float(
+        np.mean([_common(*pair) for pair in pairs])
+    )
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    admissible = (a != 0) | (b != 0)  # neither firms themselves nor pairs that a prior excludes
+    x, y = a[admissible], b[admissible]
+    return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and x.std() > 0 and y.std() > 0 else 0.0
+
+
+def _common(a: np.ndarray, b: np.ndarray) -> float:
+    k = min(TOP, a.shape[1])
+    if not (k and len(a)):
+        return 0.0
+    tops = [np.argpartition(-w, k - 1, axis=1)[:, :k] for w in (a, b)]
+    return float(np.mean([len(np.intersect1d(x, y)) / k for x, y in zip(*tops, strict=True)]))

@@ -1,0 +1,224 @@
+"""Fitted panel models as one safetensors file: arrays, and a JSON tree of the rest. Loading never runs code of the file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from peerattn.exceptions import InputError
+from peerattn.network import PeerNetwork
+from peerattn.state import read_state, write_state
+
+KIND = "~"  # key under which the tree says what a mapping stands for
+_OURS = re.compile(r"peerattn(\.[a-z_]+)+:[A-Za-z_]+")
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write parameters and fitted attributes of an estimator, atomically.
+
+    Raises
+    ------
+    InputError
+        When it holds what cannot be stored without pickle: an estimator of another library, a generator, a function.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    state = {
+        name: _encoded(value, arrays, f"{type(estimator).__name__}.{name}")
+        for name, value in vars(estimator).items()
+    }
+    write_state(path, arrays, {"attributes": state}, type(estimator).__name__)
+
+
+def load_estimator(cls: type, path: str | os.PathLike[str]) -> Any:
+    """Return the estimator of this class that :func:`save_estimator` wrote."""
+    arrays, spec = read_state(path, cls.__name__)
+    estimator = cls()
+    for name, value in spec["attributes"].items():
+        setattr(estimator, name, _decoded(value, arrays))
+    return estimator
+
+
+def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+    """Return a value as JSON holds it; arrays are put aside under numbers."""
+
+    def put(array: np.ndarray) -> str:
+        name = str(len(arrays))
+        arrays[name] = array
+        return name
+
+    def inner(item: Any) -> Any:
+        return _encoded(item, arrays, where)
+
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return inner(value.item()) if value.dtype.kind in "biufU" else inner(pd.Timestamp(value))
+    if isinstance(value, list):
+        return [inner(item) for item in value]
+    if isinstance(value, tuple):
+        return {KIND: "tuple", "items": [inner(item) for item in value]}
+    if isinstance(value, Mapping):
+        return {KIND: "dict", "items": [[inner(key), inner(item)] for key, item in value.items()]}
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return {
+                KIND: "objects",
+                "items": [inner(item) for item in value.ravel()],
+                "shape": list(value.shape),
+            }
+        return {KIND: "array", "name": put(value)}
+    if isinstance(value, pd.Timestamp):
+        return {KIND: "timestamp", "text": value.isoformat(), "unit": value.unit}
+    if isinstance(value, pd.Period):
+        return {KIND: "period", "text": str(value), "freq": value.freqstr}
+    if isinstance(value, pd.Index):
+        return _encoded_index(value, inner)
+    if isinstance(value, pd.Series):
+        return {
+            KIND: "series",
+            "values": inner(value.array),
+            "index": inner(value.index),
+            "name": inner(value.name),
+        }
+    if isinstance(value, pd.DataFrame):
+        columns = [inner(value.iloc[:, k].array) for k in range(value.shape[1])]
+        return {
+            KIND: "frame",
+            "values": columns,
+            "index": inner(value.index),
+            "columns": inner(value.columns),
+        }
+    if isinstance(value, pd.api.extensions.ExtensionArray):
+        return (
+            inner(pd.Index(value))
+            if not isinstance(value, pd.arrays.NumpyExtensionArray)
+            else inner(value.to_numpy())
+        )
+    if isinstance(value, sparse.csr_array):
+        parts = [put(part) for part in (value.data, value.indices, value.indptr)]
+        return {KIND: "csr", "parts": parts, "shape": list(value.shape)}
+    if is_dataclass(value) and type(value).__module__.startswith("peerattn."):
+        content = {f.name: inner(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {KIND: f"{type(value).__module__}:{type(value).__name__}", "fields": content}
+    raise InputError(
+        f"{where} is a {type(value).__name__}, which cannot be stored without pickle. Use pickle or joblib for this model, "
+        "and open such files only where you trust their source."
+    )
+
+
+def _encoded_index(index: pd.Index, inner: Any) -> dict[str, Any]:
+    if isinstance(index, pd.MultiIndex):
+        levels = [inner(index.get_level_values(k)) for k in range(index.nlevels)]
+        return {KIND: "multiindex", "levels": levels, "names": inner(list(index.names))}
+    if isinstance(index, pd.RangeIndex):
+        return {KIND: "range", "bounds": [index.start, index.stop, index.step], "name": inner(index.name)}
+    if isinstance(index.dtype, pd.CategoricalDtype):
+        dtype = index.dtype
+        shared = {"categories": inner(dtype.categories), "ordered": bool(dtype.ordered)}
+        return {
+            KIND: "categories",
+            "codes": inner(np.asarray(pd.Categorical(index).codes)),
+            **shared,
+            "name": inner(index.name),
+        }
+    if isinstance(index, pd.PeriodIndex):
+        return {
+            KIND: "periods",
+            "text": [str(p) for p in index],
+            "freq": index.freqstr,
+            "name": inner(index.name),
+        }
+    text = isinstance(index.dtype, pd.StringDtype)
+    plain = isinstance(index, pd.DatetimeIndex) and index.tz is None
+    values = index.to_numpy() if plain or index.dtype.kind in "biuf" else index.to_numpy(dtype=object)
+    if values.dtype == object:
+        values = np.array(
+            [None if not isinstance(v, tuple) and pd.isna(v) else v for v in values] + [None], dtype=object
+        )[:-1]
+    return {KIND: "index", "values": inner(values), "text": text, "name": inner(index.name)}
+
+
+def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return what :func:`_encoded` was given."""
+
+    def inner(item: Any) -> Any:
+        return _decoded(item, arrays)
+
+    if isinstance(value, list):
+        return [inner(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value[KIND]
+    if kind in _DECODERS:
+        return _DECODERS[kind](value, inner, arrays)
+    return _ours(kind)(**{name.lstrip("_"): inner(item) for name, item in value["fields"].items()})
+
+
+def _ours(kind: str) -> Any:
+    """Return a dataclass of this package by its name; nothing else can be named."""
+    if not _OURS.fullmatch(kind):
+        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
+    module, name = kind.split(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"path: the file names {kind!r}, which this version of peerattn does not have."
+        ) from error
+    if not (isinstance(found, type) and is_dataclass(found)) and found is not PeerNetwork:
+        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
+    return found
+
+
+def _objects(value: dict[str, Any], inner: Any, arrays: Any) -> np.ndarray:
+    found = np.empty(len(value["items"]), dtype=object)
+    found[:] = [inner(item) for item in value["items"]]
+    return found.reshape(value["shape"])
+
+
+def _index(value: dict[str, Any], inner: Any, arrays: Any) -> pd.Index:
+    values, name = inner(value["values"]), inner(value["name"])
+    if value["text"]:
+        return pd.Index(values, dtype="str", name=name)
+    return pd.Index(values, name=name, tupleize_cols=False)
+
+
+def _values(value: Any) -> Any:
+    return value.array if isinstance(value, pd.Index) else value
+
+
+_DECODERS: dict[str, Any] = {
+    "tuple": lambda v, inner, a: tuple(inner(item) for item in v["items"]),
+    "dict": lambda v, inner, a: {inner(key): inner(item) for key, item in v["items"]},
+    "array": lambda v, inner, a: a[v["name"]],
+    "objects": _objects,
+    "timestamp": lambda v, inner, a: pd.Timestamp(v["text"]).as_unit(v["unit"]),
+    "period": lambda v, inner, a: pd.Period(v["text"], freq=v["freq"]),
+    "index": _index,
+    "range": lambda v, inner, a: pd.RangeIndex(*v["bounds"], name=inner(v["name"])),
+    "periods": lambda v, inner, a: pd.PeriodIndex(v["text"], freq=v["freq"], name=inner(v["name"])),
+    "categories": lambda v, inner, a: pd.CategoricalIndex(
+        pd.Categorical.from_codes(inner(v["codes"]), inner(v["categories"]), ordered=v["ordered"]),
+        name=inner(v["name"]),
+    ),
+    "multiindex": lambda v, inner, a: pd.MultiIndex.from_arrays(
+        [inner(level) for level in v["levels"]], names=inner(v["names"])
+    ),
+    "series": lambda v, inner, a: pd.Series(
+        _values(inner(v["values"])), index=inner(v["index"]), name=inner(v["name"])
+    ),
+    "frame": lambda v, inner, a: pd.DataFrame(
+        dict(enumerate(_values(inner(column)) for column in v["values"])), index=inner(v["index"])
+    ).set_axis(inner(v["columns"]), axis=1),
+    "csr": lambda v, inner, a: sparse.csr_array(
+        tuple(a[part] for part in v["parts"]), shape=tuple(v["shape"])
+    ),
+}

@@ -31,7 +31,7 @@ def test_sample_is_made_again_to_the_byte(tmp_path):
 
 def test_sample_reads_as_a_panel():
     panel = read_panel(FOLDER / make_sample.NAME, outcome="roa_next", period="year", industry="sic")
-    assert panel.characteristics == ("size", "leverage", "rnd", "momentum")
+    assert panel.choice.characteristics == ("size", "leverage", "rnd", "momentum")
     assert set(panel.X["sic"].dropna()) == {"0100", "2911", "3570", "3711"}
     assert panel.X["sic"].isna().any() and panel.X["rnd"].isna().any()
     unknown = panel.y[panel.y.isna()].index.get_level_values("period")

@@ -217,6 +217,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     audited = _audited(audit, chosen)
     cv = WalkForward() if cv is None else cv
     folds, short = checked_folds(cv, panel, task)
+    _refuse_random_rows(chosen, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     by_group = groups_of(panel, tested, groups)
     values = None if market_value is None else market_values(panel, tested, market_value)
@@ -277,6 +278,17 @@ def _audited(audit: bool | Sequence[str], chosen: list[Contestant]) -> set[str]:
         if name not in names:
             raise InputError(f"audit: there is no model {name!r}.{did_you_mean(name, names)}")
     return set(asked)
+
+
+def _refuse_random_rows(chosen: list[Contestant], panel: ComparisonPanel, folds: Folds) -> None:
+    train = folds[-1][0]
+    for contestant in chosen:
+        found = contestant.random_rows(panel.X.iloc[train], panel.y.iloc[train])
+        if found:
+            raise InputError(
+                f"model {contestant.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
+                "random rows: pass cv=WalkForward(k, k), or early_stopping=False."
+            )
 
 
 def _baseline_left(baseline: str, left: list[Contestant]) -> tuple[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import ElasticNetCV, LinearRegression, RidgeCV
+from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +20,7 @@ from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
+    ElasticNetRegressor,
     FamaMacBethRegressor,
     FirmMeanRegressor,
     IndustryMeansRegressor,
@@ -71,11 +72,12 @@ RECIPES: dict[str, Recipe] = {
     "ridge": Recipe("Own characteristics (ridge)", lambda s: _on_own(RidgeCV(alphas=ALPHAS))),
     "elastic_net": Recipe(
         "Own characteristics (elastic net)",
-        lambda s: _on_own(ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], random_state=s.random_state)),
+        lambda s: ElasticNetRegressor(random_state=s.random_state),
     ),
     "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
     "boosting": Recipe(
-        "Gradient boosting", lambda s: HistGradientBoostingRegressor(random_state=s.random_state)
+        "Gradient boosting",
+        lambda s: HistGradientBoostingRegressor(early_stopping=False, random_state=s.random_state),
     ),
     "neighbors": Recipe(
         "50 nearest neighbors", lambda s: _on_own(KNeighborsRegressor(50, weights="distance"))

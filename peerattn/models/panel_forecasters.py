@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import RidgeCV
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import ElasticNetCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -244,6 +245,74 @@ class FamaMacBethRegressor(PanelForecaster):
         """Return the linear forecast."""
         X, _ = self._check_call(X)
         return self.intercept_ + X @ self.coef_
+
+
+class ElasticNetRegressor(PanelForecaster):
+    """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
+
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, λ and r in {.1, .5, .9} by ``ElasticNetCV`` with forward
+    folds: the periods are cut into six blocks, and each block but the first validates what all earlier ones teach.
+
+    Parameters
+    ----------
+    random_state : int, optional
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Notes
+    -----
+    On arrays, and with one period, there are scikit-learn's five folds of rows. Dummies of codes and missing-indicators are left
+    out.
+
+    References
+    ----------
+    Zou, H. and Hastie, T. (2005), Regularization and variable selection via the elastic net, Journal of the Royal Statistical
+    Society B 67(2).
+
+    Examples
+    --------
+    >>> index = pd.MultiIndex.from_product([range(30), range(8)], names=["firm", "period"])
+    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(240, 2)), index=index, columns=["size", "lev"])
+    >>> ElasticNetRegressor().fit(X, X["size"]).predict(X[:1]).round(1).tolist() == X["size"][:1].round(1).tolist()
+    True
+    """
+
+    def __init__(
+        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
+    ) -> None:
+        self.random_state = random_state
+        self.firm = firm
+        self.period = period
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the penalty and fit."""
+        values, y, labels = self._check_training(X, y)
+        own = self._own() or list(range(values.shape[1]))
+        cv = None if labels is None else forward_folds(labels.period)
+        search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=cv or 5, random_state=self.random_state)
+        self.net_ = make_pipeline(ColumnTransformer([("own", StandardScaler(), own)]), search).fit(values, y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the linear forecast."""
+        return np.asarray(self.net_.predict(self._check_call(X)[0]))
+
+
+def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds that validate each block of periods on what all earlier blocks teach; none with one period.
+
+    >>> [(train.tolist(), test.tolist()) for train, test in forward_folds(pd.Index([3, 1, 2, 1]), 3)]
+    [([1, 3], [2]), ([1, 2, 3], [0])]
+    """
+    when, periods = pd.factorize(period, sort=True)
+    starts = np.unique(
+        [block[0] for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
+    )
+    ends = [*starts[2:], len(periods)]
+    return [
+        (np.flatnonzero(when < start), np.flatnonzero((when >= start) & (when < end)))
+        for start, end in zip(starts[1:], ends)
+    ]
 
 
 class IndustryMeansRegressor(PanelForecaster):

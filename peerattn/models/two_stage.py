@@ -169,7 +169,7 @@ def two_stage(
     both = (W, Z) if len(z_at) else (None, None)
     fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
     columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
-    counts = {} if clusters is None else {name: int(clusters[name].nunique()) for name in clusters}
+    counts = {} if clusters is None else {name: int(clusters[name].nunique()) for name in map(str, clusters)}
     residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
     total = float(ours @ (table[:, -1] - center) ** 2)
     return TwoStage(
@@ -193,7 +193,7 @@ def _net_of(
     """Return the columns net of effects, and the degrees of freedom these take beyond those nested in clusters."""
     if effects is None:
         return table, 0
-    import pyhdfe
+    import pyhdfe  # type: ignore[import-untyped]
 
     nested = None if clusters is None else clusters.to_numpy()
     absorb = pyhdfe.create(effects.to_numpy(), cluster_ids=nested, drop_singletons=False)

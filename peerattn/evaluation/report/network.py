@@ -120,7 +120,7 @@ def _top_peers(network: PeerNetwork) -> Table:
 
 def _one_sided(network: PeerNetwork) -> list[Block]:
     try:
-        pairs = network.asymmetry().most_one_sided(8, kind="difference")
+        pairs = network.asymmetry().most_one_sided(8)
     except InputError:  # nobody both looks and is looked to
         return []
     if pairs.empty:

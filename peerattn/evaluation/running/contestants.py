@@ -15,6 +15,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, ComparisonPanel
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError
@@ -154,6 +155,14 @@ class Contestant:
             return self._checked(model.predict(fold.encoded(self.own_only)[1]), fold)
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
+
+    def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
+        """Return what in the model validates on random rows of the training rows it is fitted on, in words."""
+        if self.native:
+            X, y = self._labelled(X, y)
+        else:
+            X, y = X[y.notna()], y[y.notna()]
+        return list(random_rows(self.model, X, y))
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""

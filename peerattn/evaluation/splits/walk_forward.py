@@ -76,8 +76,8 @@ class WalkForward(BaseCrossValidator):
     embargo : int, default 0
         Further periods left out between the rows learned from and the origin.
     known_at : str, Series, or None, default None
-        When each row's outcome is known, as period labels: a column of X, or a Series aligned with X by label
-        (by position where it has none). Rows known only after the origin, or never (missing), are not learned
+        When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
+        label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
         from, beyond what horizon and embargo leave out: reports filed late, say.
     validation_periods : int or None, default None
         The last so many training periods are each fold's validation block (see ``Fold``); rows whose outcome
@@ -229,13 +229,8 @@ class WalkForward(BaseCrossValidator):
                 f"known_at has {len(values)} values for {len(frame)} rows of X: one a row is expected."
             )
         missing = np.asarray(values.isna())
-        try:
-            at = np.full(len(values), len(periods))
-            at[~missing] = periods.searchsorted(values[~missing].astype(periods.dtype))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"known_at must hold period labels like those of X (such as {periods[0]}): {error}."
-            ) from error
+        at = np.full(len(values), len(periods))
+        at[~missing] = periods.searchsorted(_like(periods, values[~missing].infer_objects()))
         return at
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
@@ -290,6 +285,31 @@ class WalkForward(BaseCrossValidator):
                 fitting &= when <= start
         rows = [np.flatnonzero(mask) for mask in (learned, np.isin(period_of_row, tested), fitting, block)]
         return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
+
+
+def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
+    """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
+    if given.inferred_type in ("date", "datetime"):
+        given = pd.DatetimeIndex(given)
+    if pd.api.types.is_float_dtype(given.dtype) and (np.mod(given, 1) == 0).all():
+        given = given.astype("int64")  # whole numbers with missing ones among them
+    if len(given) and _kind(given) != _kind(periods):
+        raise InputError(
+            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
+            f"{given.tolist()[0]!r}, "
+            f"{_kind(given)}. Convert it: a guard that compares different types guards nothing."
+        )
+    return given
+
+
+def _kind(labels: pd.Index) -> str:
+    if isinstance(labels, pd.DatetimeIndex):
+        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
+    if isinstance(labels, pd.PeriodIndex):
+        return f"period of frequency {labels.freqstr}"
+    if pd.api.types.is_integer_dtype(labels.dtype):
+        return "yyyymm" if labels.min() >= 100_000 else "integer"
+    return "fractional number" if pd.api.types.is_float_dtype(labels.dtype) else labels.inferred_type
 
 
 def labelled(splitter: Any, X: Any) -> tuple[pd.DataFrame, PanelLabels]:

@@ -458,10 +458,20 @@ def same_industry(X):
     return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
 
 
+def of_chance(X):
+    """Groups of one size identify the effect of peers' outcomes hardly at all; a network of chance does."""
+    firms = pd.Index(sorted(set(X.index.get_level_values("firm"))))
+    W = (np.random.default_rng(0).random((len(firms), len(firms))) < 0.1) * (1.0 - np.eye(len(firms)))
+    W[W.sum(axis=1) == 0, 0] = 1.0
+    return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
+
+
 @pytest.mark.parametrize("task", ["forecast", "explain"])
 def test_given_networks_pass(panel, task):
-    network = same_industry(panel[0])
-    for model in (PrecomputedPeerRegressor(network=network), LinearInMeansRegressor(network=network)):
+    for model in (
+        PrecomputedPeerRegressor(network=same_industry(panel[0])),
+        LinearInMeansRegressor(network=of_chance(panel[0])),
+    ):
         found = check(model, panel, task=task)
         assert found.passed, str(found)
 

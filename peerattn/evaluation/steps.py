@@ -59,9 +59,9 @@ class Step:
 
     Notes
     -----
-    Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm, conditional on these periods. Otherwise
-    Clark–West for nested least squares; Giacomini–White for learned nested models in a rolling window; and
-    Diebold–Mariano with the small-sample factor for all others. A learned model that nests the other one, in an
+    Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm,
+    conditional on these periods. Otherwise Clark–West for nested least squares; Giacomini–White for learned nested
+    models in a rolling window; and Diebold–Mariano for all others. A learned model that nests the other one, in an
     expanding window, has no exact test: Diebold–Mariano is careful there (it rejects too seldom).
     """
 

@@ -51,7 +51,7 @@ class Task:
     @property
     def name(self) -> str:
         """What tables call it."""
-        return f"{self.file.split('_')[-1]} {self.outcome}"
+        return f"{self.file.split('_')[2]} {self.outcome}"
 
     def load(self) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
         """Return X (numbers as they are, and the code), y, and which rows are training rows."""
@@ -99,10 +99,246 @@ def boosting() -> HistGradientBoostingRegressor:
 
 def controls(task: str, code: str | None) -> dict[str, Any]:
     """Return the controls of the same information."""
-    own = {"OLS": PeerAttentionRegressor(n_heads=0, own_penalty=0.0)} if False else {"OLS": make_model("ols")}
-    if task == "forecast":
-        return own
-    shown = {"cross-sectional ridge": CrossSectionalRidge(), "mean of all others": IndustryPeerRegressor()}
-    if code:
-        shown["industry mean"] = IndustryPeerRegressor(industry=code, shrinkage="leave_one_out")
-    return own | shown
+    found: dict[str, Any] = {"OLS": make_model("ols")}
+    if task == "explain":
+        found |= {
+            "cross-sectional ridge": CrossSectionalRidge(),
+            "mean of all others": IndustryPeerRegressor(),
+        }
+        if code:
+            found["industry mean, shrunk"] = IndustryPeerRegressor(industry=code, shrinkage="leave_one_out")
+    return found
+
+
+def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str) -> float:
+    """Fit on training rows; return the mean squared error of the later ones, their peers' outcomes shown to explain."""
+    known = y.notna()
+    if isinstance(model, HistGradientBoostingRegressor):
+        X = X.assign(**{c: X[c].astype("category") for c in X if X[c].dtype != float})
+        predicted = pd.Series(
+            model.fit(X[train & known], y[train & known]).predict(X[~train]), index=X[~train].index
+        )
+    elif task == "explain" and getattr(model, "reads_outcomes", False):
+        predicted = model.fit(X[train], y[train]).predict(X[~train], outcomes=y[~train])
+    else:
+        predicted = model.fit(X[train & known], y[train & known]).predict(X[~train])
+    error = (y[~train] - np.asarray(predicted))[known[~train]]
+    return float((error**2).mean())
+
+
+def stored(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a result, from its file if it is there."""
+    path = STORE / f"{key.replace(' ', '_')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        temporary = path.with_suffix(".part")
+        temporary.write_text(json.dumps(make()))
+        temporary.replace(path)
+        print(key, path.read_text(), flush=True)
+    return dict(json.loads(path.read_text()))
+
+
+def measured(model: PeerAttentionRegressor, *data: Any) -> dict[str, Any]:
+    """Return error, CPU seconds and factors of an attention model."""
+    start = time.process_time()
+    error = mse(model, *data)
+    factors = {name: round(float(f), 3) for name, f in model.evidence_["factor"].items()}
+    return {"mse": error, "seconds": time.process_time() - start, "factors": factors}
+
+
+def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
+    """Return one row for each outcome, task and seed: the error over that of the best control."""
+    rows: list[dict[str, str | float]] = []
+    for task in tasks:
+        for kind in ("forecast", "explain"):
+            X, y, train = task.load()
+
+            def of_controls(
+                kind: str = kind, X: Any = X, y: Any = y, train: Any = train, task: Task = task
+            ) -> dict[str, Any]:
+                return {
+                    name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()
+                }
+
+            beside = stored(f"{task.name} {kind} controls", of_controls)
+            best = min(beside, key=beside.__getitem__)
+            for seed in range(seeds):
+                key = f"{task.name} {kind} seed {seed}"
+                ours = stored(key, lambda: measured(attention(kind, seed), X, y, train, kind))  # noqa: B023
+                rows.append(
+                    {
+                        "panel and outcome": task.name,
+                        "task": kind,
+                        "seed": seed,
+                        "over OLS": ours["mse"] / beside["OLS"],
+                        "best control": best,
+                        "over best control": ours["mse"] / beside[best],
+                        "factors": ", ".join(f"{name} {f:g}" for name, f in ours["factors"].items()),
+                        "CPU seconds": ours["seconds"],
+                    }
+                )
+    return rows
+
+
+def own_boosting() -> list[dict[str, str | float]]:
+    """Return the error with ``own=`` boosting over that of boosting alone, peers' outcomes shown."""
+    return [_beyond_boosting(task) for task in TASKS if task.outcome in ("ikn_next", "ebit_ta_next")]
+
+
+def _beyond_boosting(task: Task) -> dict[str, str | float]:
+    data = task.load()
+    alone = stored(f"{task.name} boosting", lambda: {"mse": mse(boosting(), *data, "forecast")})
+    with_peers = attention("explain", 0, own=boosting())
+    ours = stored(f"{task.name} own boosting", lambda: measured(with_peers, *data, "explain"))
+    return {
+        "panel and outcome": task.name,
+        "over boosting alone": ours["mse"] / alone["mse"],
+        "factors": ", ".join(f"{name} {f:g}" for name, f in ours["factors"].items()),
+        "CPU seconds": ours["seconds"],
+    }
+
+
+def noise(n_panels: int) -> list[dict[str, str | float]]:
+    """Return the error over OLS, and how often a part entered, where peers do not matter."""
+    rows: list[dict[str, str | float]] = []
+    for truth in ("pure noise", "own characteristics only"):
+        for kind in ("forecast", "explain"):
+            found = []
+            for k in range(n_panels):
+                rng = np.random.default_rng(k)
+                index = pd.MultiIndex.from_product([range(30), range(1980, 2010)], names=["firm", "period"])
+                X = pd.DataFrame(rng.normal(size=(900, 4)), index=index, columns=list("abcd"))
+                signal = 0.0 if truth == "pure noise" else X["a"] - 0.5 * X["b"] + 0.3 * X["a"] ** 2
+                y = pd.Series(signal + rng.normal(size=900), index=index)
+                train = np.asarray(index.get_level_values("period") < 2003)
+
+                def run(
+                    X: Any = X, y: Any = y, train: Any = train, kind: str = kind, k: int = k
+                ) -> dict[str, Any]:
+                    ours = measured(attention(kind, k), X, y, train, kind)
+                    return ours | {"OLS": mse(make_model("ols"), X, y, train, kind)}
+
+                found.append(stored(f"{truth} {kind} {k}", run))
+            ratios = [r["mse"] / r["OLS"] for r in found]
+            entered = [any(f > 0 for f in r["factors"].values()) for r in found]
+            rows.append(
+                {
+                    "truth": truth,
+                    "task": kind,
+                    "panels": n_panels,
+                    "over OLS, mean": statistics.mean(ratios),
+                    "over OLS, largest": max(ratios),
+                    "a part entered": sum(entered) / n_panels,
+                }
+            )
+    return rows
+
+
+def seeds_agree(tasks: list[Task]) -> list[dict[str, str | float]]:
+    """Return how alike the networks of five seeds are on the last test period."""
+    rows: list[dict[str, str | float]] = []
+    for task in tasks:
+        for kind in ("forecast", "explain"):
+            X, y, train = task.load()
+            last = X[~train].index.get_level_values("period")[y[~train].notna()].max()
+            at = np.asarray(X.index.get_level_values("period") == last)
+
+            def run(
+                kind: str = kind, X: Any = X, y: Any = y, train: Any = train, at: Any = at
+            ) -> dict[str, Any]:
+                networks = []
+                for seed in range(SEEDS):
+                    model = attention(kind, seed).fit(X[train], y[train])
+                    shown = {"outcomes": y[at]} if kind == "explain" else {}
+                    networks.append(model.peer_network(X[at], **shown).matrix().to_numpy())
+                off = ~np.eye(len(networks[0]), dtype=bool)
+                empty = [not W.any() for W in networks]
+                pairs = [
+                    float(np.corrcoef(a[off], b[off])[0, 1])
+                    if a.any() and b.any()
+                    else float(a.any() == b.any())
+                    for a, b in combinations(networks, 2)
+                ]
+                return {"empty": sum(empty), "least": min(pairs)}
+
+            found = stored(f"{task.name} {kind} five seeds", run)
+            rows.append(
+                {
+                    "panel and outcome": task.name,
+                    "task": kind,
+                    "empty networks": f"{found['empty']} of {SEEDS}",
+                    "least correlation of two": found["least"],
+                }
+            )
+    return rows
+
+
+def times() -> list[dict[str, str | float]]:
+    """Return CPU seconds of a default fit beside gradient boosting, in one run."""
+    rows: list[dict[str, str | float]] = []
+    for n, T, p in ((50, 20, 5), (100, 100, 10), (300, 60, 8), (2500, 100, 12)):
+        for kind in ("forecast", "explain"):
+
+            def run(n: int = n, T: int = T, p: int = p, kind: str = kind) -> dict[str, Any]:
+                rng = np.random.default_rng(0)
+                index = pd.MultiIndex.from_product([range(n), range(T)], names=["firm", "period"])
+                X = pd.DataFrame(rng.normal(size=(n * T, p)), index=index).rename(columns=lambda k: f"x{k}")
+                y = pd.Series(X["x0"] + rng.normal(size=n * T), index=index)
+                start = time.process_time()
+                attention(kind, 0).fit(X, y)
+                between = time.process_time()
+                boosting().fit(X, y)
+                return {"ours": between - start, "boosting": time.process_time() - between}
+
+            found = stored(f"seconds {n} x {T} x {p} {kind}", run)
+            rows.append(
+                {
+                    "firms x periods x columns": f"{n} x {T} x {p}",
+                    "task": kind,
+                    "rows": f"{n * T:,}",
+                    "CPU seconds": found["ours"],
+                    "boosting": found["boosting"],
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    """Run the stages and publish their tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--noise-panels", type=int, default=50)
+    parser.add_argument("--only", nargs="*", help="outcomes, such as ikn_next")
+    parser.add_argument("--stage", nargs="*", default=["panels", "own", "noise", "seeds", "time"])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", PeerAttnWarning)
+    tasks = [t for t in TASKS if not options.only or t.outcome in options.only]
+    if "panels" in options.stage:
+        rows = panels(tasks, options.seeds)
+        ratios = [float(row["over best control"]) for row in rows]
+        above = sum(ratio > 1.01 for ratio in ratios)
+        notes = [
+            f"Median {statistics.median(ratios):.4f}, largest {max(ratios):.4f}; above 1.01: {above} of {len(ratios)} cells.",
+            "Defaults; mean squared error of the last periods after one fit.",
+            "Best control of forecasts: OLS; of explanations: OLS, cross-sectional ridge, mean of all others, shrunk industry mean.",
+        ]
+        publish("no_harm", "Attention at its defaults over the best control", rows, notes)
+    if "own" in options.stage:
+        publish("no_harm_own", "Peers beyond gradient boosting, peers' outcomes shown", own_boosting())
+    if "noise" in options.stage:
+        publish("no_harm_noise", "Where peers do not matter", noise(options.noise_panels))
+    if "seeds" in options.stage:
+        publish(
+            "no_harm_seeds",
+            "Networks of five seeds",
+            seeds_agree([t for t in tasks if "monthly" not in t.file]),
+        )
+    if "time" in options.stage:
+        publish("no_harm_time", "CPU seconds of a default fit, one thread", times())
+
+
+if __name__ == "__main__":
+    main()

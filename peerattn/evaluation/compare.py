@@ -203,6 +203,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     cv = WalkForward() if cv is None else cv
     audited = _audited(audit, entries)
     folds, short = checked_folds(cv, panel, task)
+    _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     by_group = groups_of(panel, tested, groups)
     values = None if market_value is None else market_values(panel, tested, market_value)
@@ -268,6 +269,17 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     wanted = [audit] if isinstance(audit, str) else list(audit)
     _check_names("audit", wanted, [entry.name for entry in entries])
     return set(wanted)
+
+
+def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:
+    train = folds[-1][0]
+    for entry in entries:
+        found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
+        if found:
+            raise InputError(
+                f"model {entry.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
+                "random rows: pass cv=WalkForward(k, k), or early_stopping=False."
+            )
 
 
 def _baseline_left(baseline: str, left: list[Entry]) -> tuple[str, list[str]]:

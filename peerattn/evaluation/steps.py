@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
-    MIN_PERIODS,
     DieboldMariano,
     diebold_mariano,
     format_p,
+    periods_needed,
 )
 from peerattn.evaluation.inference.nested_tests import (
     ForecastTest,
@@ -59,9 +59,9 @@ class Step:
 
     Notes
     -----
-    Which test: under twelve periods, losses paired and clustered by firm, conditional on these periods. Otherwise
-    Clark–West for nested least squares; Giacomini–White for learned nested models in a rolling window; and
-    Diebold–Mariano with the small-sample factor for all others. A learned model that nests the other one, in an
+    Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm,
+    conditional on these periods. Otherwise Clark–West for nested least squares; Giacomini–White for learned nested
+    models in a rolling window; and Diebold–Mariano for all others. A learned model that nests the other one, in an
     expanding window, has no exact test: Diebold–Mariano is careful there (it rejects too seldom).
     """
 
@@ -114,7 +114,7 @@ def _test(
     names: dict[str, Any] = {"model": model, "baseline": against}
     y, period = frame["outcome"], frame["period"]
     ours, theirs = ((y - frame[name]) ** 2 for name in (model, against))
-    if len(comparison.periods) < MIN_PERIODS and comparison.n_firms > 1:
+    if len(comparison.periods) < periods_needed(comparison.horizon) and comparison.n_firms > 1:
         return paired_by_firm(ours, theirs, frame["firm"], period, **names)
     names["horizon"] = comparison.horizon
     if nesting == "least_squares":

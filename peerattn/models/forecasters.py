@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import ElasticNetCV, RidgeCV
+from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from peerattn.exceptions import InputError, did_you_mean
@@ -17,6 +17,7 @@ from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
+    ElasticNetRegressor,
     FamaMacBethRegressor,
     FirmMeanRegressor,
     IndustryMeansRegressor,
@@ -60,9 +61,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "elastic_net": Recipe(
         "Own characteristics (elastic net)",
-        lambda s: OwnCharacteristicsRegressor(
-            ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], random_state=s.random_state)
-        ),
+        lambda s: ElasticNetRegressor(random_state=s.random_state),
     ),
     "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
     "boosting": Recipe(

@@ -322,14 +322,12 @@ def effects_of(rest: np.ndarray, groups: pd.DataFrame, weight: np.ndarray | None
     codes = [np.unique(groups[name], return_inverse=True)[1] for name in groups]
     dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code in codes]).tocsr()
     found = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]
-    parts = dict(
-        zip(
-            map(str, groups), np.split(found, np.cumsum([code.max() + 1 for code in codes])[:-1]), strict=True
-        )
-    )
+    ends = np.cumsum([code.max() + 1 for code in codes])[:-1]
+    parts = dict(zip(map(str, groups), np.split(found, ends), strict=True))
     for name, code in zip(parts, codes, strict=True):
         level = float(np.average(parts[name][code], weights=root**2))
-        parts[name], mean = parts[name] - level, mean + level
+        parts[name] = parts[name] - level
+        mean += level
     return {"": mean, **parts}
 
 

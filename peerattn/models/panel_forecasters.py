@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.linear_model import ElasticNetCV, LinearRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -357,3 +357,63 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     def _predict(self, panel: Panel) -> np.ndarray:
         return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+
+
+class ElasticNetRegressor(OwnCharacteristicsRegressor):
+    """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
+
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, λ and r in {.1, .5, .9} by ``ElasticNetCV`` with forward
+    folds: the periods are cut into six blocks, and each block but the first validates what all earlier ones teach.
+
+    Parameters
+    ----------
+    random_state : int, optional
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Notes
+    -----
+    On arrays, and with one period, there are scikit-learn's five folds of rows. Codes are left out.
+
+    References
+    ----------
+    Zou, H. and Hastie, T. (2005), Regularization and variable selection via the elastic net, Journal of the Royal Statistical
+    Society B 67(2).
+
+    Examples
+    --------
+    >>> index = pd.MultiIndex.from_product([range(30), range(8)], names=["firm", "period"])
+    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(240, 2)), index=index, columns=["size", "lev"])
+    >>> ElasticNetRegressor().fit(X, X["size"]).predict(X[:1]).round(1).tolist() == X["size"][:1].round(1).tolist()
+    True
+    """
+
+    def __init__(
+        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
+    ) -> None:
+        self.random_state = random_state
+        self.firm = firm
+        self.period = period
+
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_ = Design.fit(panel, without=list(panel.codes))
+        folds = forward_folds(panel.period[known]) if panel.dated else []
+        search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
+        self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)
+
+
+def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds that validate each block of periods on what all earlier blocks teach; none with one period.
+
+    >>> [(train.tolist(), test.tolist()) for train, test in forward_folds(pd.Index([3, 1, 2, 1]), 3)]
+    [([1, 3], [2]), ([1, 2, 3], [0])]
+    """
+    when, periods = pd.factorize(period, sort=True)
+    starts = np.unique(
+        [block[0] for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
+    )
+    ends = [*starts[2:], len(periods)]
+    return [
+        (np.flatnonzero(when < start), np.flatnonzero((when >= start) & (when < end)))
+        for start, end in zip(starts[1:], ends)
+    ]

@@ -159,7 +159,7 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     kind = value[KIND]
     if kind in _DECODERS:
         return _DECODERS[kind](value, inner, arrays)
-    return _ours(kind)(**{name: inner(item) for name, item in value["fields"].items()})
+    return _ours(kind)(**{name.lstrip("_"): inner(item) for name, item in value["fields"].items()})
 
 
 def _ours(kind: str) -> Any:

@@ -180,7 +180,8 @@ class Table:
             return _GAP.join(_pad(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
 
         rule = "-" * (sum(widths[j] for j in block) + len(_GAP) * (len(block) - 1))
-        return "\n".join([*map(line, heads), rule, *map(line, cells)])
+        titles = [text for text in map(line, heads) if text]  # the heads of other blocks may take more lines
+        return "\n".join([*(titles or [""]), rule, *map(line, cells)])
 
     def html(self) -> str:
         """Return the table as an HTML fragment, every name escaped.

@@ -339,10 +339,10 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
 
 def test_any_setting_survives_the_configuration(capsys, sample):
     odd = 'a "quoted"\\ \x7f\ttext, é 東'
-    options = ["--models", "ridge", "--set", "ridge.ridgecv__scoring=null", "--limit", odd, "--quiet"]
+    options = ["--models", "ridge", "--set", "ridge.estimator__scoring=null", "--limit", odd, "--quiet"]
     assert said(capsys, "compare", *SAMPLE, *options, "--out", "first")[0] == 0
     asked, sets, made = config.read_config(sample / "first" / "report.toml")
-    assert sets == {"ridge": {"ridgecv__scoring": None}} and asked["limit"] == [odd]
+    assert sets == {"ridge": {"estimator__scoring": None}} and asked["limit"] == [odd]
     assert set(made) > {"data_sha256", "predictions_sha256", "python", "torch"}
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second")
     assert code == 0 and "to the bit" in text

@@ -15,7 +15,11 @@ def panel():
     index = pd.MultiIndex.from_product([range(25), range(2000, 2024)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(600, 2)), index=index, columns=["size", "lev"])
     X["sic"] = np.where(index.get_level_values(0) % 2, "3711", "2911")
-    shock = rng.normal(size=(2, 24))[index.get_level_values(0) % 2, index.get_level_values(1) - 2000]
+    signs = rng.choice([-1.0, 1.0], size=24) * [
+        [1],
+        [-1],
+    ]  # of two industries, so that the mean of all says nothing
+    shock = signs[index.get_level_values(0) % 2, index.get_level_values(1) - 2000]
     return X, (X["size"] + 2 * shock + rng.normal(size=600)).rename("ret")
 
 

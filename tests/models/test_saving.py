@@ -40,7 +40,6 @@ MODELS = {
     "kernel": NadarayaWatsonRegressor(bandwidth=1.0),
     "industry": IndustryPeerRegressor(industry="industry"),
     "ridge": CrossSectionalRidge(),
-    "means": LinearInMeansRegressor(network="industry"),
     "fama-macbeth": FamaMacBethRegressor(),
 }
 
@@ -98,3 +97,10 @@ def test_a_file_cannot_name_code(panel, tmp_path, named):
     write_state(tmp_path / "b.model", arrays, json.loads(json.dumps(spec)), "CrossSectionalRidge")
     with pytest.raises(InputError, match="path: the file names"):
         CrossSectionalRidge.load(tmp_path / "b.model")
+
+
+def test_a_given_network_is_kept(panel, tmp_path):
+    model = LinearInMeansRegressor(network=panel.network).fit(panel.X, panel.y)
+    model.save(tmp_path / "a.model")
+    again = LinearInMeansRegressor.load(tmp_path / "a.model")
+    pd.testing.assert_frame_equal(again.network.edges(), panel.network.edges())

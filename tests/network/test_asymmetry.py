@@ -20,16 +20,18 @@ def network_of(weights: np.ndarray) -> PeerNetwork:
     return PeerNetwork.from_matrices({None: (range(len(weights)), None, weights)})
 
 
-def least_squares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The split by a plain regression on pairs."""
+def least_squares(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The split by a regression on pairs, weighted by what they give each other."""
     n = len(weights)
     pairs = [(i, j) for i in range(n) for j in range(i) if weights[i, j] > 0 and weights[j, i] > 0]
     design = np.zeros((len(pairs), n))
     ratio = np.array([np.log(weights[i, j]) - np.log(weights[j, i]) for i, j in pairs])
     for row, (i, j) in enumerate(pairs):
         design[row, j], design[row, i] = 1.0, -1.0
-    c = np.linalg.lstsq(design, ratio, rcond=None)[0]
-    return c, ratio, design @ c
+    mutual = np.array([weights[i, j] + weights[j, i] for i, j in pairs])
+    root = np.sqrt(mutual)
+    c = np.linalg.lstsq(design * root[:, None], ratio * root, rcond=None)[0]
+    return c, ratio, design @ c, mutual / mutual.sum()
 
 
 @pytest.mark.parametrize("share_zero", [0.0, 0.5, 0.9])
@@ -40,12 +42,12 @@ def test_equals_a_regression_on_pairs(share_zero: float) -> None:
     scores[np.arange(20), (np.arange(20) + 1) % 20] = 0.0
     weights = softmax(scores)
     found = asymmetry(network_of(weights))
-    c, ratio, fitted = least_squares(weights)
+    c, ratio, fitted, share = least_squares(weights)
     row = found.by_period.iloc[0]
     assert row["pairs"] == len(ratio)
-    assert row["log_ratio"] == pytest.approx(np.sqrt(np.mean(ratio**2)), abs=1e-12)
-    assert row["popularity"] == pytest.approx(np.sqrt(np.mean(fitted**2)), abs=1e-10)
-    assert row["direction"] == pytest.approx(np.sqrt(np.mean((ratio - fitted) ** 2)), abs=1e-10)
+    assert row["log_ratio"] == pytest.approx(np.sqrt(share @ ratio**2), abs=1e-12)
+    assert row["popularity"] == pytest.approx(np.sqrt(share @ fitted**2), abs=1e-8)
+    assert row["direction"] == pytest.approx(np.sqrt(share @ (ratio - fitted) ** 2), abs=1e-8)
     assert row["raw"] == pytest.approx(
         np.linalg.norm(weights - weights.T) / np.linalg.norm(weights + weights.T), abs=1e-14
     )
@@ -79,6 +81,22 @@ def test_different_maps_have_direction() -> None:
     x = rng.normal(size=(30, 3))
     row = asymmetry(network_of(softmax(x @ rng.normal(size=(3, 3)) @ x.T))).by_period.iloc[0]
     assert row["direction"] > 0.1
+
+
+def test_pairs_of_negligible_weight_do_not_decide() -> None:
+    """A reversible core, and firms that give it next to nothing in a cycle."""
+    rng = np.random.default_rng(3)
+    kernel = np.exp(rng.normal(size=(8, 8)))
+    W = np.zeros((11, 11))
+    W[:8, :8] = (kernel + kernel.T) * (1 - np.eye(8))
+    tiny = 1e-7 * np.exp(6 * rng.normal(size=(3, 3)))
+    W[8:, 8:] = tiny * (1 - np.eye(3))
+    W[8:, :8], W[:8, 8:] = 1.0, 1e-6
+    W /= W.sum(axis=1, keepdims=True)
+    row = asymmetry(network_of(W)).by_period.iloc[0]
+    assert row["direction_share"] < 0.01
+    ratio = np.log(W[8:, 8:], where=~np.eye(3, dtype=bool), out=np.zeros((3, 3)))
+    assert np.abs(ratio - ratio.T).max() > 3  # a mean of pairs without weights would be of these
 
 
 def test_a_cycle_is_direction_and_a_star_is_popularity() -> None:

@@ -36,7 +36,7 @@ class ForecastTest:
     statistic, p_value : float or None
         None where no test is made; ``reason`` says why.
     n_periods, freedom, horizon : int
-        ``freedom``: degrees of freedom of the statistic's distribution; 0 for a χ².
+        ``freedom``: degrees of freedom of the statistic's distribution.
     alternative : str
         "greater" or "two-sided".
     reason : str
@@ -203,11 +203,11 @@ def giacomini_white(
               Z_t = h_{t-h}\, d_t, \qquad h_{t-h} = (1,\ d_{t-h})'
 
     d the cross-section's mean gain in t. At horizon 1 Z is a martingale difference under the null: Ω is its second moment and
-    :math:`W \sim \chi^2_2`. Otherwise, and for equal loss on average (``conditional=False``, Z = d), Z may be serially
-    correlated: Ω is the equal-weighted cosine variance of ``mean_test`` and
-    :math:`\tfrac{\nu - q + 1}{\nu q} W \sim F(q, \nu - q + 1)`. The window of estimation must not grow
-    (``window="rolling"``): then the noise of estimation is part of the method, and learned, shrunk and nested models are all
-    allowed.
+    :math:`\tfrac{W / 2}{(T - W) / (T - 2)} \sim F(2, T - 2)`, which tends to their :math:`W \sim \chi^2_2`. Otherwise, and
+    for equal loss on average (``conditional=False``, Z = d), Z may be serially correlated: Ω is the equal-weighted cosine
+    variance of ``mean_test`` and :math:`\tfrac{\nu - q + 1}{\nu q} W \sim F(q, \nu - q + 1)`. The window of estimation
+    must not grow (``window="rolling"``): then the noise of estimation is part of the method, and learned, shrunk and nested
+    models are all allowed.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def giacomini_white(
     Returns
     -------
     ForecastTest
-        ``statistic`` is W, or the F statistic; ``gain`` tells who is better on average. No statistic but a reason with too few
+        ``statistic`` is the F statistic; ``gain`` tells who is better on average. No statistic but a reason with too few
         usable periods (12; 4 (h + 1) at longer horizons), gains too persistent for their number, or losses that never differ.
 
     References
@@ -251,9 +251,8 @@ def giacomini_white(
     freedom, statistic, p, convention = 0, None, None, ""
     if not reason:
         freedom, statistic, p, reason = _wald(Z, horizon, independent=conditional and horizon == 1)
-        convention = (
-            f"equal-weighted cosine variance, F({q}, {freedom})" if freedom else f"second moment, χ²({q})"
-        )
+        variance = "second moment" if conditional and horizon == 1 else "equal-weighted cosine variance"
+        convention = f"{variance}, F({q}, {freedom})"
     return ForecastTest(
         "Giacomini–White",
         model,
@@ -271,8 +270,7 @@ def giacomini_white(
 
 
 def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float | None, float | None, str]:
-    """Return degrees of freedom (0: χ²), statistic and p-value of a mean of zero, and why there is none."""
-    from scipy.stats import chi2
+    """Return the degrees of freedom, statistic and p-value of a mean of zero, and why there is none."""
     from scipy.stats import f as fisher
 
     (n, q), nu = Z.shape, 0
@@ -288,11 +286,10 @@ def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float
     if not (scale > 0).all() or np.linalg.cond(omega / np.outer(scale, scale)) > 1e12:
         return 0, None, None, "n/a (no variance)"
     z = Z.mean(axis=0)
-    statistic = float(n * z @ np.linalg.solve(omega, z))
-    if independent:
-        return 0, statistic, float(chi2.sf(statistic, q)), ""
-    statistic *= (nu - q + 1) / (nu * q)
-    return nu - q + 1, statistic, float(fisher.sf(statistic, q, nu - q + 1)), ""
+    wald = float(n * z @ np.linalg.solve(omega, z))
+    freedom = n - q if independent else nu - q + 1
+    statistic = wald / q * freedom / (n - wald if independent else nu)
+    return freedom, statistic, float(fisher.sf(statistic, q, freedom)), ""
 
 
 def paired_by_firm(

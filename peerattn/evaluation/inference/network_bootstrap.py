@@ -16,6 +16,8 @@ from peerattn.network.measures.asymmetry import cyclic_part
 from peerattn.render import Table, show_label
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
+FIRST_STEPS, MOST_STEPS = 100, 3200
+SETTLED = 0.05  # of the spread of the draws: how far twice the steps may move them
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,6 @@ def bootstrap_network(
     outcomes: Any = None,
     n_draws: int = 49,
     block_length: int | None = None,
-    steps: int = 100,
     top_k: int | None = 10,
     random_state: int = 0,
 ) -> NetworkBootstrap:
@@ -126,7 +127,10 @@ def bootstrap_network(
 
     where :math:`w^*` is the refit's weight and :math:`w^0` that of a refit on the periods as they are, so that what further
     training alone does is not taken for sampling error; the difference is stretched by :math:`\sqrt{b / (b - 1)}` for b
-    blocks. The test of direction compares the cyclic part r of
+    blocks. **Refits run to convergence**: the steps are doubled, from 100, until twice as many move the draws by at most 5 % of
+    their spread (root mean squares of the log odds, pairs weighted by :math:`w^0`), and a model whose refits have not settled
+    after 3,200 steps is refused: with fewer steps the draws have not left the estimate, and intervals are too short. The test of
+    direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
 
@@ -144,8 +148,6 @@ def bootstrap_network(
         Refits. 49 is the least for 95 % intervals.
     block_length : int, optional
         Periods in a block; default the cube root of their number, rounded.
-    steps : int, default 100
-        Training steps of each refit.
     top_k : int, optional
         Edges kept for each firm and period, the largest; None: all.
     random_state : int, default 0
@@ -159,7 +161,7 @@ def bootstrap_network(
     ------
     InputError
         When the model is of another kind (kernels and industry means have no parameters to refit), has fewer than four
-        periods, or an argument is out of range.
+        periods, its refits do not converge, or an argument is out of range.
 
     Notes
     -----
@@ -178,12 +180,12 @@ def bootstrap_network(
     >>> from peerattn import PeerAttentionRegressor, simulate_panel
     >>> panel = simulate_panel(12, 16, 2, sharpness=2.0, random_state=0)
     >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(panel.X, panel.y)
-    >>> found = bootstrap_network(model, panel.X, panel.y, n_draws=9, steps=20)
+    >>> found = bootstrap_network(model, panel.X, panel.y, n_draws=9)
     >>> found.intervals(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'lower', 'upper']
     """
-    if n_draws < 1 or steps < 1:
-        raise InputError(f"n_draws and steps: expected at least 1, got {n_draws!r} and {steps!r}.")
+    if n_draws < 1:
+        raise InputError(f"n_draws: expected at least 1, got {n_draws!r}.")
     start = WarmStart(model, X, y)
     if start.n_periods < 4:
         raise InputError(
@@ -194,11 +196,10 @@ def bootstrap_network(
         raise InputError(f"block_length: expected 1 to {start.n_periods} (periods), got {block_length!r}.")
     rng = np.random.default_rng(random_state)
     counts = np.vstack([np.ones(start.n_periods), block_counts(rng, start.n_periods, length, n_draws)])
-    members = start.refit(counts, steps=steps, seed=random_state)
     if at is None:
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)
-    refitted = start.weights(members, at, outcomes)
+    refitted = _converged(start, counts, random_state, at, outcomes)
     edges, draws, found = [], [], _Direction()
     few = np.sqrt(start.n_periods / max(start.n_periods - length, 1))  # b / (b − 1) for b blocks
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
@@ -216,6 +217,25 @@ def bootstrap_network(
         direction=found.frame(),
         n_draws=n_draws,
         block_length=length,
+    )
+
+
+def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcomes: Any) -> list[np.ndarray]:
+    """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that more steps no longer move."""
+    steps, moved, before = FIRST_STEPS, 1.0, None
+    while steps <= MOST_STEPS:
+        found = list(start.weights(start.refit(counts, steps=steps, seed=seed), at, outcomes))
+        weight = np.concatenate([weights[0].ravel() for weights in found])
+        odds = np.concatenate([_log_odds(weights).reshape(len(counts), -1) for weights in found], axis=1)
+        shift = (odds[1:] - odds[0]) * np.sqrt(weight)
+        spread = float(np.linalg.norm(shift))
+        moved = 1.0 if before is None else float(np.linalg.norm(shift - before)) / max(spread, 1e-300)
+        if moved <= SETTLED or spread == 0.0:
+            return found
+        before, steps = shift, 2 * steps
+    raise InputError(
+        f"model: its refits have not converged after {MOST_STEPS:,} steps (twice the steps still move weights by {moved:.0%} of "
+        "their spread), so no interval can be given. Fit it for longer (max_steps), or with fewer heads."
     )
 
 

@@ -119,7 +119,7 @@ class Calibration:
     intercept_se, slope_se : float or None
         Clustered by period, and by firm where firms were given; None with fewer than twelve clusters of either kind.
     p_value : float or None
-        Of both being 0 and 1: F(2, G − 1), G the smaller number of clusters.
+        Of both being 0 and 1: Hotelling's F(2, G − 2), G the smaller number of clusters.
     bins : DataFrame
         Mean prediction, mean outcome and number of rows by quantile of the prediction.
     """
@@ -199,7 +199,8 @@ def calibration(
     wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
     from scipy.stats import f as fisher
 
-    return Calibration(a, b, a_se, b_se, float(fisher.sf(wald / 2, 2, fewest - 1)), bins)
+    hotelling = wald / 2 * (fewest - 2) / (fewest - 1)
+    return Calibration(a, b, a_se, b_se, float(fisher.sf(hotelling, 2, fewest - 2)), bins)
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes, network_made_of_outcomes
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
+from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
 from peerattn.render import show_label
@@ -42,8 +44,13 @@ class AuditLine:
         return f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}"
 
 
-def columns(frame: pd.DataFrame, y: np.ndarray, declared: set[str]) -> tuple[AuditLine, list[str]]:
-    """No other outcome among the characteristics, no integer code used as a number; and which columns offend."""
+def columns(
+    frame: pd.DataFrame, y: np.ndarray, declared: set[str], labels: Labels | None = None
+) -> tuple[AuditLine, list[str]]:
+    """No other outcome among the characteristics, no integer code used as a number; and which columns offend.
+
+    ``labels`` are the firm and period of each row as whole numbers, periods in time order.
+    """
     found: dict[str, str] = {}
     for name in frame.columns:
         column = frame[name]
@@ -53,6 +60,8 @@ def columns(frame: pd.DataFrame, y: np.ndarray, declared: set[str]) -> tuple[Aud
             found[name] = "is a code used as a number"
     numbers = frame.drop(columns=list(found)).select_dtypes("number").astype(float)
     found |= {name: "correlates above 0.98 with the outcome" for name in possible_leaks(numbers, y)}
+    if labels is not None:
+        found |= made_of_outcomes(numbers.drop(columns=list(found), errors="ignore"), y, *labels)
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
     fine = f"{frame.shape[1]} columns, none named like an outcome or equal to it, no undeclared code"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence or fine)
@@ -110,7 +119,7 @@ def future(subject: Subject) -> AuditLine:
             )
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
-    if not np.array_equal(changed.folds[0][0], subject.folds[0][0]):
+    if not np.array_equal(changed.train, subject.train):
         return AuditLine(claim, False, "the rows learned from change with values that are not known yet")
     y = subject.y.where(subject.period == subject.tested[0], changed.y)
     gap = _gap(changed.fitted.predict(changed.X, y).iloc[first], subject.base.iloc[first])
@@ -209,15 +218,28 @@ def _scaled_before(subject: Subject) -> list[str]:
     found = []
     for name, column in subject.panel.X.select_dtypes("number").items():
         values = column.dropna().to_numpy(dtype=float)
-        train = subject.panel.X[name].iloc[subject.folds[0][0]].dropna().to_numpy(dtype=float)
+        train = subject.panel.X[name].iloc[subject.train].dropna().to_numpy(dtype=float)
         if len(values) < 20 or np.ptp(values) == 0 or len(train) == len(values):
             continue
-        whole = abs(values.mean()) < 1e-9 and min(abs(values.std(ddof=k) - 1) for k in (0, 1)) < 1e-9
-        if whole and abs(train.mean()) > 1e-9:
+        rounding = _rounding(values)
+        near = 1e-9 + 1.2 * rounding / np.sqrt(
+            len(values)
+        )  # four standard errors of a mean of rounding errors
+        spread = near + rounding**2 / 12
+        whole = abs(values.mean()) < near and min(abs(values.std(ddof=k) - 1) for k in (0, 1)) < spread
+        if whole and abs(train.mean()) > 4 * near:
             periods = subject.panel.X[name].groupby(level=1).mean()
-            if periods.abs().max() > 1e-9:  # standardised period by period is allowed
+            if periods.abs().max() > 4 * near + rounding / 4:  # standardised period by period is allowed
                 found.append(str(name))
     return found
+
+
+def _rounding(values: np.ndarray) -> float:
+    """Return the unit to which values are rounded: single precision, or at most six decimals; 0 for none."""
+    for decimals in range(7):
+        if np.abs(values - np.round(values, decimals)).max() <= 1e-12:
+            return float(10.0**-decimals)
+    return 1e-6 if (values == values.astype(np.float32)).all() else 0.0
 
 
 def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = frozenset()) -> list[str]:
@@ -237,6 +259,37 @@ def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = fro
         elif hasattr(value, "get_params") or isinstance(value, list | tuple):
             found += _carried(value, n_rows, where, seen)
     return found
+
+
+def validation(subject: Subject) -> AuditLine:
+    """Nothing inside the model is validated on random rows."""
+    claim = "nothing is validated on random rows"
+    panel = subject.panel
+    found = subject.entry.random_rows(panel.X.iloc[subject.train], panel.y.iloc[subject.train])
+    fine = "no search, fold or early stop inside the model mixes rows of one period"
+    return AuditLine(claim, not found, "; ".join(found) or fine)
+
+
+def networks(subject: Subject) -> AuditLine:
+    """A network that comes with the model was not made of the outcomes of tested periods."""
+    claim = "no network was made of tested outcomes"
+    given = {
+        name: value
+        for name, value in subject.entry.model.get_params().items()
+        if isinstance(value, PeerNetwork | pd.DataFrame | dict) and name.split("__")[-1] == "network"
+    }
+    found = {
+        name: why
+        for name, value in given.items()
+        if (why := network_made_of_outcomes(value, subject.panel.y, subject.train, subject.tested))
+    }
+    evidence = "; ".join(f"{name!r}: {why}" for name, why in found.items())
+    fine = (
+        f"{len(given)} networks: their order of peers is not that of outcomes"
+        if given
+        else "no network is given"
+    )
+    return AuditLine(claim, not found, evidence or fine)
 
 
 def placebo(subject: Subject, n_placebo: int) -> AuditLine:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
+from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
@@ -89,8 +90,8 @@ def audit(
 ) -> Audit:
     """Try to find a leak in a model, a panel and a split; every claim comes with its evidence.
 
-    The first fold's model is asked for the first six tested periods, and asked again with one thing changed: the own
-    outcome, later values, the order of rows, the labels.
+    The models of the first and of the last fold are asked for the first six periods they are tested on, and asked again with
+    one thing changed: the own outcome, later values, the order of rows, the labels.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def audit(
     -----
     It proves for this panel what can be proved by trying, not for all panels; a leak made before the panel came here (an
     outcome inside a characteristic, short of a copy) cannot be seen. Columns that are refuted are left out of the
-    other checks. Four fits.
+    other checks. Four fits of each of the two folds.
 
     References
     ----------
@@ -164,33 +165,43 @@ def audit_entry(
 ) -> Audit:
     """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
     if first is None:
-        assert panel.outcomes is not None
-        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns))[0]
+        assert panel.outcomes is not None and panel.firm is not None
+        labels = labels_of(panel.firm, panel.period)
+        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns), labels)[0]
     entry = replace(entry, model=seeded(entry.model, random_state))
     cv = WalkForward() if cv is None else cv
     subject = Subject(entry, panel, cv, random_state)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
-    tried: list[tuple[str, Callable[[], AuditLine]]] = [
-        ("the own outcome does not move the own prediction", lambda: checks.own_outcome(subject)),
-        ("future values change nothing", lambda: checks.future(subject)),
-        ("row order, index order and batch size change nothing", lambda: checks.order_and_batch(subject)),
-        ("the sample does not depend on labels", lambda: checks.sample(subject)),
-        ("scalers and everything fitted saw training rows only", lambda: checks.training_only(subject)),
-        ("permuted labels leave no gain", lambda: checks.placebo(subject, n_placebo)),
-        ("shuffled outcomes give no skill", lambda: checks.shuffled(subject)),
+    tried: list[tuple[str, Callable[[Subject], AuditLine]]] = [
+        ("the own outcome does not move the own prediction", checks.own_outcome),
+        ("future values change nothing", checks.future),
+        ("row order, index order and batch size change nothing", checks.order_and_batch),
+        ("the sample does not depend on labels", checks.sample),
+        ("scalers and everything fitted saw training rows only", checks.training_only),
+        ("nothing is validated on random rows", checks.validation),
+        ("no network was made of tested outcomes", checks.networks),
+        ("permuted labels leave no gain", lambda fit: checks.placebo(fit, n_placebo)),
+        ("shuffled outcomes give no skill", checks.shuffled),
     ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
-    lines = [first, *(_tried(claim, check) for claim, check in tried)]
+    fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
+    lines = [first, *(_tried(claim, check, fits) for claim, check in tried)]
     return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
 
 
-def _tried(claim: str, check: Callable[[], AuditLine]) -> AuditLine:
-    """Return the line of a check; one that raises is refuted by what it raised."""
-    try:
-        return check()
-    except Exception as error:  # whatever the model under audit raises on changed input
-        return AuditLine.raised(claim, error)
+def _tried(claim: str, check: Callable[[Subject], AuditLine], fits: list[Subject]) -> AuditLine:
+    """Return the line of a check of the first fit, or of the last where it is refuted; one that raises is refuted."""
+    lines = []
+    for fit in fits:
+        try:
+            lines.append(check(fit))
+        except Exception as error:  # whatever the model under audit raises on changed input
+            lines.append(AuditLine.raised(claim, error))
+        if not lines[-1].passed:
+            later = f"in fit {fit.fold + 1}: " if fit.fold else ""
+            return replace(lines[-1], evidence=later + lines[-1].evidence)
+    return lines[0]
 
 
 def _columns(
@@ -198,7 +209,10 @@ def _columns(
 ) -> tuple[AuditLine, Any]:
     """Return the line on columns, and X without those that were refuted."""
     if isinstance(X, Panel):
-        return checks.columns(X.X[list(X.characteristics)], X.y.to_numpy(), declared)[0], X
+        panel = X if y is None else as_panel(X, y)
+        rows = None if panel.firm is None else labels_of(panel.firm, panel.period)
+        values = panel.y.to_numpy()[panel.order]
+        return checks.columns(panel.characteristics, values, declared, rows)[0], X
     frame = as_pandas(X)
     if y is None or not isinstance(frame, pd.DataFrame):
         fine = (
@@ -208,6 +222,8 @@ def _columns(
     used = read_rows(frame, firm, period)[0]
     if characteristics is not None:
         used = used[[name for name in used.columns if name in {*characteristics, *declared}]]
-    values = as_panel(frame, y, characteristics=(), firm=firm, period=period).y.to_numpy()
-    line, offending = checks.columns(used, values, declared)
+    panel = as_panel(frame, y, characteristics=(), firm=firm, period=period)
+    back = panel.order.argsort()
+    rows = None if panel.firm is None else labels_of(panel.firm[back], panel.period[back])
+    line, offending = checks.columns(used, panel.y.to_numpy(), declared, rows)
     return line, frame.drop(columns=offending)

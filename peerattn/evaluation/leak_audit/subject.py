@@ -25,7 +25,7 @@ MOST_PERIODS = 6  # tested in an audit
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, a panel and a split: the first fit, asked for the first tested periods.
+    """A model, a panel and a split: one fit, asked for the first periods that it is tested on.
 
     Attributes
     ----------
@@ -34,12 +34,15 @@ class Subject:
     panel : Panel
     cv : splitter
     rng_seed : int
+    fold : int
+        Number of the fit.
     """
 
     entry: Entry
     panel: Panel
     cv: Any
     rng_seed: int
+    fold: int = 0
 
     @cached_property
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -54,8 +57,8 @@ class Subject:
 
     @cached_property
     def tested(self) -> np.ndarray:
-        """The first tested periods that the first fold does not learn from, as whole numbers."""
-        train, test = (np.unique(self.when[rows]) for rows in self.folds[0])
+        """The first tested periods that the fold does not learn from, as whole numbers."""
+        train, test = (np.unique(self.when[rows]) for rows in self.folds[self.fold])
         later = np.unique(np.concatenate([self.when[rows] for _, rows in self.folds]))
         unseen = np.setdiff1d(later[later >= test[0]], train)
         return (unseen if len(unseen) else test)[:MOST_PERIODS]
@@ -64,6 +67,11 @@ class Subject:
     def call(self) -> np.ndarray:
         """Positions of all rows of those periods."""
         return np.flatnonzero(np.isin(self.when, self.tested))
+
+    @property
+    def train(self) -> np.ndarray:
+        """Positions of the training rows of the fold."""
+        return self.folds[self.fold][0]
 
     @property
     def X(self) -> pd.DataFrame:
@@ -91,7 +99,7 @@ class Subject:
             X[list(part)].reset_index(drop=True) for part in (self.panel.characteristics, self.panel.codes)
         )
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
-        return Subject(self.entry, panel, self.cv, self.rng_seed)
+        return Subject(self.entry, panel, self.cv, self.rng_seed, self.fold)
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""
@@ -99,12 +107,12 @@ class Subject:
 
     @cached_property
     def fitted(self) -> Answering:
-        """The model fitted on the first fold's training rows."""
+        """The model fitted on the fold's training rows."""
         return self.fit()
 
     def fit(self, shuffle: np.random.Generator | None = None) -> Answering:
         """Fit a clone, on the training rows in another order where a generator is given."""
-        train = self.folds[0][0]
+        train = self.train
         if shuffle is not None:
             train = shuffle.permutation(train)
         rows = FoldRows(self.panel, train, self.call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS
+from peerattn.evaluation.inference.forecast_tests import periods_needed
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -54,7 +54,7 @@ def methods_paragraph(comparison: Comparison) -> str:
 
 def _tests(comparison: Comparison) -> str:
     n = len(comparison.periods)
-    if n < MIN_PERIODS:
+    if n < periods_needed(comparison.horizon):
         return (
             f"With {n} tested period{'s' if n > 1 else ''} no test over time is made; paired squared errors are clustered by "
             "firm, which is conditional on these periods."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, format_p, p_words
+from peerattn.evaluation.inference.forecast_tests import format_p, p_words, periods_needed
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
 from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
@@ -26,11 +26,11 @@ _MOST_YEARS = 40
 
 def tests_section(comparison: Comparison) -> list[Section]:
     """Return the tests against the baseline, the joint tests, and what single firms and periods decide."""
-    n = len(comparison.periods)
+    n, needed = len(comparison.periods), periods_needed(comparison.horizon)
     better = "Mean gain: the baseline's mean squared error less the model's, positive = the model is better."
-    if n < MIN_PERIODS:
+    if n < needed:
         words = (
-            f"{n} period{' is' if n == 1 else 's are'} tested, and {MIN_PERIODS} are needed for a test over time: what differs "
+            f"{n} period{' is' if n == 1 else 's are'} tested, and {needed} are needed for a test over time: what differs "
             f"in these periods may not in others. {better}"
         )
     else:
@@ -40,14 +40,14 @@ def tests_section(comparison: Comparison) -> list[Section]:
             f"(Lazarus, Lewis, Stock and Watson 2018). {better}"
         )
     blocks: list[Block] = [words, *_against_baseline(comparison)]
-    if n >= MIN_PERIODS:
+    if n >= needed:
         blocks += _joint(comparison)
     return [Section("Statistical tests", [*blocks, *(said for said, _ in robustness(comparison))])]
 
 
 def _against_baseline(comparison: Comparison) -> list[Block]:
     """Return the table of the tests against the baseline; paired and clustered by firm where periods are few."""
-    few = len(comparison.periods) < MIN_PERIODS
+    few = len(comparison.periods) < periods_needed(comparison.horizon)
     if few and comparison.n_firms < 2:
         return []
     heads, rows = ["Model", "Mean gain", "t", "p"], []

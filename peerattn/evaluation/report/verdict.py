@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, diebold_mariano, p_words
+from peerattn.evaluation.inference.forecast_tests import diebold_mariano, p_words, periods_needed
 from peerattn.evaluation.inference.multiple_tests import SuperiorAbility, superior_ability
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
@@ -38,7 +38,7 @@ def verdict(comparison: Comparison) -> list[str]:
         *_peers(comparison),
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
-        few if n < MIN_PERIODS else "",
+        few if n < periods_needed(comparison.horizon) else "",
     ]
     return [sentence for sentence in sentences if sentence]
 

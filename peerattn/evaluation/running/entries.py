@@ -13,6 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
+from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError
@@ -194,6 +195,14 @@ class Entry:
         if isinstance(model, Pipeline):
             X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
         return model.peer_network(X, **self._outcomes(y))
+
+    def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
+        """Return what in the model validates on random rows of the training rows it is fitted on, in words."""
+        if takes_panels(self.model):
+            X, y = self._labelled(X, y)
+        else:
+            X, y = X[y.notna()], y[y.notna()]
+        return list(random_rows(self.model, X, y))
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""

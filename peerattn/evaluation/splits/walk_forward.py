@@ -74,8 +74,8 @@ class WalkForward(BaseCrossValidator):
     embargo : int, default 0
         Further periods left out between the rows learned from and the origin.
     known_at : str, Series, or None, default None
-        When each row's outcome is known, as period labels: a column of X, or a Series aligned with X by label
-        (by position where it has none). Rows known only after the origin, or never (missing), are not learned
+        When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
+        label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
         from, beyond what horizon and embargo leave out: reports filed late, say.
     validation_periods : int or None, default None
         The last so many training periods are each fold's validation block (see ``Fold``); rows whose outcome
@@ -261,6 +261,34 @@ class WalkForward(BaseCrossValidator):
         return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
 
 
+def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
+    """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
+    if isinstance(periods, pd.CategoricalIndex) and given.isin(periods.categories).all():
+        return given.astype(periods.dtype)
+    if given.inferred_type in ("date", "datetime"):
+        given = pd.DatetimeIndex(given)
+    if pd.api.types.is_float_dtype(given.dtype) and (np.mod(given, 1) == 0).all():
+        given = given.astype("int64")  # whole numbers with missing ones among them
+    if len(given) and _kind(given) != _kind(periods):
+        raise InputError(
+            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
+            f"{given.tolist()[0]!r}, {_kind(given)}. Convert it: labels of different types cannot be compared."
+        )
+    return given
+
+
+def _kind(labels: pd.Index) -> str:
+    if isinstance(labels, pd.CategoricalIndex):
+        return "categorical"
+    if isinstance(labels, pd.DatetimeIndex):
+        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
+    if isinstance(labels, pd.PeriodIndex):
+        return f"period of frequency {labels.freqstr}"
+    if pd.api.types.is_integer_dtype(labels.dtype):
+        return "yyyymm" if labels.min() >= 100_000 else "integer"
+    return "fractional number" if pd.api.types.is_float_dtype(labels.dtype) else labels.inferred_type
+
+
 def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
     """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
     names = {"firm": splitter.firm, "period": splitter.period}
@@ -287,20 +315,7 @@ def _known_at(given: pd.Index, periods: pd.Index) -> np.ndarray:
     """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
     missing = np.asarray(given.isna())
     at = np.full(len(given), len(periods))
-    try:
-        values = given[~missing]
-        whole = pd.api.types.is_integer_dtype(periods.dtype)
-        if whole and not pd.api.types.is_numeric_dtype(values.infer_objects().dtype):
-            raise TypeError(f"got {values[0]!r}")
-        unknown = isinstance(periods, pd.CategoricalIndex) and not values.isin(periods.categories).all()
-        converted = values[:0] if unknown else values.astype(periods.dtype)
-        if unknown or converted.isna().any() or (whole and (converted != values.astype(float)).any()):
-            raise TypeError("some are not such labels")
-        at[~missing] = periods.searchsorted(converted)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"known_at must hold period labels like those of X (such as {periods[0]}): {error}."
-        ) from error
+    at[~missing] = periods.searchsorted(_like(periods, given[~missing].infer_objects()))
     return at
 
 

@@ -295,6 +295,8 @@ class Solved:
         """
         mine = self.section.focal.identity[rows]
         own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
+        if not len(self.known):  # nobody's outcome is known
+            return self.focal.x.new_zeros(own.shape)
         at = self._own_row(rows, own)
         own_rows = torch.as_tensor(own)
         u = self.focal.x.new_zeros(own.shape)

@@ -61,7 +61,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Column that widens "own": rows of the same group (share classes of one company) are never peers.
     own : {"linear", "none"} or scikit-learn estimator, default "linear"
         The firm's own model. "linear": least squares on the characteristics, or ridge regression where it predicts held-out
-        blocks of periods better by one standard error. An estimator gets characteristics, missing-indicators and one column
+        blocks of periods better by two standard errors. An estimator gets characteristics, missing-indicators and one column
         a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted over blocks of periods.
     n_layers : int, default 1
         Layers of attention; all but the last encode characteristics (peers of peers).

@@ -127,12 +127,12 @@ class LinearAttention(torch.nn.Module):
         return torch.cat([*own, self._ridge(focal, peers)[..., 0].mT], dim=-1)
 
     def set_linear(self, solution: Tensor) -> None:
-        """Set own term and slope to the solution for the columns of :meth:`design`."""
+        """Set own term and slope to the solution (columns, 1) for the columns of :meth:`design`."""
         n_own = self.spec.n_characteristics + 1 if self.spec.own == "linear" else 0
         if n_own:
-            self.own_slope.copy_(solution[: n_own - 1, None])
-            self.intercept.copy_(solution[n_own - 1 : n_own])
-        self.slope.copy_(solution[n_own:])
+            self.own_slope.copy_(solution[: n_own - 1])
+            self.intercept.copy_(solution[n_own - 1])
+        self.slope.copy_(solution[n_own:, 0])
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the signed weights, (B, H, n_focal, n_peers); rows need not sum to one."""

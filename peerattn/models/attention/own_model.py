@@ -20,6 +20,7 @@ from peerattn.models.pools import Rows, Section
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
 CLIP = 4.0  # standard deviations
+ERRORS = 2.0  # standard errors by which ridge regression must beat least squares over held-out folds
 MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
 
 
@@ -72,7 +73,7 @@ Own = LinearOwn | EstimatorOwn
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """How the own model is fitted: the option ``own``, the loss, its number of outputs, the levels of the codes, and whether rows are dated."""
+    """The option ``own``, the loss and its number of outputs, how many levels each code has, and whether rows are dated."""
 
     own: Any
     loss: Loss
@@ -126,10 +127,10 @@ def row_weight(rows: Rows) -> np.ndarray:
 
 
 def best_penalty(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> float:
-    """Return the penalty of least loss over held-out folds, where it beats least squares by one standard error.
+    """Return the penalty of least loss over held-out folds, where it beats least squares by two standard errors.
 
-    The one-standard-error rule of Breiman et al. (1984), towards the model that users compare with; the error is clustered by
-    firm (on arrays by row).
+    As the rule of Breiman et al. (1984), with two errors for one, towards the model that users compare with; errors are
+    clustered by firm (on arrays by row).
     """
     if not (isinstance(settings.own, str) and settings.own == "linear" and rows.x.shape[1]):
         return np.inf
@@ -152,7 +153,7 @@ def best_penalty(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> float:
     gain = weight * (losses[:, 0] - losses[:, best])
     clusters = np.bincount(pd.factorize(firm_keys(rows, settings.dated))[0], gain)
     error = float(clusters.std()) * np.sqrt(len(clusters))
-    return float(penalties[best if gain.sum() > error else 0])
+    return float(penalties[best if gain.sum() > ERRORS * error else 0])
 
 
 def _solutions(

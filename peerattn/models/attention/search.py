@@ -16,12 +16,12 @@ from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissib
 from peerattn.models.pools import Section
 from peerattn.training import train
 
-STARTS, ETA = 16, 4  # heads that start in a bracket, and one in how many goes on to its second rung
-STEPS = 40  # of a rung
+STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
+STEPS = 60  # of a rung
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
-RATE = 0.1  # peak learning rate of Adam, with one cycle a rung
+RATE = 0.15  # peak learning rate of Adam, with one cycle a rung
 BRACKETS = 2  # of starts for the first head, unless the two best of one bracket agree
-AGREE = 0.05  # share of what the best start explains by which the second best may explain less
+AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
 SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
 HELD_OUT = 0.2  # share of the periods on which another head must show what it adds
@@ -103,9 +103,9 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     found = rivals = _start(spec, 0, generator, settings)
     without = before = held_out_losses(found, None, training, held_out)[0]
     gains: list[tuple[float, float]] = []
-    rival_losses, brackets = np.zeros(0), BRACKETS
+    rival_losses = np.zeros(0)
     while found.spec.n_heads < spec.n_heads:
-        starts, brackets = best_starts(spec, found, training, generator, brackets)
+        starts = best_starts(spec, found, training, generator)
         if not gains:
             losses = held_out_losses(starts, None, training, held_out).sum(1)
             rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
@@ -252,9 +252,9 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
 
 
 def best_starts(
-    spec: PeerSpec, found: PeerModule, training: Sample, generator: torch.Generator, brackets: int
-) -> tuple[PeerModule, int]:
-    """Return the best of many starts beside the heads found before, best first, and after how many brackets they agree."""
+    spec: PeerSpec, found: PeerModule, training: Sample, generator: torch.Generator
+) -> PeerModule:
+    """Return the best of many starts beside the heads found before, best first."""
     best, bracket = None, 0
     like = found if found.spec.n_heads else None
     while True:
@@ -264,22 +264,32 @@ def best_starts(
         starts, _ = _ranked(starts, found, training)
         descend(starts, found, training, generator, 2)
         best, agree = _ranked(starts if best is None else beside(best, starts), found, training)
-        if agree or bracket == brackets:
-            return best, bracket
+        if agree or bracket == BRACKETS:
+            return best
         like = best
 
 
 def _ranked(starts: PeerModule, found: PeerModule, training: Sample) -> tuple[PeerModule, bool]:
-    """Return the best starts, best first, and whether the two best of them explain the same share."""
-    gram, (n_own, n_targets) = _total(products(starts, found, training))
-    losses = _losses(gram, ridge_solution(gram, n_targets, RIDGE))
-    left = torch.tensor(
-        [*range(n_own), *range(gram.shape[-1] - n_targets, gram.shape[-1])], device=gram.device
+    """Return the best starts, best first, and whether the two best of them agree."""
+    gram, (_, n_targets) = _total(products(starts, found, training))
+    order = _losses(gram, ridge_solution(gram, n_targets, RIDGE)).argsort().cpu()
+    best = with_heads(starts, order[: STARTS // ETA])
+    return best, _correlation(with_heads(best, torch.arange(2)), found, training) > AGREE
+
+
+def _correlation(two: PeerModule, found: PeerModule, training: Sample) -> float:
+    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out."""
+    gram, (n_own, n_targets) = _total(products(two, found, training, joint=True))
+    own = gram[0, :n_own, :n_own] + 1e-9 * torch.eye(n_own, dtype=gram.dtype, device=gram.device)
+    net = gram[0, n_own:, n_own:] - gram[0, n_own:, :n_own] @ torch.linalg.solve(own, gram[0, :n_own, n_own:])
+    a, b = torch.arange(len(net) - n_targets, device=net.device).view(2, -1)
+    y = torch.arange(len(net) - n_targets, len(net), device=net.device)
+    first, second = (ridge_solution(net[k := torch.cat([at, y])][:, k], n_targets, RIDGE) for at in (a, b))
+    both, one, other = (
+        float((left * (net[i][:, j] @ right)).sum())
+        for left, i, right, j in ((first, a, second, b), (first, a, first, a), (second, b, second, b))
     )
-    own = gram[0][left][:, left]
-    explained, order = (_losses(own, ridge_solution(own, n_targets, RIDGE)) - losses).sort(descending=True)
-    agree = float(explained[1]) >= (1 - AGREE) * float(explained[0])
-    return with_heads(starts, order[: STARTS // ETA].cpu()), agree
+    return both / max(math.sqrt(one * other), 1e-30)
 
 
 def descend(
@@ -319,7 +329,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         optimizer.zero_grad()
         gram, (n_own, n_targets) = _total(products(module, None, sample, joint=True))
         b = ridge_solution(gram, n_targets, RIDGE)
-        squares = _losses(gram, b)[0].clamp(min=1e-30)
+        squares = (_losses(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
         loss = penalty(module, sample.n_rows).sum()
         loss.backward()
         for batch in sample.whole():
@@ -337,7 +347,8 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
 def columns(module: PeerModule, batch: Batch) -> Tensor:
     """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
     if not module.spec.n_heads:
-        return batch.focal.x.new_zeros(*batch.focal.x.shape[:2], 0, 1)
+        width = module.spec.n_outputs if module.spec.values == "outcomes" else module.spec.width
+        return batch.focal.x.new_zeros(*batch.focal.x.shape[:2], 0, width)
     looking, shown = module.features(batch.focal, batch.peers)
     if module.spec.values == "outcomes":
         value = module._value(shown, batch.peers)
@@ -361,9 +372,9 @@ def parts(
     linear = module.spec.own == "linear"
     inputs = module.inputs(batch.focal).detach()
     own = torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if linear else inputs[..., :0]
-    with torch.no_grad():
-        known = own[..., None, :0] if found is None else columns(found, batch)
     mixed = columns(module, batch)  # (B, n, H, width)
+    with torch.no_grad():
+        known = mixed[:, :, :0] if found is None else columns(found, batch)
     weight = batch.weight[..., None]  # (B, n, 1)
     if outcomes and K > 1:
         each = torch.eye(K, dtype=y.dtype, device=y.device)
@@ -425,8 +436,8 @@ def projected_loss(
         b = ridge_solution(_products(own, mixed, y), y.shape[-1], ridge)
         rest = y - own @ b[:, : own.shape[-1]]
     rest = rest - mixed @ b[:, own.shape[-1] :]
-    share = rest.square().sum((1, 2)) / y.square().sum().clamp(min=1e-30)
-    return share.clamp(min=1e-12).log() + penalty(module, n_rows)
+    squares = rest.square().sum((1, 2)) + ridge * b.square().sum((1, 2))
+    return (squares / y.square().sum().clamp(min=1e-30)).clamp(min=1e-12).log() + penalty(module, n_rows)
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from peerattn.network.inference.dyads import dyads
 from peerattn.render import Table
 
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
-MIN_FIRMS = 20
+MIN_FIRMS = 25
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -30,7 +30,7 @@ class DyadicRegression:
     ----------
     params, bse, tvalues, pvalues : pandas.Series
         Coefficients (weight per unit), standard errors, their ratios, two-sided p values (Student's t with n − 1 degrees of
-        freedom for n firms); p values are NaN with fewer than 20 firms.
+        freedom for n firms); p values are NaN with fewer than 25 firms.
     cov : pandas.DataFrame
         Dyad-robust covariance of the coefficients, by the jackknife over firms.
     nobs, n_firms, n_periods : int
@@ -50,7 +50,7 @@ class DyadicRegression:
     rsquared: float
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return confidence intervals at level 1 − alpha, columns 0 (lower) and 1 (upper); NaN with fewer than 20 firms."""
+        """Return confidence intervals at level 1 − alpha, columns 0 (lower) and 1 (upper); NaN with fewer than 25 firms."""
         width = stats.t.ppf(1 - alpha / 2, self.n_firms - 1) * self.bse.where(self.pvalues.notna())
         return pd.DataFrame({0: self.params - width, 1: self.params + width})
 
@@ -134,7 +134,7 @@ def dyadic_regression(
     Notes
     -----
     Costs one pass over all pairs. The sum over pairs that share a firm, of which the jackknife is the small-sample form, rejects
-    a true null 20 % of the time with 20 firms; the jackknife 5 to 8 % (``benchmarks/results/sizes.md``). A variance that comes
+    a true null 20 % of the time with 25 firms; the jackknife 5 to 8 % (``benchmarks/results/sizes.md``). A variance that comes
     out negative is reported as NaN.
 
     References

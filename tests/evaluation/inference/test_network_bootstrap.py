@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn import NadarayaWatsonRegressor, PeerAttentionRegressor, simulate_panel
 from peerattn.evaluation import bootstrap_network
+from peerattn.evaluation.inference import network_bootstrap
 from peerattn.evaluation.inference.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import make_batch
@@ -57,17 +58,17 @@ def test_draws_side_by_side_equal_one_training_each(panel, model):
 def test_a_refit_changes_neither_model_nor_the_global_generator(panel, model):
     before = model.peer_network(panel.X)
     state = torch.get_rng_state()
-    found = bootstrap_network(model, panel.X, panel.y, n_draws=5, steps=5, random_state=3)
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=5, random_state=3)
     assert model.peer_network(panel.X).equals(before) and found.network.equals(before)
     assert torch.equal(torch.get_rng_state(), state)
-    again = bootstrap_network(model, panel.X, panel.y, n_draws=5, steps=5, random_state=3)
+    again = bootstrap_network(model, panel.X, panel.y, n_draws=5, random_state=3)
     np.testing.assert_array_equal(again.draws, found.draws)
     pd.testing.assert_frame_equal(again.direction, found.direction)
 
 
 def test_intervals_hold_the_estimate_and_widen_with_the_level(panel, model):
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
-    found = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=49, steps=15, top_k=None)
+    found = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=49, top_k=None)
     wide, narrow = found.intervals(0.95), found.intervals(0.5)
     assert list(wide.columns) == ["period", "firm", "peer", "weight", "lower", "upper"]
     assert len(wide) == 15 * 14 and wide["period"].unique().tolist() == [panel.network.periods[-1]]
@@ -81,8 +82,26 @@ def test_intervals_hold_the_estimate_and_widen_with_the_level(panel, model):
     assert "refits on blocks" in str(found) and "direction p=" in repr(found)
 
 
+def test_the_first_steps_do_not_decide(panel, model, monkeypatch):
+    """Whatever the number of steps that refits begin with, intervals are nearly the same."""
+    last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
+    found = []
+    for first in (10, 100):
+        monkeypatch.setattr(network_bootstrap, "FIRST_STEPS", first)
+        found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=9, top_k=3).draws)
+    spread = [draws.std(axis=0).mean() for draws in found]
+    assert spread[0] == pytest.approx(spread[1], rel=0.1)
+
+
+def test_refits_that_do_not_converge_are_refused(panel, model, monkeypatch):
+    monkeypatch.setattr(network_bootstrap, "FIRST_STEPS", 2)
+    monkeypatch.setattr(network_bootstrap, "MOST_STEPS", 8)
+    with pytest.raises(InputError, match="refits have not converged after 8 steps"):
+        bootstrap_network(model, panel.X, panel.y, n_draws=3)
+
+
 def test_few_edges_of_many(panel, model):
-    found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2, top_k=2)
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=3, top_k=2)
     assert len(found.edges) == 15 * 20 * 2
     expected = model.peer_network(panel.X).edges(top_k=2)
     pd.testing.assert_frame_equal(found.edges, expected)
@@ -92,7 +111,7 @@ def test_a_tied_head_has_no_direction(panel):
     """One head: a mixture of reversible heads need not be reversible."""
     options = OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}
     tied = PeerAttentionRegressor(**options, symmetric_scores=True).fit(panel.X, panel.y)
-    found = bootstrap_network(tied, panel.X, panel.y, n_draws=3, steps=2)
+    found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()
 
 
@@ -107,7 +126,7 @@ def test_refits_learn_what_the_own_model_leaves_out_of_fold(panel):
     left = (z - own.predict(panel.X))[periods == panel.network.periods[0]]
     np.testing.assert_allclose(start.sections[0].focal.y, left, atol=1e-10)
     np.testing.assert_allclose(start.sections[0].peers.y, left, atol=1e-10)
-    found = bootstrap_network(model, panel.X, panel.y, n_draws=3, steps=2)
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=3)
     assert np.isfinite(found.draws).all() and found.draws.std(axis=0).max() > 0
 
 
@@ -115,7 +134,7 @@ def test_a_model_without_heads_has_no_edges(panel):
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.X)), index=panel.X.index)
     model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, noise)
     assert not model.members_
-    found = bootstrap_network(model, panel.X, noise, n_draws=3, steps=2)
+    found = bootstrap_network(model, panel.X, noise, n_draws=3)
     assert not len(found.edges) and np.isnan(found.p_value)
 
 
@@ -134,10 +153,10 @@ def test_bad_arguments_are_named(panel, model):
         bootstrap_network(signed.fit(panel.X, panel.y), panel.X, panel.y)
     with pytest.raises(InputError, match="block_length: expected 1 to 20"):
         bootstrap_network(model, panel.X, panel.y, block_length=21)
-    with pytest.raises(InputError, match="n_draws and steps"):
+    with pytest.raises(InputError, match="n_draws: expected at least 1"):
         bootstrap_network(model, panel.X, panel.y, n_draws=0)
     early = panel.X.index.get_level_values("period") <= panel.network.periods[2]
     with pytest.raises(InputError, match="four periods"):
         bootstrap_network(model, panel.X[early], panel.y[early])
     with pytest.raises(InputError, match="level"):
-        bootstrap_network(model, panel.X, panel.y, n_draws=1, steps=1).intervals(1.0)
+        bootstrap_network(model, panel.X, panel.y, n_draws=1).intervals(1.0)

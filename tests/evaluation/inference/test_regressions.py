@@ -63,7 +63,7 @@ def test_calibration_against_statsmodels():
     assert (found.intercept, found.slope) == pytest.approx(tuple(fit.params))
     assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(fit.bse))
     wald = float(fit.f_test("const = 0, x1 = 1").statistic)
-    assert found.p_value == pytest.approx(fisher.sf(wald, 2, 23), rel=1e-8)
+    assert found.p_value == pytest.approx(fisher.sf(wald * 22 / 23, 2, 22), rel=1e-8)
     assert found.bins["rows"].sum() == known.sum() and found.bins["prediction"].is_monotonic_increasing
     by_hand = pd.Series(y[known]).groupby(pd.qcut(forecast[known], 5, labels=False)).mean()
     assert np.allclose(found.bins["outcome"], by_hand, atol=0.05)
@@ -81,7 +81,9 @@ def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_
     cov = parts[0] + parts[1] - parts[2]
     assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
     gap = fit.fit().params - [0, 1]
-    assert found.p_value == pytest.approx(fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2, 2, 14), rel=1e-6)
+    assert found.p_value == pytest.approx(
+        fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2 * 13 / 14, 2, 13), rel=1e-6
+    )
 
 
 def test_calibration_of_persistent_firms_keeps_its_size():

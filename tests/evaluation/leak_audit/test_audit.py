@@ -3,14 +3,15 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LassoCV, LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, explain_score
+from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, compare, explain_score
+from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
@@ -24,6 +25,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
 )
+from peerattn.models.forecasters import make_model
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, read_panel
 
@@ -35,6 +37,8 @@ TRAINING = "scalers and everything fitted saw training rows only"
 COLUMNS = "no outcome and no numeric code among the characteristics"
 PLACEBO = "permuted labels leave no gain"
 SHUFFLED = "shuffled outcomes give no skill"
+VALIDATION = "nothing is validated on random rows"
+NETWORKS = "no network was made of tested outcomes"
 CV = WalkForward(4, 2)
 
 
@@ -235,6 +239,139 @@ def test_columns_that_are_outcomes_or_codes_are_found(panel):
     assert audit(Ridge(), bad, y, CV, characteristics=["size", "lev"], codes=["sic"]).passed
 
 
+def planted(X, y, name):
+    """A characteristic made of the outcome."""
+    firms, full = y.groupby(level="firm"), y.fillna(y.mean())
+    size = X["size"] + 0.3
+    return {
+        "rank within the period": y.groupby(level="period").rank(),
+        "exponential": np.exp(y),
+        "cube, less": -(full**3),
+        "logistic, rounded": (1 / (1 + np.exp(-full))).round(6),
+        "the firm's mean outcome": firms.transform("mean"),
+        "the firm's mean of other years": (firms.transform("sum") - full) / (firms.transform("count") - 1),
+        "standardised, two decimals": ((size - size.mean()) / size.std()).round(2),
+        "standardised, single precision": ((size - size.mean()) / size.std(ddof=0)).astype("float32"),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [
+        ("rank within the period", COLUMNS),
+        ("exponential", COLUMNS),
+        ("cube, less", COLUMNS),
+        ("logistic, rounded", COLUMNS),
+        ("the firm's mean outcome", COLUMNS),
+        ("the firm's mean of other years", COLUMNS),
+        ("standardised, two decimals", TRAINING),
+        ("standardised, single precision", TRAINING),
+    ],
+)
+def test_characteristics_made_of_outcomes_or_of_all_rows_are_found(panel, name, claim):
+    X, y = panel
+    bad = X[["lev"]].assign(planted=planted(X, y, name))
+    found = audit(Ridge(), bad, y, WalkForward(4, 4), n_placebo=2)
+    assert found.refuted == [claim] and "'planted'" in str(found)
+
+
+def test_lasting_characteristics_are_not_mistaken_for_mean_outcomes():
+    """A firm's lasting level explains its mean outcome almost wholly, earlier and later years alike."""
+    rng = np.random.default_rng(1)
+    index = pd.MultiIndex.from_product([range(40), range(2000, 2014)], names=["firm", "period"])
+    level = np.repeat(rng.normal(size=40), 14)
+    past = pd.Series(level + rng.normal(size=560), index=index)
+    X = pd.DataFrame({"level": level, "size": 10 + level + 0.1 * rng.normal(size=560)}, index=index)
+    X["own past"] = past.groupby(level="firm").transform(lambda v: v.shift().expanding().mean())
+    assert audit(Ridge(), X, past.rename("roa"), WalkForward(4, 4), n_placebo=2).passed
+
+
+class LaterFits(Ridge):
+    """Leaks from the second fit on: knows outcomes once it has learned from more than the first fold's rows."""
+
+    def fit(self, X, y):
+        self.later_ = X.index.get_level_values("period").max() > KNOWN["first"]
+        return super().fit(X, y)
+
+    def predict(self, X):
+        return KNOWN["y"].reindex(X.index).fillna(0.0).to_numpy() if self.later_ else super().predict(X)
+
+
+def test_a_leak_that_starts_in_a_later_fit_is_found(panel):
+    KNOWN.update(
+        y=panel[1], first=panel[0].index[CV.folds(panel[0], panel[1])[0].train].get_level_values(1).max()
+    )
+    found = check(LaterFits(), panel)
+    assert PLACEBO in found.refuted and "in fit 2: " in str(found)
+
+
+def network_of(y, form):
+    table = y.unstack(0).sort_index()
+    matrices = {}
+    for period in table.index:
+        here = table.loc[period].fillna(0.0)
+        v = here.to_numpy()
+        W = {
+            "close": np.exp(-np.abs(v[:, None] - v)),
+            "nearest": np.argsort(np.argsort(np.abs(v[:, None] - v), axis=1), axis=1) <= 5,
+            "winners": np.tile(np.exp(v), (len(v), 1)),
+            "product": np.maximum(np.outer(v - v.mean(), v - v.mean()), 0),
+            "correlation": np.maximum(table.corr(min_periods=3).fillna(0).to_numpy(), 0),
+        }[form].astype(float)
+        np.fill_diagonal(W, 0.0)
+        sums = W.sum(axis=1, keepdims=True)
+        W = np.divide(W, sums, out=np.zeros_like(W), where=sums > 0)
+        matrices[period if form != "correlation" else None] = (table.columns, table.columns, W)
+    return PeerNetwork.from_matrices(matrices)
+
+
+@pytest.mark.parametrize("form", ["close", "nearest", "winners", "product", "correlation"])
+def test_networks_made_of_tested_outcomes_are_found(panel, form):
+    X, y = panel
+    model = PrecomputedPeerRegressor(network=network_of(y, form))
+    assert NETWORKS in check(model, panel, task="explain", n_placebo=2).refuted
+
+
+@pytest.mark.parametrize("form", ["close", "correlation"])
+def test_networks_made_of_earlier_outcomes_are_no_leak(panel, form):
+    X, y = panel
+    earlier = y[y.index.get_level_values("period") < 2009]
+    given = network_of(earlier, form)
+    assert (
+        NETWORKS
+        not in check(PrecomputedPeerRegressor(network=given), panel, task="explain", n_placebo=2).refuted
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "word"),
+    [
+        (GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=KFold(3, shuffle=True)), "GridSearchCV"),
+        (GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}), "GridSearchCV"),
+        (make_pipeline(StandardScaler(), LassoCV(alphas=3)), "LassoCV"),
+        (HistGradientBoostingRegressor(early_stopping=True, max_iter=5), "stops early on random rows"),
+        (GradientBoostingRegressor(n_estimators=3, n_iter_no_change=2), "stops early on random rows"),
+    ],
+    ids=["shuffled", "default folds", "lasso", "hist boosting", "boosting"],
+)
+def test_validation_on_random_rows_is_found_and_refused(panel, model, word):
+    found = check(model, panel, n_placebo=2)
+    assert VALIDATION in found.refuted and word in str(found)
+    X, y = panel
+    with pytest.raises(InputError, match=f"model 'Tuned': .*{word}.*never validated on random rows"):
+        compare({"Tuned": model}, X, y, cv=CV, codes=["sic"], verbose=False)
+
+
+@pytest.mark.parametrize("name", ["elastic_net", "boosting", "ridge"])
+def test_ready_models_validate_on_no_random_rows(panel, name):
+    assert check(make_model(name), panel, n_placebo=2).passed
+    many = pd.DataFrame(
+        {"size": np.arange(12_000.0)},
+        index=pd.MultiIndex.from_product([range(1200), range(10)], names=["firm", "period"]),
+    )
+    assert list(random_rows(make_model(name), many, many["size"])) == []
+
+
 def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
     class Brittle(Ridge):
         def predict(self, X):
@@ -259,7 +396,6 @@ OPTIONS = {
     "stacked, ranks, float64": {"n_layers": 2, "scale": "rank", "dtype": "float64"},
     "stacked outcomes": {"values": "outcomes", "n_layers": 2},
     "evidence decides, purged": {"prune": True, "purge": 1},
-    "covariance": {"similarity": "covariance", "values": "outcomes"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
     "additive outcomes": {"similarity": "additive", "values": "outcomes"},
     "gaussian outcomes, ensemble": {"similarity": "gaussian", "values": "outcomes", "n_ensemble": 2},
@@ -324,10 +460,20 @@ def same_industry(X):
     return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
 
 
+def of_chance(X):
+    """Groups of one size identify the effect of peers' outcomes hardly at all; a network of chance does."""
+    firms = pd.Index(sorted(set(X.index.get_level_values("firm"))))
+    W = (np.random.default_rng(0).random((len(firms), len(firms))) < 0.1) * (1.0 - np.eye(len(firms)))
+    W[W.sum(axis=1) == 0, 0] = 1.0
+    return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
+
+
 @pytest.mark.parametrize("task", ["forecast", "explain"])
 def test_given_networks_pass(panel, task):
-    network = same_industry(panel[0])
-    for model in (PrecomputedPeerRegressor(network=network), LinearInMeansRegressor(network=network)):
+    for model in (
+        PrecomputedPeerRegressor(network=same_industry(panel[0])),
+        LinearInMeansRegressor(network=of_chance(panel[0])),
+    ):
         found = check(model, panel, task=task)
         assert found.passed, str(found)
 
@@ -384,7 +530,7 @@ def test_what_an_audit_shows(panel):
     flat = X.assign(roa=y, other_next=1.0).reset_index()
     found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="explain")
     assert found.passed and repr(found) == "Audit(explain: all claims stand)"
-    assert str(found).count("passed") == 8 and "REFUTED" not in str(found)
+    assert str(found).count("passed") == 10 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()
     taken: Panel = read_panel(flat, outcome="roa", codes=["sic"])

@@ -27,7 +27,7 @@ def test_a_model_without_heads_is_said_to_have_found_no_peers():
 
 
 def test_what_codes_explain_is_not_said_to_come_from_peers():
-    said = finding(PeerAttentionRegressor(n_heads=0), sector_effect=3.0)
+    said = finding(PeerAttentionRegressor(n_heads=0, own=LinearRegression()), sector_effect=3.0)
     assert "Attention, a peer model whose network is empty, has the smallest squared error" in said
     assert "from its own term (its codes and its scale), not from peers" in said
 

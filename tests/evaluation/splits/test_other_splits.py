@@ -85,8 +85,50 @@ def test_rows_known_late_are_not_learned_from(panel):
         WalkForward(4, known_at="filled").folds(X.assign(filed=late))
     with pytest.raises(InputError, match="3 values for"):
         WalkForward(4, known_at=[1, 2, 3]).folds(X)
-    with pytest.raises(InputError, match="period labels like those of X"):
+    with pytest.raises(InputError, match="of the type of X's.*got 'soon', string"):
         WalkForward(4, known_at=np.full(len(X), "soon")).folds(X)
+
+
+MONTHS = pd.date_range("2006-01-31", periods=14, freq="ME")
+
+
+@pytest.mark.parametrize(
+    ("periods", "known_at"),
+    [
+        (MONTHS, MONTHS.year * 100 + MONTHS.month),  # yyyymm read as nanoseconds: nothing would be purged
+        (MONTHS, MONTHS.strftime("%Y-%m")),
+        (MONTHS, MONTHS.tz_localize("UTC")),
+        (MONTHS, MONTHS.to_period("M")),
+        (MONTHS.to_period("M"), MONTHS),
+        (pd.Index(range(2001, 2015)), pd.Index(np.arange(2001, 2015) + 0.9)),  # 2001.9 is not 2001
+        (pd.Index(range(2001, 2015)), pd.Index(range(200112, 201512, 100))),
+        (pd.Index(MONTHS.year * 100 + MONTHS.month), MONTHS.year),
+    ],
+    ids=[
+        "yyyymm",
+        "text",
+        "zone",
+        "period",
+        "timestamp",
+        "fraction",
+        "yyyymm among years",
+        "year among yyyymm",
+    ],
+)
+def test_known_at_of_another_type_is_refused(periods, known_at):
+    index = pd.MultiIndex.from_product([["A", "B"], periods], names=["firm", "period"])
+    X = pd.DataFrame({"size": 1.0}, index=index)
+    late = pd.Series(np.tile(np.asarray(known_at, dtype=object), 2), index=index).infer_objects()
+    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+        WalkForward(4, known_at=late).folds(X)
+
+
+def test_known_at_in_whole_floats_with_missing_ones_is_exact(panel):
+    X, _ = panel
+    late = pd.Series(X.index.get_level_values("period") + 2, index=X.index)
+    some = late.astype(float).where(np.arange(len(X)) % 9 > 0)  # never known
+    for fold, exact in zip(WalkForward(4, known_at=some).folds(X), WalkForward(4, known_at=late).folds(X)):
+        assert np.array_equal(fold.train, exact.train[some.iloc[exact.train].notna()])
 
 
 def test_known_at_reaches_a_comparison(panel):

@@ -1,0 +1,78 @@
+"""Validation inside a model: a search or an early stop that holds out random rows sees the periods it is validated on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import check_cv
+
+from peerattn.evaluation.splits.periods import sorted_periods
+
+ROWS_STOPPED_EARLY = (
+    10_000  # scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond
+)
+
+
+def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
+    """Yield what in a model validates on rows of periods that it learns from, in words.
+
+    Parameters
+    ----------
+    model : estimator
+        Searches, ``...CV`` estimators, stacks, boosters; parts inside pipelines and other estimators count.
+    X, y
+        The rows the model is fitted on, indexed by firm and period.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LassoCV
+    >>> index = pd.MultiIndex.from_product([range(9), range(4)], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": range(36)}, index=index)
+    >>> list(random_rows(LassoCV(), X, X["size"]))
+    ['LassoCV(cv=None) holds out rows of periods that it learns from']
+    """
+    if not isinstance(model, BaseEstimator):
+        return
+    who, params = name + type(model).__name__, model.get_params(deep=False)
+    leave_one_out = isinstance(model, RidgeCV) and params["cv"] is None  # closed form, no folds
+    if (
+        "cv" in params
+        and params["cv"] != "prefit"
+        and not leave_one_out
+        and _shared_periods(params["cv"], X, y)
+    ):
+        cv = "None" if params["cv"] is None else " ".join(str(params["cv"]).split())
+        yield f"{who}(cv={cv}) holds out rows of periods that it learns from"
+    stops = params.get("early_stopping", False)
+    if stops is True or (
+        stops == "auto" and isinstance(model, HistGradientBoostingRegressor) and len(X) > ROWS_STOPPED_EARLY
+    ):
+        yield f"{who}(early_stopping={stops!r}) stops early on random rows"
+    if isinstance(model, GradientBoostingRegressor) and params["n_iter_no_change"] is not None:
+        yield f"{who}(n_iter_no_change={params['n_iter_no_change']}) stops early on random rows"
+    for part in _parts(params):
+        yield from random_rows(part, X, y, f"{who}: ")
+
+
+def _parts(params: dict[str, Any]) -> Iterator[Any]:
+    for value in params.values():
+        if isinstance(value, list | tuple):
+            yield from (part for step in value if isinstance(step, list | tuple) for part in step)
+        else:
+            yield value
+
+
+def _shared_periods(cv: Any, X: pd.DataFrame, y: pd.Series) -> bool:
+    """Tell whether any fold has rows of one period on both sides; splits that fail are left to the fit to report."""
+    when = sorted_periods(X.index.get_level_values(1))[0]
+    try:
+        folds = list(check_cv(cv).split(X, y))
+        return any(np.isin(when[test], when[train]).any() for train, test in folds)
+    except Exception:
+        return False

@@ -1,0 +1,268 @@
+"""The search finds a known network, its loss is least squares given the weights, and every option of a module is searched."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from peerattn.datasets import simulate_panel
+from peerattn.models.attention import search
+from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.losses import squared_error
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.priors import PairTerms, Prior
+from peerattn.models.attention.search import Sample, find_heads, projected_loss, split
+from peerattn.models.pools import NOBODY, Rows, Section
+
+SETTINGS = Settings(
+    n_rows=0.0,
+    max_steps=1,
+    queries_per_step=256,
+    learning_rate=0.1,
+    alpha=0.0,
+    prune=True,
+    refit=True,
+    loss=squared_error,
+    terms=PairTerms((), {"industry": 0}),
+    dtype=torch.float64,
+    device="cpu",
+    progress=None,
+)
+
+
+def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
+    """Return one section a period; some outcomes are unknown; without outcomes as values, targets are net of OLS."""
+    generator = np.random.default_rng(seed)
+    X = panel.X.select_dtypes("number")
+    design = np.c_[np.ones(len(X)), X]
+    y = panel.y.to_numpy()
+    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    sections = []
+    firms = X.index.get_level_values("firm")
+    number = pd.factorize(firms, sort=True)[0]
+    level = pd.factorize(panel.X["industry"])[0][:, None] + 1 if codes else np.zeros((len(X), 0), dtype=int)
+    for period, at in X.groupby(level="period").indices.items():
+        rows = Rows(X.to_numpy()[at], level[at], residual[at], None, number[at], firms[at], firms[at])
+        told = generator.uniform(size=len(at)) < known
+        peers = replace(rows, y=np.where(told, y[at], np.nan)) if outcomes else rows
+        focal = replace(rows.take(np.flatnonzero(told)), y=(y if outcomes else residual)[at][told])
+        sections.append(Section(period, at, focal, peers, True, answering=told if outcomes else None))
+    return sections
+
+
+def spec_of(sections, **options):
+    n_codes = sections[0].focal.codes.shape[1]
+    levels = tuple(int(max(s.peers.codes[:, c].max() for s in sections)) for c in range(n_codes))
+    given = {"n_heads": 2, "d_head": 4, **options}
+    return PeerSpec(sections[0].focal.x.shape[1], levels, **given)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(20, 60, 4, signal_share=0.9, d_head=2, random_state=5)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(search, "STARTS", 8)
+    monkeypatch.setattr(search, "STEPS", 8)
+    monkeypatch.setattr(search, "LBFGS_STEPS", 3)
+
+
+def weights(module, sample):
+    return [
+        module.weights(batch.focal, batch.peers, batch.pairs).detach().numpy() for batch in sample.whole()
+    ]
+
+
+def test_a_strong_network_on_a_small_panel_is_found(panel):
+    sections = sections_of(panel)
+    found = find_heads(spec_of(sections), sections[:50], SETTINGS, seed=0)
+    test = Sample(sections[50:], SETTINGS)
+    W = weights(found.module, test)[0][:, 0]
+    off = ~np.eye(20, dtype=bool)
+    for section, of_period in zip(sections[50:], W, strict=True):
+        truth = panel.network.matrix(section.period).loc[section.focal.label, section.peers.label].to_numpy()
+        assert np.corrcoef(of_period[off], truth[off])[0, 1] > 0.97
+    assert found.module.spec.n_heads == 1
+    assert len(found.gains) == 2, "a second head is tried and refused"
+    gain, error = found.gains[0]
+    assert gain > 0.8 and gain > 3 * error
+    assert found.gains[1][0] <= 2 * found.gains[1][1]
+    assert found.rival_losses[:2] == pytest.approx(1 - gain, abs=0.05), "two starts reach the same network"
+
+
+def test_two_networks_are_found_as_two_heads():
+    panel = simulate_panel(40, 40, 4, signal_share=0.9, d_head=2, n_networks=2, random_state=1)
+    sections = sections_of(panel)
+    found = find_heads(spec_of(sections, n_heads=4), sections, replace(SETTINGS, dtype=torch.float32), seed=0)
+    assert found.module.spec.n_heads == 2
+    W = weights(found.module, Sample(sections[-1:], SETTINGS))[0][0]
+    labels = sections[-1].focal.label
+    off = ~np.eye(40, dtype=bool)
+    truths = [net.matrix(sections[-1].period).loc[labels, labels].to_numpy()[off] for net in panel.networks]
+    near = np.corrcoef([*truths, *(w[off] for w in W)])[:2, 2:]
+    assert near.max(axis=0).min() > 0.95 and near.max(axis=1).min() > 0.95
+
+
+def test_no_network_shows_on_held_out_periods():
+    panel = simulate_panel(40, 21, 4, signal_share=0.0, random_state=3)
+    sections = sections_of(panel)
+    found = find_heads(spec_of(sections), sections, SETTINGS, seed=0)
+    gain, error = found.gains[0]
+    assert len(found.gains) == 1 and gain <= 2 * error
+
+
+@pytest.mark.parametrize("outcomes", [False, True])
+def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
+    sections = sections_of(panel, outcomes=outcomes, known=0.9)[:6]
+    spec = spec_of(sections, values="outcomes" if outcomes else "characteristics")
+    module = PeerModule(spec, torch.Generator().manual_seed(0))
+    sample = Sample(sections, SETTINGS)
+    (batch,) = sample.whole()
+    got = projected_loss(module, None, batch, False, sample.n_rows) - search.penalty(module, sample.n_rows)
+    for head in range(2):
+        own, mixed, y = [], [], []
+        for k, section in enumerate(sections):
+            W = (
+                module.weights(batch.focal, batch.peers, batch.pairs)[k, head, : len(section.focal)]
+                .detach()
+                .numpy()
+            )
+            shown = np.nan_to_num(section.peers.y)[:, None] if outcomes else section.peers.x
+            parts = [np.c_[section.focal.x, np.ones(len(W))], W @ shown, section.focal.y[:, None]]
+            own_k, mixed_k, y_k = parts if outcomes else [part - part.mean(axis=0) for part in parts]
+            own.append(own_k)
+            mixed.append(mixed_k)
+            y.append(y_k)
+        Z, y = np.c_[np.concatenate(own), np.concatenate(mixed)], np.concatenate(y)
+        Z, padded = np.r_[Z, np.eye(Z.shape[1])], np.r_[y, np.zeros((Z.shape[1], 1))]
+        rest = padded - Z @ np.linalg.lstsq(Z, padded, rcond=None)[0]
+        assert got[head].item() == pytest.approx(np.log((rest**2).sum() / (y**2).sum()), abs=1e-10)
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+def test_gradient_is_that_of_the_solved_problem(panel, values):
+    """The coefficients count as constants; finite differences solve them anew."""
+    sections = sections_of(panel, outcomes=values == "outcomes")[:4]
+    module = PeerModule(spec_of(sections, values=values), torch.Generator().manual_seed(1))
+    sample = Sample(sections, SETTINGS)
+    (batch,) = sample.whole()
+
+    def loss():
+        return projected_loss(module, None, batch, False, sample.n_rows).sum()
+
+    loss().backward()
+    direction = torch.randn(
+        module.query.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
+    slope = float((module.query.grad * direction).sum())
+    ends = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            module.query.add_(sign * 1e-5 * direction)
+            ends.append(float(loss()))
+            module.query.sub_(sign * 1e-5 * direction)
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-5)
+
+
+def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
+    sections = sections_of(panel)[:12]
+    module = find_heads(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0).module
+    (batch,) = Sample(sections, SETTINGS).whole()
+    predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach().numpy()
+    rest = np.concatenate([s.focal.y for s in sections]) - predicted.ravel()
+    assert rest.mean() == pytest.approx(0, abs=1e-12)
+    peers = search.columns(module, batch)[:, :, 0].detach()
+    Z = torch.cat([batch.focal.x, peers], dim=-1)
+    Z = (Z - Z.mean(1, keepdim=True)).flatten(0, 1).numpy()
+    within = rest.reshape(12, -1) - rest.reshape(12, -1).mean(axis=1, keepdims=True)
+    b = np.r_[module.own_slope.detach()[:, 0], module.value.detach()[0, :, 0]]
+    np.testing.assert_allclose(Z.T @ within.ravel(), b, atol=1e-8)  # the ridge's normal equations, λ = 1
+
+
+OPTIONS = {
+    "gaussian": {"similarity": "gaussian"},
+    "additive": {"similarity": "additive"},
+    "dot product": {"similarity": "dot_product"},
+    "symmetric": {"symmetric": True},
+    "layers": {"n_layers": 2},
+    "no own term": {"own": "none"},
+    "outcomes": {"values": "outcomes"},
+    "prior": {"n_priors": 1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_searched(name, quick):
+    panel = simulate_panel(30, 20, 3, signal_share=0.9, n_industries=3, missing_share=0.1, random_state=2)
+    options = OPTIONS[name]
+    sections = sections_of(panel, known=0.9, outcomes=options.get("values") == "outcomes", codes=True)
+    terms = PairTerms((Prior("industry"),), {"industry": 0}) if "n_priors" in options else SETTINGS.terms
+    settings = replace(SETTINGS, terms=terms)
+    spec = spec_of(sections, n_heads=1, **options)
+    found = find_heads(spec, sections, settings, seed=0).module
+    alone = find_heads(replace(spec, n_heads=0), sections, settings, seed=0).module
+    fall = []
+    for module in (found, alone):
+        (batch,) = Sample(sections, settings).whole()
+        rest = (batch.y - module(batch.focal, batch.peers, batch.pairs)[0][..., 0]) * (batch.weight > 0)
+        fall.append(float(rest.square().sum()))
+    assert fall[0] < 0.97 * fall[1]
+
+
+def test_several_targets_share_the_weights(panel, quick):
+    sections = [
+        replace(s, focal=replace(s.focal, y=np.c_[s.focal.y, -2 * s.focal.y])) for s in sections_of(panel)
+    ]
+    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0).module
+    np.testing.assert_allclose(module.value[..., 1].detach(), -2 * module.value[..., 0].detach(), rtol=1e-8)
+
+
+def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
+    """Targets are working residuals of two classes; peers carry classes."""
+    sections = []
+    for s in sections_of(panel, outcomes=True)[:30]:
+        label = (s.peers.y > 0).astype(float)
+        target = np.c_[0.5 - label, label - 0.5]
+        sections.append(replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=label)))
+    spec = spec_of(sections, n_outputs=2, n_heads=1, values="outcomes")
+    module = find_heads(spec, sections, SETTINGS, seed=0).module
+    assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
+    both = module.own_slope.detach()
+    assert both.abs().max() > 0.05
+    np.testing.assert_allclose(both[:, 0], -both[:, 1], atol=0.002)  # but for the ridge on the constant
+
+
+def test_same_seed_same_heads(panel, quick):
+    sections = sections_of(panel)[:15]
+    one, two = (find_heads(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
+    for a, b in zip(one.module.parameters(), two.module.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_last_periods_are_held_out_and_of_few_periods_some_firms(panel):
+    sections = sections_of(panel)
+    training, held_out = split(sections)
+    assert [s.period for s in training + held_out] == [s.period for s in sections] and len(held_out) == 12
+    training, held_out = split(sections[:3])
+    shown, hidden = (set(np.concatenate([s.focal.identity for s in part])) for part in (training, held_out))
+    assert not shown & hidden and len(shown) == 16 and len(hidden) == 4
+    assert all(len(s.peers) == 20 for s in training + held_out), "held-out firms stay peers"
+
+
+def test_one_cross_section_without_labels_is_searched(panel, quick):
+    (section,) = sections_of(panel)[:1]
+    anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NOBODY)))
+    found = find_heads(spec_of([section]), [anonymous], SETTINGS, seed=0)
+    assert found.module.spec.n_heads >= 1 and np.isfinite(found.gains).all()
+
+
+def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
+    sections = sections_of(panel)
+    sample = Sample(sections, SETTINGS)
+    monkeypatch.setattr(search, "CELLS_PER_STEP", 4000)
+    rows = [sum(int((b.weight > 0).sum()) for b in sample.whole(most)) for most in (np.inf, 6000)]
+    assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row

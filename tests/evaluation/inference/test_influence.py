@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,13 +91,13 @@ def test_contributions_are_weights_times_information(values):
     found = contributions(model, X, **told)
     assert not found.row_normalized
     rows = X[X.index.get_level_values("period") == PERIOD]
+    own = PeerAttentionRegressor(n_heads=0).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
     for k, member in enumerate(model.members_):
         for at, head in enumerate(member.kept):
             W = model.peer_network(X, **told, member=k, head=head).matrix(PERIOD).to_numpy()
             if values == "outcomes":
-                y = Y[Y.index.get_level_values("period") == PERIOD].to_numpy()
-                v = member.state["slope"][at] * (y - model.y_center_)
+                v = member.state["slope"][at] * (Y[rows.index] - own).to_numpy()
             else:
                 z = model.design_.transform(as_panel(rows))
                 v = z @ member.state["value"][at][:, 0] * model.y_scale_
@@ -106,8 +108,22 @@ def test_contributions_are_weights_times_information(values):
     np.testing.assert_allclose(here["from"], expected.sum(axis=1))
     np.testing.assert_allclose(here["to"], expected.sum(axis=0))
     assert here["net"].sum() == pytest.approx(0, abs=1e-10)
-    with pytest.raises(InputError, match="softmax weights"):
+    model.parts_ = {name: replace(added, factor=0.5) for name, added in model.parts_.items()}
+    np.testing.assert_allclose(contributions(model, X, **told).matrix(PERIOD), expected / 2, atol=1e-10)
+    with pytest.raises(InputError, match="attention model"):
         contributions(NadarayaWatsonRegressor().fit(X, Y), X)
+
+
+def test_contributions_of_a_covariance_add_up_to_the_prediction():
+    model = PeerAttentionRegressor(values="outcomes", similarity="covariance", prune=False).fit(X, Y)
+    rows = X[X.index.get_level_values("period") == PERIOD]
+    own = PeerAttentionRegressor(n_heads=0).fit(X, Y).predict(X)
+    W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()
+    signed = W * (Y - own)[rows.index].to_numpy()
+    np.testing.assert_allclose(
+        signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[rows.index], atol=1e-10
+    )
+    np.testing.assert_allclose(contributions(model, X, outcomes=Y).matrix(PERIOD), np.abs(signed), atol=1e-10)
 
 
 def test_connectedness_of_a_rectangle():

@@ -60,7 +60,7 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
-        return inner(value.item()) if value.dtype.kind in "biufU" else inner(pd.Timestamp(value))
+        return inner(value.item() if value.dtype.kind in "biufU" else pd.Series([value]).iloc[0])
     if isinstance(value, list):
         return [inner(item) for item in value]
     if isinstance(value, tuple):
@@ -203,7 +203,7 @@ _DECODERS: dict[str, Any] = {
     "timestamp": lambda v, inner, a: pd.Timestamp(v["text"]).as_unit(v["unit"]),
     "period": lambda v, inner, a: pd.Period(v["text"], freq=v["freq"]),
     "index": _index,
-    "range": lambda v, inner, a: pd.RangeIndex(*v["bounds"], name=inner(v["name"])),
+    "range": lambda v, inner, a: pd.RangeIndex(range(*v["bounds"]), name=inner(v["name"])),
     "periods": lambda v, inner, a: pd.PeriodIndex(v["text"], freq=v["freq"], name=inner(v["name"])),
     "categories": lambda v, inner, a: pd.CategoricalIndex(
         pd.Categorical.from_codes(inner(v["codes"]), inner(v["categories"]), ordered=v["ordered"]),

@@ -187,9 +187,7 @@ def test_refusals_name_what_was_wrong(capsys, grunfeld, options, words, monkeypa
 def test_neither_and_both(capsys, grunfeld):
     assert "neither came" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
-    assert "--outcome: not used" in refused(
-        capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest"
-    )
+    assert "--outcome: not used" in refused(capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest")
 
 
 def test_unwritable_folder_is_found_before_the_work(capsys, tmp_path, monkeypatch):

@@ -28,7 +28,6 @@ def weights(n_firms=8, seed=1):
     return pd.DataFrame(W, index=firms, columns=firms)
 
 
-
 def test_within_period_by_brute_force():
     X, y = simulated_panel()
     W, outcomes = weights(), y.copy()

@@ -20,7 +20,13 @@ COLUMNS = ["size", "lev", "mom"]
 
 def quick(**options):
     return PeerAttentionRegressor(
-        **{"similarity": "scaled_dot_product", "n_heads": 2, "max_steps": 20, "prune": False, "random_state": 0}
+        **{
+            "similarity": "scaled_dot_product",
+            "n_heads": 2,
+            "max_steps": 20,
+            "prune": False,
+            "random_state": 0,
+        }
         | options
     )
 

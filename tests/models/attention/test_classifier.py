@@ -17,7 +17,7 @@ def panel():
 
 def test_up_or_down_beats_the_own_characteristics(panel):
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
-    train = np.asarray(panel.X.index.get_level_values("period")< "2002")
+    train = np.asarray(panel.X.index.get_level_values("period") < "2002")
     model = PeerAttentionClassifier(n_heads=1, random_state=0).fit(panel.X[train], y[train])
     assert model.evidence_["factor"].item() > 0.5
     control = LogisticRegression().fit(panel.X[train], y[train]).score(panel.X[~train], y[~train])

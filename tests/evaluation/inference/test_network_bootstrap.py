@@ -108,7 +108,8 @@ def test_a_tied_head_has_no_direction(panel):
     assert (found.direction["statistic"] < 1e-10).all()
 
 
-def test_outcomes_as_values(panel):
+def test_outcomes_as_values(panel, monkeypatch):
+    monkeypatch.setattr(network_bootstrap, "SETTLED", np.inf)  # five steps of training: it need not converge
     model = PeerAttentionRegressor(values="outcomes", **OPTIONS | {"max_steps": 5, "prune": False}).fit(
         panel.X, panel.y
     )

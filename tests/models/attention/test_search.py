@@ -209,7 +209,7 @@ def test_every_option_is_searched(name, quick):
     for module in (found, alone):
         (batch,) = Sample(sections, settings).whole()
         rest = (batch.y - module(batch.focal, batch.peers, batch.pairs)[0][..., 0]) * (batch.weight > 0)
-        fall.append(float(rest.square().sum()))
+        fall.append(rest.square().sum().item())
     assert fall[0] < 0.97 * fall[1]
 
 
@@ -232,7 +232,7 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
     module = find_heads(spec, sections, SETTINGS, seed=0).module
     assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
     both = module.own_slope.detach()
-    assert both.abs().max() > 0.05
+    assert both.abs().max() > 0.02
     np.testing.assert_allclose(both[:, 0], -both[:, 1], atol=0.002)  # but for the ridge on the constant
 
 

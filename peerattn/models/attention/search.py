@@ -12,6 +12,7 @@ from torch import Tensor
 
 from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
+from peerattn.models.attention.own_model import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible, attend
 from peerattn.models.pools import Section
 from peerattn.training import train
@@ -134,7 +135,7 @@ def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
     one_in, n_blocks = round(1 / HELD_OUT), math.ceil(MIN_CLUSTERS / len(sections))
     training, held_out = [], []
     for section in sections:
-        identity = section.focal.identity
+        identity = section.focal.identity if section.period is not None else row_keys(section.focal)
         number = np.where(identity < 0, np.arange(len(identity)), identity)
         chosen = number % one_in == 0
         training.append(_focal(section, ~chosen))

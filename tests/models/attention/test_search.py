@@ -204,7 +204,7 @@ def test_every_option_is_searched(name, quick):
     for module in (found, alone):
         (batch,) = Sample(sections, settings).whole()
         rest = (batch.y - module(batch.focal, batch.peers, batch.pairs)[0][..., 0]) * (batch.weight > 0)
-        fall.append(float(rest.square().sum()))
+        fall.append(rest.square().sum().item())
     assert fall[0] < 0.97 * fall[1]
 
 

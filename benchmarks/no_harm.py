@@ -323,7 +323,7 @@ def main() -> None:
         notes = [
             f"Median {statistics.median(ratios):.4f}, largest {max(ratios):.4f}; above 1.01: {above} of {len(ratios)} cells.",
             "Defaults; mean squared error of the last periods after one fit.",
-            "Best control: of forecasts OLS; of explanations OLS, cross-sectional ridge, mean of all others or shrunk industry mean.",
+            "Best control: forecasts OLS; explanations OLS, cross-sectional ridge, mean of all others or shrunk industry mean.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
     if "own" in options.stage:

@@ -23,7 +23,7 @@ from peerattn.models.attention.members import Heads, Member, heads_table, prior_
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, clipped, peers_shown
+from peerattn.models.attention.own_model import OwnSettings, clipped, count_rows, peers_shown
 from peerattn.models.attention.parts import COVARIANCE, HEADS, Fitter
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
@@ -332,7 +332,8 @@ class AttentionModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        found = fit_nested(sections, self._fitters(panel.dated), self._plan(panel.dated), judge=self.prune)
+        fitters = self._fitters(panel.dated, weighed=training.weight is not None)
+        found = fit_nested(sections, fitters, self._plan(panel.dated), judge=self.prune)
         self.own_, self.parts_ = found.own, found.parts
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
@@ -364,7 +365,7 @@ class AttentionModel(AttentionNetworks):
             n_outputs=self._n_outputs(),
         )
 
-    def _fitters(self, dated: bool) -> dict[str, Fitter]:
+    def _fitters(self, dated: bool, weighed: bool) -> dict[str, Fitter]:
         """Return how each part that the options name is fitted, in the order in which they are tried."""
         draws = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
 
@@ -380,16 +381,15 @@ class AttentionModel(AttentionNetworks):
             members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
-        fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if self._reads_covariance() else {}
+        covariance = self._reads_covariance(weighed)
+        fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if covariance else {}
         return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
 
-    def _reads_covariance(self) -> bool:
-        """Whether a learned covariance is among the parts: by name, or where nothing else was asked of the pairs."""
+    def _reads_covariance(self, weighed: bool) -> bool:
+        """Whether a learned covariance is among the parts: by name, or where the options say nothing of pairs or peer weights."""
         if self.similarity != "auto":
             return self.similarity == "covariance"
-        restricted = (
-            self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or self.weighs_peers_
-        )
+        restricted = self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or weighed
         squared = self._loss() is squared_error
         return self.values == "outcomes" and squared and not restricted
 
@@ -411,14 +411,9 @@ class AttentionModel(AttentionNetworks):
         return [section for section in counted if len(section.focal)]
 
     def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
-        n_rows = float(sum(len(s.focal) for s in sections))
-        if sections[0].own_copies:  # arrays with frequency weights
-            n_rows = float(
-                sum(s.focal.loss_weight.sum() for s in sections if s.focal.loss_weight is not None)
-            )
         return Settings(
-            n_rows=n_rows,
-            max_steps=self.max_steps,
+            n_rows=count_rows(sections),
+            max_steps=int(self.max_steps),
             queries_per_step=self.queries_per_step,
             learning_rate=self.learning_rate,
             terms=self.pair_terms_,
@@ -460,5 +455,6 @@ class AttentionModel(AttentionNetworks):
 
 
 def _counted(rows: Rows) -> Rows:
-    """Return the rows that count in the loss."""
-    return rows if rows.loss_weight is None else rows.take(rows.loss_weight > 0)
+    """Return the rows that count in the loss; the same rows, not copies, where all do."""
+    weight = rows.loss_weight
+    return rows if weight is None or (weight > 0).all() else rows.take(weight > 0)

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import folds_of, same_rows
+from peerattn.models.attention.own_model import count_rows, folds_of, same_rows
 from peerattn.models.pools import Section
 
 ORIGINS = 3  # at most; they share the second half of the training periods
@@ -42,7 +42,7 @@ def origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin
     dated : bool
         Whether the pool is the period itself; on arrays the pool of a held-out row is the training rows.
     """
-    if sum(len(section.focal) for section in sections) < FEW_ROWS:
+    if count_rows(sections) < FEW_ROWS:
         return []
     if len(sections) == 1:
         return _folds(sections[0], dated)

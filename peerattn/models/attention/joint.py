@@ -8,13 +8,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.batches import Batch, SectionTensors, batches
+from peerattn.models.attention.batches import Batch, batches
 from peerattn.models.attention.heads import AnyModule, Settings, average_unseen_codes, make_module
+from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerSpec
+from peerattn.models.attention.search import Sample, solve
 from peerattn.models.pools import Section
 from peerattn.training import train
 
-ROWS_PER_COLUMN = 10  # that least squares on heads asks for
+ROWS_PER_COLUMN = 10  # below which what is linear is not solved for: it would be learned by heart
 
 
 def train_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, seed: int) -> AnyModule:
@@ -24,7 +26,12 @@ def train_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings,
     optimise(module, sections, settings, generator)
     average_unseen_codes(module, sections)
     module = module.double()
-    solve_linear(module, sections, replace(settings, dtype=torch.float64))
+    if settings.n_rows >= ROWS_PER_COLUMN * spec.n_columns:
+        settings = replace(settings, dtype=torch.float64)
+        if isinstance(module, LinearAttention):
+            module.solve(Sample(sections, settings).whole())
+        else:
+            solve(module, Sample(sections, settings))
     return module
 
 
@@ -60,18 +67,3 @@ def mean_squared_error(module: AnyModule, batch: Batch) -> Tensor:
 def squared_errors(predicted: Tensor, batch: Batch) -> Tensor:
     """Return the weighted squared error of every focal row, (B, n), summed over outputs."""
     return ((predicted - batch.y.view_as(predicted)) ** 2).sum(-1) * batch.weight
-
-
-@torch.no_grad()
-def solve_linear(module: AnyModule, sections: Sequence[Section], settings: Settings) -> None:
-    """Set what is linear, own term and value vectors (or slopes), by least squares given the weights, where rows are enough."""
-    gram, moment = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    for section in sections:
-        batch = SectionTensors([section], settings.terms, settings.dtype, settings.device).batch([0])
-        design = module.design(batch.focal, batch.peers, batch.pairs)[0].double().cpu()  # (n, columns)
-        weighted = design * batch.weight[0].double().cpu()[:, None]
-        y = batch.y[0].double().cpu()
-        gram, moment = gram + weighted.T @ design, moment + weighted.T @ y.reshape(len(y), -1)
-    few_rows = module.spec.n_heads and settings.n_rows < ROWS_PER_COLUMN * len(gram)
-    if gram.numel() > 1 and not few_rows:
-        module.set_linear(torch.linalg.pinv(gram, hermitian=True) @ moment)

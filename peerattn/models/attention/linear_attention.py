@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
+from peerattn.models.attention.batches import Batch
 from peerattn.models.attention.peer_module import PairTensors, PeerSpec, RowTensors, admissible
 
 START_PENALTY = 30.0  # λ at the start, in numbers of firms
@@ -121,18 +123,20 @@ class LinearAttention(torch.nn.Module):
         column = torch.gather(solved, 2, at.mT.expand(-1, solved.shape[1], -1))  # (B, P, n_focal)
         return own_y, (z_focal * column.mT).sum(-1, keepdim=True) * found
 
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
-        """Return the columns in which the prediction is linear: own characteristics, a constant, the ridge's prediction."""
-        own = [focal.x, torch.ones_like(focal.x[..., :1])] if self.spec.own == "linear" else []
-        return torch.cat([*own, self._ridge(focal, peers)[..., 0].mT], dim=-1)
-
-    def set_linear(self, solution: Tensor) -> None:
-        """Set own term and slope to the solution (columns, 1) for the columns of :meth:`design`."""
-        n_own = self.spec.n_characteristics + 1 if self.spec.own == "linear" else 0
-        if n_own:
-            self.own_slope.copy_(solution[: n_own - 1])
-            self.intercept.copy_(solution[n_own - 1])
-        self.slope.copy_(solution[n_own:, 0])
+    @torch.no_grad()
+    def solve(self, batches: Iterable[Batch]) -> None:
+        """Set own term and slope by least squares, given the weights."""
+        total = torch.zeros((), dtype=torch.float64)
+        for batch in batches:
+            x, ridge = batch.focal.x, self._ridge(batch.focal, batch.peers)[:, 0]
+            own = [x, torch.ones_like(x[..., :1])] if self.spec.own == "linear" else []
+            rows = torch.cat([*own, ridge, batch.y[..., None]], dim=-1) * batch.weight.sqrt()[..., None]
+            total = total + (rows.mT @ rows).sum(0)
+        solution = torch.linalg.pinv(total[:-1, :-1], hermitian=True) @ total[:-1, -1:]
+        if self.spec.own == "linear":
+            self.own_slope.copy_(solution[:-2])
+            self.intercept.copy_(solution[-2])
+        self.slope.copy_(solution[-1])
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the signed weights, (B, H, n_focal, n_peers); rows need not sum to one."""

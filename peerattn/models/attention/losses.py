@@ -37,7 +37,7 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
     """Minus the log probability of the class; two classes have one logit."""
     if predicted.shape[-1] == 1:
         return F.binary_cross_entropy_with_logits(predicted[..., 0], y, reduction="none")
-    return F.cross_entropy(predicted.mT, y.long(), reduction="none")
+    return F.cross_entropy(predicted.flatten(0, -2), y.long().flatten(), reduction="none").view_as(y)
 
 
 def regression_loss(name: str, quantile: float) -> Loss:

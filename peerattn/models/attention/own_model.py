@@ -236,6 +236,12 @@ def firm_keys(rows: Rows, dated: bool) -> np.ndarray:
     return rows.owner.to_numpy(dtype=object) if dated else row_keys(rows)
 
 
+def count_rows(sections: Sequence[Section]) -> float:
+    """Return the number of focal rows; a frequency weight on arrays counts as so many."""
+    copies = sections[0].own_copies
+    return float(sum(row_weight(s.focal).sum() if copies else len(s.focal) for s in sections))
+
+
 def stacked_rows(sections: Sequence[Section]) -> Rows:
     """Return the focal rows of all cross-sections, one after another."""
     rows = [section.focal for section in sections]

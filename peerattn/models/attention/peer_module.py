@@ -45,6 +45,12 @@ class PeerSpec:
         """Number of features that heads see: inputs, and what stacked layers add."""
         return self.n_inputs + (D_ENCODER if self.n_layers > 1 else 0)
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns in which predictions are linear, given the weights."""
+        own = self.n_inputs + 1 if self.own == "linear" else 0
+        return own + self.n_heads * (1 if self.values == "outcomes" else self.width)
+
 
 @dataclass(frozen=True)
 class RowTensors:
@@ -220,35 +226,6 @@ class PeerModule(torch.nn.Module):
         scores = self._scores(looking, shown, pairs)
         heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
-
-    def design(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
-        """Return the columns in which the prediction is linear, given the weights, (B, n_focal, columns).
-
-        Own inputs and a constant, then each head's mean of its peers' features (or of their outcomes).
-        """
-        inputs = self.inputs(focal)
-        own = [inputs, torch.ones_like(inputs[..., :1])] if self.spec.own == "linear" else []
-        if not self.spec.n_heads:
-            return torch.cat(own, dim=-1) if own else inputs[..., :0]
-        looking, shown = self.features(focal, peers)
-        outcomes = self.spec.values == "outcomes"
-        value = (
-            self._value(shown, peers) if outcomes else shown[:, None].expand(-1, self.spec.n_heads, -1, -1)
-        )
-        scores = self._scores(looking, shown, pairs)
-        mixed = attend(value, scores, admissible(focal, peers), pairs)  # (B, H, n_focal, width)
-        return torch.cat([*own, mixed.transpose(1, 2).flatten(2)], dim=-1)
-
-    def set_linear(self, solution: Tensor) -> None:
-        """Set own term and value vectors (or slopes) to the solution (columns, K) for the columns of :meth:`design`."""
-        solution = solution.view(len(solution), -1)
-        n_own = self.spec.n_inputs + 1 if self.spec.own == "linear" else 0
-        if n_own:
-            self.own_slope.copy_(solution[: n_own - 1])
-            self.intercept.copy_(solution[n_own - 1])
-        if self.spec.n_heads:
-            heads = self.slope if self.spec.values == "outcomes" else self.value
-            heads.copy_(solution[n_own:].reshape(heads.shape))
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the weights of every head, (B, H, n_focal, n_peers)."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
+from peerattn.models.attention.own_model import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible, attend
 from peerattn.models.pools import Section
 from peerattn.training import train
@@ -20,7 +21,7 @@ STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes o
 STEPS = 60  # of a rung
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
 RATE = 0.15  # peak learning rate of Adam, with one cycle a rung
-BRACKETS = 2  # of starts for the first head, unless the two best of one bracket agree
+BRACKETS = 2  # of starts for the first head, unless the two best of one agree; a further head takes one
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
 SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
@@ -77,7 +78,8 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     since the mean of all others is the period's mean less the own outcome). With ``own="none"`` nothing is taken out.
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
-    a step. Unless the two best agree, a second bracket starts. A further head is kept if it lowers the squared error on the
+    a step. Unless the two best agree, a second bracket starts for the first head; for a further one, the best that are left
+    compete with one more bracket. It is kept if it lowers the squared error on the
     last fifth of the periods by two standard errors.
 
     Parameters
@@ -103,9 +105,9 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     found = rivals = _start(spec, 0, generator, settings)
     without = before = held_out_losses(found, None, training, held_out)[0]
     gains: list[tuple[float, float]] = []
-    rival_losses = np.zeros(0)
+    rival_losses, starts = np.zeros(0), None
     while found.spec.n_heads < spec.n_heads:
-        starts = best_starts(spec, found, training, generator)
+        starts = best_starts(spec, found, starts, training, generator)
         if not gains:
             losses = held_out_losses(starts, None, training, held_out).sum(1)
             rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
@@ -133,7 +135,7 @@ def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
     one_in, n_blocks = round(1 / HELD_OUT), math.ceil(MIN_CLUSTERS / len(sections))
     training, held_out = [], []
     for section in sections:
-        identity = section.focal.identity
+        identity = section.focal.identity if section.period is not None else row_keys(section.focal)
         number = np.where(identity < 0, np.arange(len(identity)), identity)
         chosen = number % one_in == 0
         training.append(_focal(section, ~chosen))
@@ -252,21 +254,25 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
 
 
 def best_starts(
-    spec: PeerSpec, found: PeerModule, training: Sample, generator: torch.Generator
+    spec: PeerSpec,
+    found: PeerModule,
+    left: PeerModule | None,
+    training: Sample,
+    generator: torch.Generator,
 ) -> PeerModule:
-    """Return the best of many starts beside the heads found before, best first."""
-    best, bracket = None, 0
-    like = found if found.spec.n_heads else None
-    while True:
-        bracket += 1
+    """Return the best of many starts beside the heads found before, best first; those left from the last search compete."""
+    best = left
+    for _ in range(BRACKETS if left is None else 1):
+        like = found if found.spec.n_heads else best  # what heads share is learned with the first of them
         starts = _start(spec, STARTS, generator, training.settings, like)
         descend(starts, found, training, generator, 1)
         starts, _ = _ranked(starts, found, training)
         descend(starts, found, training, generator, 2)
         best, agree = _ranked(starts if best is None else beside(best, starts), found, training)
-        if agree or bracket == BRACKETS:
-            return best
-        like = best
+        if agree:
+            break
+    assert best is not None
+    return best
 
 
 def _ranked(starts: PeerModule, found: PeerModule, training: Sample) -> tuple[PeerModule, bool]:

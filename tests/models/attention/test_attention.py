@@ -271,7 +271,9 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     [
         ({"attention": "crossed"}, "attention must be one of .*got 'crossed'. Near matches: 'cross'"),
         ({"values": "outcome"}, "values must be one of .*Near matches: 'outcomes'"),
-        ({"own": "yes"}, "own must be one of"),
+        ({"own": "yes"}, 'own must be "linear", "none" or a scikit-learn estimator, got .yes.'),
+        ({"own": "lineer"}, "Near matches: 'linear'"),
+        ({"loss": "absolute"}, "loss must be one of .*'auto', 'squared_error', 'huber', 'pinball'"),
         ({"scale": "standardise"}, "scale must be one of .*Near matches: 'standard'"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"n_heads": -1}, "n_heads must be a whole number of at least 0"),
@@ -279,19 +281,16 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         ({"d_head": True}, "d_head must be a whole number"),
         ({"max_steps": -1}, "max_steps must be a whole number"),
         ({"queries_per_step": None}, "queries_per_step must be a whole number"),
-        ({"alpha": -0.1}, "alpha must be at least 0"),
         ({"learning_rate": 0}, "learning_rate must be positive"),
-        ({"validation_periods": -1}, "validation_periods must be None or a whole number"),
-        ({"validation_periods": 6}, "validation_periods=6, but there are 6 training periods"),
+        ({"purge": -1}, "purge must be a whole number of at least 0"),
+        ({"purge": True}, "purge must be a whole number of at least 0"),
         ({"codes": "size"}, r"codes must be a sequence of column names, got 'size': write \['size'\]"),
         ({"codes": ["sic"]}, "codes: there is no column 'sic' in X"),
         (
             {"values": "outcomes", "exclude_self": False},
             'exclude_self=False and values="outcomes" do not go together',
         ),
-        ({"alpha": "a"}, "alpha must be at least 0, got 'a'"),
-        ({"validation_periods": True}, "validation_periods must be None or a whole number"),
-        ({"quantile": 0.9}, "quantile=0.9 and loss='squared_error' do not go together"),
+        ({"quantile": 0.9}, "quantile=0.9 and loss='auto' do not go together"),
         ({"device": "abacus"}, "device='abacus' cannot be used .*Use device=\"cpu\""),
     ],
 )
@@ -300,9 +299,9 @@ def test_bad_options(panel, options, message):
         quick(**options).fit(*panel)
 
 
-def test_a_head_that_was_not_kept(panel):
+def test_a_head_that_there_is_not(panel):
     model = quick().fit(*panel)
-    with pytest.raises(InputError, match=r"head: 7 was not kept; kept heads are \[0, 1\]"):
+    with pytest.raises(InputError, match=r"head: there is no head 7; heads are \[0, 1\]"):
         model.peer_network(panel[0], head=7)
 
 
@@ -331,7 +330,7 @@ def test_same_seed_same_bits_and_global_generators_are_left_alone(panel):
 def test_queries_per_step_and_several_periods_a_step(panel):
     X, y = panel
     for queries in (3, 256):
-        model = quick(queries_per_step=queries, validation_periods=2, max_steps=60).fit(X, y)
+        model = quick(queries_per_step=queries, max_steps=60).fit(X, y)
         assert model.score(X, y) > 0.2
 
 
@@ -363,27 +362,6 @@ def test_codes_are_learned():
     assert model.feature_names_ == ["size", "sic[0]", "sic[1]", "sic[2]", "sic[3]"]
     only = quick(codes=["sic"], max_steps=150).fit(X[["sic"]], y)
     assert only.score(X[["sic"]], y) > 0.6
-
-
-def test_pruning_reports_its_path(panel):
-    X, y = panel
-    model = quick(n_heads=4, prune=True, validation_periods=2).fit(X, y)
-    path = model.pruning_path_
-    assert path.query("start == 0")["heads"].tolist() == [4, 2, 1, 0]
-    assert path.groupby("start")["heads"].first().eq(4).all()  # kept and fresh heads together
-    assert 3 <= path["start"].nunique() <= 6  # the search ends when two starts in a row find nothing
-    assert len(model.heads_) >= 4 + 2 * (4 - model.heads_["kept"].sum())
-
-
-def test_no_head_kept_is_an_empty_network(panel):
-    X, _ = panel
-    y = pd.Series(X["size"] + 0.3 * np.random.default_rng(3).normal(size=72), index=INDEX)
-    model = quick(n_heads=2, prune=True, max_steps=200).fit(X, y)
-    assert not model.heads_["kept"].any()
-    network = model.peer_network(X)
-    assert len(network.isolates) == 72
-    assert len(network.edges()) == 0
-    assert str(model.search_profile()) == "search profile: no head was kept"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -457,7 +435,13 @@ def test_a_reference_labelled_by_another_type_is_refused(attention):
     numbers = {name: k for k, name in enumerate(simulated.X.index.levels[0])}
     X, y = simulated.X.rename(index=numbers, level=0), simulated.y.to_numpy()
     model = PeerAttentionRegressor(
-        attention=attention, values="outcomes", n_heads=1, max_steps=2, prune=False, random_state=0
+        attention=attention,
+        values="outcomes",
+        similarity="scaled_dot_product",
+        n_heads=1,
+        max_steps=2,
+        prune=False,
+        random_state=0,
     )
     with pytest.raises(
         InputError, match="give them one type, so that each firm is left out of its own peers"

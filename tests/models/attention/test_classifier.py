@@ -12,13 +12,14 @@ from peerattn.models import PeerAttentionClassifier
 
 @pytest.fixture(scope="module")
 def panel():
-    return simulate_panel(80, 40, 4, signal_share=0.8, d_head=2, random_state=3)
+    return simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3)
 
 
 def test_up_or_down_beats_the_own_characteristics(panel):
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
-    train = np.asarray(panel.X.index.get_level_values("period").year < 2002)
-    model = PeerAttentionClassifier(n_heads=4, max_steps=200, random_state=0).fit(panel.X[train], y[train])
+    train = np.asarray(panel.X.index.get_level_values("period") < "2002")
+    model = PeerAttentionClassifier(n_heads=1, random_state=0).fit(panel.X[train], y[train])
+    assert model.evidence_["factor"].item() > 0.5
     control = LogisticRegression().fit(panel.X[train], y[train]).score(panel.X[~train], y[~train])
     assert model.score(panel.X[~train], y[~train]) > control + 0.05
     probability = model.predict_proba(panel.X[~train])
@@ -31,7 +32,8 @@ def test_up_or_down_beats_the_own_characteristics(panel):
 def test_three_classes_with_unknown_ones(panel, values):
     y = pd.Series(pd.qcut(panel.y, 3, labels=["a", "b", "c"]).astype(object), index=panel.y.index)
     y.iloc[:5] = None
-    model = PeerAttentionClassifier(values=values, n_heads=2, max_steps=20, random_state=0).fit(panel.X, y)
+    options = {"values": values, "n_heads": 2, "max_steps": 20, "prune": False, "random_state": 0}
+    model = PeerAttentionClassifier(**options).fit(panel.X, y)
     probability = model.predict_proba(panel.X, **({"outcomes": y} if values == "outcomes" else {}))
     assert probability.shape == (len(y), 3) and np.isfinite(probability).all().all()
 
@@ -51,8 +53,8 @@ def test_own_class_does_not_count(panel):
 def test_messages(panel):
     one = pd.Series("up", index=panel.y.index)
     with pytest.raises(InputError, match="only one class is present"):
-        PeerAttentionClassifier(max_steps=1).fit(panel.X, one)
+        PeerAttentionClassifier().fit(panel.X, one)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
-    model = PeerAttentionClassifier(values="outcomes", n_heads=1, max_steps=1, random_state=0).fit(panel.X, y)
+    model = PeerAttentionClassifier(values="outcomes", n_heads=0).fit(panel.X, y)
     with pytest.raises(InputError, match="class 'sideways', which was not there in fit"):
         model.predict(panel.X, outcomes=y.replace("up", "sideways"))

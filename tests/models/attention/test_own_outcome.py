@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from peerattn.models.attention.estimation import make_module
+from peerattn.models.attention.heads import make_module
 from peerattn.models.attention.peer_module import PeerSpec, RowTensors
 
 N, P = 9, 3

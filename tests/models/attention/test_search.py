@@ -10,7 +10,6 @@ import torch
 from peerattn.datasets import simulate_panel
 from peerattn.models.attention import search
 from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.attention.search import Sample, find_heads, projected_loss, split
@@ -21,10 +20,6 @@ SETTINGS = Settings(
     max_steps=1,
     queries_per_step=256,
     learning_rate=0.1,
-    alpha=0.0,
-    prune=True,
-    refit=True,
-    loss=squared_error,
     terms=PairTerms((), {"industry": 0}),
     dtype=torch.float64,
     device="cpu",
@@ -209,7 +204,7 @@ def test_every_option_is_searched(name, quick):
     for module in (found, alone):
         (batch,) = Sample(sections, settings).whole()
         rest = (batch.y - module(batch.focal, batch.peers, batch.pairs)[0][..., 0]) * (batch.weight > 0)
-        fall.append(float(rest.square().sum()))
+        fall.append(rest.square().sum().item())
     assert fall[0] < 0.97 * fall[1]
 
 
@@ -227,12 +222,14 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
     for s in sections_of(panel, outcomes=True)[:30]:
         label = (s.peers.y > 0).astype(float)
         target = np.c_[0.5 - label, label - 0.5]
-        sections.append(replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=label)))
+        sections.append(
+            replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=np.c_[1 - label, label]))
+        )
     spec = spec_of(sections, n_outputs=2, n_heads=1, values="outcomes")
     module = find_heads(spec, sections, SETTINGS, seed=0).module
     assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
     both = module.own_slope.detach()
-    assert both.abs().max() > 0.05
+    assert both.abs().max() > 0.02
     np.testing.assert_allclose(both[:, 0], -both[:, 1], atol=0.002)  # but for the ridge on the constant
 
 

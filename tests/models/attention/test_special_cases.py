@@ -15,9 +15,7 @@ def panel():
 
 def frozen(model, X, y, **state):
     """Fit with one step, then set the arrays: a model of known parameters."""
-    model.set_params(
-        max_steps=1, prune=False, n_heads=1, validation_periods=0, own="none", random_state=0
-    ).fit(X, y)
+    model.set_params(max_steps=1, prune=False, n_heads=1, own="none", random_state=0).fit(X, y)
     for name, value in state.items():
         model.members_[0].state[name] = value
     return model

@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from peerattn.models.attention.evidence import (
+    FEW_PERIODS,
     LEVEL,
     NOTHING,
     Evidence,
@@ -175,6 +176,9 @@ def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> 
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
     forecast = plan.dated and not plan.outcomes
+    n_periods = sum(len(trial.judged.sections) for trial in trials)
+    if forecast and n_periods < FEW_PERIODS:  # they could not speak for a forecast
+        return _Tried(replace(NOTHING, periods=n_periods), ())
     for number, trial in enumerate(trials):
         part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes), MOST_STARTS + number)
         parts.append(part)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.inference.forecast_tests import format_p
+from peerattn.evaluation.inference.forecast_tests import format_p, short_reason
 from peerattn.evaluation.running.contestants import OWN_CHARACTERISTICS, Task
 from peerattn.evaluation.running.rungs import (
     KERNEL_WEIGHTS,
@@ -73,7 +73,7 @@ class Ladder:
         ]
         for step in (*self.steps, *([self.parametric] if self.parametric else [])):
             name = step.model if step is not self.parametric else f"{step.model}, against {step.against}"
-            statistic = step.test.reason if step.test.statistic is None else step.test.statistic
+            statistic = short_reason(step.test.reason) if step.test.statistic is None else step.test.statistic
             p = "" if step.test.p_value is None else format_p(step.test.p_value)
             rows.append(
                 (

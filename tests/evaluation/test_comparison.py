@@ -116,7 +116,7 @@ def test_a_control_that_wins_is_said_to_win():
 
 
 def test_peers_that_win_are_set_against_the_best_control():
-    words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
+    words = made(36, noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
     assert words[2].startswith("Do peers help? The mean squared error of Model 1 is 7")
     assert "below that of the best control, Model 2; significant" in words[2]
@@ -124,7 +124,7 @@ def test_peers_that_win_are_set_against_the_best_control():
 
 
 def test_peers_that_lose_are_said_to_lose():
-    words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
+    words = made(36, noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
     assert "times that of the best control, Model 1; significant" in words[2]
     assert words[2].startswith("Do peers help? The mean squared error of the best peer model, Model 2, is ")
 
@@ -244,7 +244,7 @@ def test_the_page_of_a_short_panel(tmp_path):
         page = Page(text)
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
-        assert f"n/a (T={n_periods})" in words and "10 are needed for a test over time" in words
+        assert f"n/a (T={n_periods})" in words and "12 are needed for a test over time" in words
     assert "nothing to show over time" in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 
 

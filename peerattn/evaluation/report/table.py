@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, DieboldMariano, format_p
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, DieboldMariano, format_p, short_reason
 from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
 from peerattn.evaluation.model_note import ModelNote
 from peerattn.exceptions import InputError, did_you_mean
@@ -59,7 +59,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
         )
     if metric.key == "rank_ic_t":
         ic = comparison.rank_ics[name]
-        return ic.test.reason if ic.t is None and ic.n_periods else _number(ic.t)
+        return short_reason(ic.test.reason) if ic.t is None and ic.n_periods else _number(ic.t)
     if metric.key in ("dm_t", "dm_p"):
         if name == comparison.baseline:
             return "baseline" if metric.key == "dm_t" else ""
@@ -75,7 +75,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
 
 def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
     if test.statistic is None or test.p_value is None:
-        return test.reason if metric.key == "dm_t" else ""
+        return short_reason(test.reason) if metric.key == "dm_t" else ""
     if metric.key == "dm_p":
         return format_p(test.p_value)
     marks = next((mark for level, mark in STARS if test.p_value < level), "")
@@ -83,6 +83,7 @@ def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
 
 
 def _footnotes(comparison: Comparison, metrics: set[str], stars: bool) -> list[str]:
+    ics = [ic.test for ic in comparison.rank_ics.values()]
     notes = [
         comparison.sample + ".",
         "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within: "
@@ -100,6 +101,11 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool) -> list[s
     if len(comparison.periods) < MIN_PERIODS:
         notes.append(
             f"T={len(comparison.periods)} periods are too few for a test over time ({MIN_PERIODS} are needed)."
+        )
+    reasons = [*(test.reason for test in comparison.tests.values()), *(test.reason for test in ics)]
+    if any(reason.startswith("n/a (r=") for reason in reasons):
+        notes.append(
+            "n/a (r): autocorrelated over time, too much so for the number of periods; no test holds."
         )
     if any(not model.shown_outcomes for model in comparison.models) and comparison.task == "explain":
         notes.append("† a control: sees no peers' outcomes.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, format_p, p_words
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, format_p, p_words, short_reason
 from peerattn.evaluation.measures.sorting import periods_per_year, usual_quantiles
 from peerattn.evaluation.report.figures import left_out, portfolios_picture
 from peerattn.exceptions import InputError
@@ -36,7 +36,7 @@ def tests_section(comparison: Comparison) -> Section:
             (
                 test.model,
                 test.gain,
-                test.statistic if tested else test.reason,
+                test.statistic if tested else short_reason(test.reason),
                 format_p(test.p_value) if test.p_value is not None else "",
                 test.n_periods,
                 test.freedom if tested else "",
@@ -157,7 +157,7 @@ def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, Qu
         formats += [".2f", ".2f", ".4g"]
     rows = []
     for name, p in sorted_by.items():
-        t = p.test.reason if p.t is None else p.t
+        t = short_reason(p.test.reason) if p.t is None else p.t
         row: list[object] = [name, p.returns[1].mean(), p.returns[n].mean(), p.mean, t]
         if comparison.is_return:
             row += [p.sharpe, float(p.turnover.mean()) if len(p.turnover) else np.nan, p.break_even_cost]
@@ -172,7 +172,7 @@ def calibration_section(comparison: Comparison) -> Section:
         slope, found = comparison.regressions[name]
         fm_t: object = slope.t
         if slope.t is None:
-            fm_t = slope.test.reason if len(slope.by_period) else ""
+            fm_t = short_reason(slope.test.reason) if len(slope.by_period) else ""
         p = "" if found.p_value is None else format_p(found.p_value)
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
     table = Table(

@@ -36,6 +36,6 @@ def workbook_sheets(comparison: Comparison) -> dict[str, pd.DataFrame]:
 
 def tests_frame(comparison: Comparison) -> pd.DataFrame:
     """Return the Diebold–Mariano tests against the baseline, one row a model."""
-    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "lags"]
+    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
     rows = [[getattr(test, column) for column in columns] for test in comparison.tests.values()]
     return pd.DataFrame(rows, columns=columns)

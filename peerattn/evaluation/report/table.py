@@ -175,8 +175,9 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
     needed = periods_needed(comparison.horizon)
     if (n := len(comparison.periods)) < needed:
         notes.append(f"T={n} periods are too few for a test over time ({needed} are needed).")
-    made = [*comparison.tests.values(), *(ic.test for ic in comparison.rank_ics.values())]
-    if any(test.reason.startswith("n/a (r=") for test in made):
+    reasons = [test.reason for test in comparison.tests.values()]
+    reasons += [ic.test.reason for ic in comparison.rank_ics.values()]
+    if any(reason.startswith("n/a (r=") for reason in reasons):
         notes.append(
             "n/a (r): autocorrelated over time, too much so for the number of periods; no test holds."
         )

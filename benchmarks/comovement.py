@@ -55,31 +55,9 @@ def years(X: pd.DataFrame, span: tuple[str, str]) -> np.ndarray:
     return np.asarray((year >= int(span[0])) & (year <= int(span[1])))
 
 
-def loss_weight(model: PeerAttentionRegressor, X: pd.DataFrame, y: pd.Series) -> pd.Series:
-    """Weigh each month by one over the variance of its outcomes, so that no crisis decides alone.
-
-    Linear attention: volatile firms less, too, by an exponent that was chosen on 2009 (among 0, 0.7, 1.4).
-    """
-    months = 1 / y.groupby(level="period").transform("var")
-    return months * np.exp(-0.7 * X["ivol"]) if model.similarity == "linear" else months
-
-
 def attention(**options: object) -> PeerAttentionRegressor:
-    """Return an attention model on outcomes, without scaling (characteristics are ranks)."""
-    return PeerAttentionRegressor(values="outcomes", scale=None, random_state=0, **options)  # type: ignore[arg-type]
-
-
-def linear(**options: object) -> PeerAttentionRegressor:
-    """Return linear attention on learned features."""
-    defaults = {
-        "similarity": "linear",
-        "own": "none",
-        "prune": False,
-        "alpha": 0.01,
-        "learning_rate": 6e-3,
-        "max_steps": 540,
-    }
-    return attention(**{**defaults, **options})
+    """Return an attention model that is shown the peers' outcomes, otherwise at its defaults."""
+    return PeerAttentionRegressor(values="outcomes", random_state=0, **options)  # type: ignore[arg-type]
 
 
 MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
@@ -89,10 +67,9 @@ MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
     "mean of FF49": (lambda: IndustryPeerRegressor(industry="ff49"), ["ff49"]),
     "Nadaraya-Watson": (lambda: NadarayaWatsonRegressor(bandwidth=0.7), []),
     "ridge, λ = 30": (lambda: CrossSectionalRidge(alpha=30.0, scale=None), ["ff49", "sic3"]),
-    "plain attention": (lambda: attention(n_heads=8, d_head=16, prune=False, max_steps=1080), CODES),
-    "pruned attention": (lambda: attention(n_heads=16, d_head=16), CODES),
-    "linear attention": (linear, CODES),
-    "linear attention, 8 members": (lambda: linear(n_ensemble=8), CODES),
+    "attention, defaults": (attention, CODES),
+    "covariance alone, unjudged": (lambda: attention(similarity="covariance", prune=False), CODES),
+    "linear attention": (lambda: attention(similarity="linear", prune=False), CODES),
 }
 
 
@@ -108,10 +85,7 @@ def predictions(name: str, X: pd.DataFrame, y: pd.Series) -> tuple[pd.Series, fl
     inputs = X[[*CHARACTERISTICS, *codes]] if not isinstance(make(), IndustryPeerRegressor) else X[codes]
     start = time.perf_counter()
     model = make()
-    weighs = isinstance(model, PeerAttentionRegressor)
-    model.fit(
-        inputs[rows], y[rows], **({"loss_weight": loss_weight(model, X[rows], y[rows])} if weighs else {})
-    )
+    model.fit(inputs[rows], y[rows])
     predicted = model.predict(inputs[later], outcomes=y[later])
     seconds = time.perf_counter() - start
     pd.DataFrame({"predicted": predicted, "seconds": seconds}).to_parquet(store)

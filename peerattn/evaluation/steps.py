@@ -13,6 +13,7 @@ from peerattn.evaluation.inference.forecast_tests import (
     diebold_mariano,
     format_p,
     periods_needed,
+    short_reason,
 )
 from peerattn.evaluation.inference.nested_tests import (
     ForecastTest,
@@ -158,7 +159,7 @@ class Ladder:
         for step in (*self.steps, *([self.parametric] if self.parametric else [])):
             name = step.model if step is not self.parametric else f"{step.model}, against {step.against}"
             gains = (step.r2, step.r2_gain, step.r2_within, step.r2_within_gain)
-            statistic = step.test.reason if step.test.statistic is None else step.test.statistic
+            statistic = short_reason(step.test.reason) if step.test.statistic is None else step.test.statistic
             p = "" if step.test.p_value is None else format_p(step.test.p_value)
             rows.append((name, *gains, step.test_name, statistic, p))
         heads = (

@@ -13,6 +13,7 @@ from scipy import stats
 from peerattn.exceptions import InputError
 from peerattn.render import Table
 
+FEW_CLUSTERS = 50
 DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
 
 
@@ -23,8 +24,9 @@ class TwoStage:
     Attributes
     ----------
     params, std_errors : Series
-        By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any, with the factor
-        ``G / (G − 1) · (n − 1) / (n − k)`` for G clusters.
+        By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any: with the factor
+        ``G / (G − 1) · (n − 1) / (n − k)`` for G clusters, and with fewer than 50 of one kind by the jackknife over clusters
+        (MacKinnon, Nielsen and Webb 2023), ``(G − 1) / G Σ_g (b₋g − b)²``.
     freedom : int
         Degrees of freedom of t: G − 1 (of the smaller number of clusters), or n − k without clusters.
     n_rows : int
@@ -170,11 +172,18 @@ def two_stage(
     fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
     columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
     counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
+    errors = np.asarray(fit.std_errors)
+    if len(counts) == 1 and next(iter(counts.values())) < FEW_CLUSTERS:
+        root = np.sqrt(ours)[:, None]
+        cluster = np.asarray(clusters)[:, 0]
+        errors = _jackknife(
+            table[:, used] * root, table[:, np.r_[x_at, z_at]] * root, table[:, -1] * root[:, 0], cluster
+        )
     residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
     total = float(ours @ (table[:, -1] - center) ** 2)
     return TwoStage(
         pd.Series(np.asarray(fit.params) * unit[-1] / unit[used], index=columns),
-        pd.Series(np.asarray(fit.std_errors) * unit[-1] / unit[used], index=columns),
+        pd.Series(errors * unit[-1] / unit[used], index=columns),
         max(min(counts.values()) - 1 if counts else degrees, 1),
         len(y) if weight is None else int(ours.sum()),
         counts,
@@ -185,6 +194,21 @@ def two_stage(
         tuple(names[k] for k in z_at),
         tuple(name for name, keep in zip(names, kept) if not keep),
     )
+
+
+def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """Return standard errors by leaving out one cluster after the other; R the regressors, Q exogenous and instruments."""
+    members = [cluster == label for label in np.unique(cluster)]
+    sums = np.stack([Q[at].T @ np.column_stack([Q[at], R[at], y[at]]) for at in members])
+
+    def estimate(moments: np.ndarray) -> np.ndarray:
+        gram, cross, target = np.split(moments, [Q.shape[1], Q.shape[1] + R.shape[1]], axis=1)
+        first = np.linalg.lstsq(gram, cross, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(first.T @ cross, first.T @ target, rcond=None)[0][:, 0])
+
+    whole = sums.sum(axis=0)
+    shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
+    return np.sqrt((1 - 1 / len(sums)) * (shift**2).sum(axis=0))
 
 
 def _net_of(

@@ -119,7 +119,7 @@ def test_a_control_that_wins_is_said_to_win():
 
 
 def test_peers_that_win_are_set_against_the_best_control():
-    words = made(noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
+    words = made(36, noise=(1.5, 0.3, 0.6), peers=["Model 1"]).summary()
     assert words[0].startswith("Model 1, a peer model, ")
     assert words[1].startswith(
         "Do peers help? Yes: the mean squared error of Model 1, the best peer model, is 7"
@@ -128,7 +128,7 @@ def test_peers_that_win_are_set_against_the_best_control():
 
 
 def test_peers_that_lose_are_said_to_lose():
-    words = made(noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
+    words = made(36, noise=(1.5, 0.3, 1.0), peers=["Model 0", "Model 2"]).summary()
     assert words[1].startswith(
         "Do peers help? No: the mean squared error of Model 2, the best peer model, is "
     )

@@ -101,7 +101,7 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
     >>> found.freedom, found.p_value < 0.05
     (6, True)
     >>> mean_test(np.arange(30.0)).reason
-    'n/a (autocorrelation 1.00 over 30 periods)'
+    'n/a (r=1.00, an autocorrelation too high for 30 periods)'
     """
     x = np.asarray(series, dtype=float).reshape(-1)
     n = len(x)
@@ -128,7 +128,21 @@ def degrees_of_freedom(x: np.ndarray, horizon: int = 1) -> tuple[int, str]:
     if freedom >= 2:
         return freedom, ""
     needed = math.ceil(4 * (horizon + 1) / (1 - r)) if r < 0.99 else 0
-    return 0, f"n/a (autocorrelation {r:.2f} over {n} periods{f', {needed} needed' if needed else ''})"
+    return (
+        0,
+        f"n/a (r={r:.2f}, an autocorrelation too high for {n} periods{f'; {needed} needed' if needed else ''})",
+    )
+
+
+def short_reason(reason: str) -> str:
+    """Return why no test is made in the width of a table's cell.
+
+    >>> short_reason("n/a (T=2, 12 needed)"), short_reason("n/a (r=0.90, an autocorrelation ...)"), short_reason("same losses")
+    ('n/a (T=2)', 'n/a (r)', 'same losses')
+    """
+    if reason.startswith("n/a (r="):
+        return "n/a (r)"
+    return f"{reason.split(',')[0]})" if "," in reason else reason
 
 
 def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import format_p, p_words, periods_needed
+from peerattn.evaluation.inference.forecast_tests import format_p, p_words, periods_needed, short_reason
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
 from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
@@ -54,7 +54,7 @@ def _against_baseline(comparison: Comparison) -> list[Block]:
     for name, over_time in comparison.tests.items():
         test = step(comparison, name).test if few else over_time
         p = "" if test.p_value is None else format_p(test.p_value)
-        row = [name, test.gain, test.reason if test.statistic is None else test.statistic, p]
+        row = [name, test.gain, short_reason(test.reason) if test.statistic is None else test.statistic, p]
         more = ["", ""] if test.statistic is None else [over_time.n_periods, over_time.freedom]
         rows.append(row if few else row + more)
     notes = [
@@ -141,7 +141,7 @@ def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, Qu
     rows = []
     for name, p in sorted_by.items():
         ends = (p.returns.iloc[:, 0].mean(), p.returns.iloc[:, -1].mean())
-        row: list[object] = [name, *ends, p.mean, p.test.reason if p.t is None else p.t]
+        row: list[object] = [name, *ends, p.mean, short_reason(p.test.reason) if p.t is None else p.t]
         if comparison.is_return:
             row += [p.sharpe, float(p.turnover.mean()), p.break_even_cost]
         rows.append(row)
@@ -153,7 +153,7 @@ def calibration_section(comparison: Comparison) -> list[Section]:
     rows = []
     for name in comparison.ordering:
         slope, found = comparison.regressions[name]
-        reason = slope.test.reason if len(slope.by_period) else ""
+        reason = short_reason(slope.test.reason) if len(slope.by_period) else ""
         fm_t = reason if slope.t is None else slope.t
         p = "" if found.p_value is None else format_p(found.p_value)
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, format_p, periods_needed
+from peerattn.evaluation.inference.forecast_tests import (
+    DieboldMariano,
+    format_p,
+    periods_needed,
+    short_reason,
+)
 from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.render import Table, markdown_text, write_atomic
@@ -129,7 +134,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
         )
     if key == "rank_ic_t":
         ic = comparison.rank_ics[name]
-        return _brief(ic.test.reason) if ic.t is None and ic.n_periods else _number(ic.t)
+        return short_reason(ic.test.reason) if ic.t is None and ic.n_periods else _number(ic.t)
     if key in ("dm_t", "dm_p"):
         if name == comparison.baseline:
             return "baseline" if key == "dm_t" else ""
@@ -144,7 +149,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
 
 def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
     if test.statistic is None or test.p_value is None:
-        return _brief(test.reason) if metric.key == "dm_t" else ""
+        return short_reason(test.reason) if metric.key == "dm_t" else ""
     if metric.key == "dm_p":
         return format_p(test.p_value)
     marks = next((mark for level, mark in STARS if test.p_value < level), "")
@@ -170,24 +175,18 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
     needed = periods_needed(comparison.horizon)
     if (n := len(comparison.periods)) < needed:
         notes.append(f"T={n} periods are too few for a test over time ({needed} are needed).")
-    elif {"dm_t", "dm_p"} & metrics:
-        reasons = {name: test.reason for name, test in comparison.tests.items()}
-        notes += [
-            f"No test of {name}: {reason[5:-1]}."
-            for name, reason in reasons.items()
-            if reason.startswith("n/a (")
-        ]
+    reasons = [test.reason for test in comparison.tests.values()]
+    reasons += [ic.test.reason for ic in comparison.rank_ics.values()]
+    if any(reason.startswith("n/a (r=") for reason in reasons):
+        notes.append(
+            "n/a (r): autocorrelated over time, too much so for the number of periods; no test holds."
+        )
     if unshown:
         notes.append("† a control: sees no peers' outcomes.")
     if tuned := [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
     failed = [f"{f.model} failed in fit {f.fold} and is not scored: {f.error}" for f in comparison.failures]
     return [*notes, *failed, *(f"Note: {note}" for note in comparison.notes)]
-
-
-def _brief(reason: str) -> str:
-    """Return why there is no test, short enough for a cell; the notes say more."""
-    return f"{reason.partition(',')[0]})" if reason.startswith("n/a (T=") else reason.partition(" (")[0]
 
 
 def _number(value: Any) -> float:

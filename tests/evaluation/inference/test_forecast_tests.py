@@ -119,7 +119,9 @@ def test_size_under_dependence(n, rho, horizon, most):
 def test_a_series_too_persistent_for_its_length_is_refused_with_the_reason():
     x = autoregressions(0.95, 40, 1, np.random.default_rng(0))[0]
     reason = mean_test(x).reason
-    found = re.fullmatch(r"n/a \(autocorrelation (0\.\d\d) over 40 periods, (\d+) needed\)", reason)
+    found = re.fullmatch(
+        r"n/a \(r=(0\.\d\d), an autocorrelation too high for 40 periods; (\d+) needed\)", reason
+    )
     assert found and int(found[2]) > 40
 
 

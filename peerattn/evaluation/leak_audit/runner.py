@@ -127,6 +127,7 @@ def audit(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.linear_model import Ridge
     >>> rng = np.random.default_rng(0)
     >>> index = pd.MultiIndex.from_product([range(30), range(2001, 2013)], names=["firm", "period"])

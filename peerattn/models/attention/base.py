@@ -334,7 +334,7 @@ class AttentionModel(AttentionNetworks):
         self.training_rows_ = sections[0].peers if arrays else None
         fitters = self._fitters(panel.dated, weighed=training.weight is not None)
         found = fit_nested(sections, fitters, self._plan(panel.dated), judge=self.prune)
-        self.own_, self.parts_ = found.own, found.parts
+        self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
@@ -443,7 +443,7 @@ class AttentionModel(AttentionNetworks):
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
-        outputs, seen = self.own_.predict(section.focal), self._as_seen(section)
+        outputs, seen = self.own_.predict(section.focal) + self.level_, self._as_seen(section)
         for added in self.parts_.values():
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

@@ -21,7 +21,15 @@ from peerattn.models.attention.evidence import (
     weigh,
 )
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import Block, Own, OwnSettings, cross_fit, firm_keys, row_weight
+from peerattn.models.attention.own_model import (
+    Block,
+    Own,
+    OwnSettings,
+    cross_fit,
+    firm_keys,
+    minimised,
+    row_weight,
+)
 from peerattn.models.attention.parts import Fitter, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.pools import Section
@@ -45,9 +53,13 @@ class Added:
 
 @dataclass(frozen=True)
 class Nested:
-    """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are."""
+    """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are.
+
+    ``level`` (K,) is added to every prediction: once parts explain some of the spread, a quantile lies elsewhere.
+    """
 
     own: Own
+    level: np.ndarray
     parts: dict[str, Added]
     evidence: pd.DataFrame
     stability: pd.DataFrame
@@ -98,8 +110,8 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
                 additions = added.additions(left)
                 factor = evidence.factor * step_length(whole, additions, plan.loss)
                 parts[name] = replace(added, factor=factor)
+                whole = whole.plus(additions, factor)
                 if name != list(fitters)[-1]:
-                    whole = whole.plus(additions, factor)
                     trials = [
                         t.plus(p, evidence.factor, plan) for t, p in zip(trials, tried.parts, strict=True)
                     ]
@@ -109,6 +121,7 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
     columns = ["part", *vars(NOTHING)]
     return Nested(
         own,
+        _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
         pd.concat([NO_COMPARISON, *compared], ignore_index=True),
@@ -183,17 +196,31 @@ def step_length(block: Block, additions: Sequence[np.ndarray], loss: Loss) -> fl
     """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
     if loss is squared_error:
         return 1.0
-    rows = [section.focal for section in block.sections]
+    y, weight = _outcomes(block)
     base, g = torch.as_tensor(np.concatenate(block.offset)), torch.as_tensor(np.concatenate(additions))
-    y = torch.as_tensor(np.concatenate([r.y for r in rows if r.y is not None]))
-    weight = np.concatenate([row_weight(r) for r in rows])
     return float(
         minimize_scalar(
-            lambda c: float(np.average(loss(base + c * g, y).numpy(), weights=weight)),
+            lambda c: float(np.average(loss(base + c * g, torch.as_tensor(y)).numpy(), weights=weight)),
             bounds=(0.0, MOST_STEP),
             method="bounded",
         ).x
     )
+
+
+def _level(block: Block, plan: Plan) -> np.ndarray:
+    """Return the constant of least loss beside the predictions, (K,); own models and parts minimise squared errors without."""
+    if plan.loss is squared_error:
+        return np.zeros(plan.own.n_outputs)
+    y, weight = _outcomes(block)
+    ones, offset = np.ones((len(y), 1)), np.concatenate(block.offset)
+    return minimised(ones, y, weight, plan.loss, plan.own.n_outputs, offset=offset)[0]
+
+
+def _outcomes(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Return outcomes and loss weights of all focal rows."""
+    rows = [section.focal for section in block.sections]
+    y = np.concatenate([r.y for r in rows if r.y is not None])
+    return y, np.concatenate([row_weight(r) for r in rows])
 
 
 def _held_out(part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
@@ -204,8 +231,7 @@ def _held_out(part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
     return Judged(
         np.concatenate(judged.offset),
         step * np.concatenate(additions),
-        np.concatenate([r.y for r in rows if r.y is not None]),
-        np.concatenate([row_weight(r) for r in rows]),
+        *_outcomes(judged),
         np.concatenate(period),
         np.concatenate([firm_keys(r, plan.dated) for r in rows]),
     )

@@ -56,16 +56,19 @@ class EstimatorOwn:
 
     estimator: Any
     code_levels: tuple[int, ...]
+    n_outputs: int
 
     def predict(self, rows: Rows) -> np.ndarray:
         """Return the own term of every row, (n, K): predictions, or log odds of a classifier."""
         inputs = with_levels(rows, self.code_levels)
         if not len(inputs):
-            return np.zeros((0, 1))
+            return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
             return np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
-        log = np.log(np.clip(self.estimator.predict_proba(inputs), 1e-6, None))
-        return log[:, 1:] - log[:, :1] if log.shape[1] == 2 else log
+        probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
+        probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
+        log = np.log(np.clip(probability, 1e-6, None))
+        return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
 
 
 Own = LinearOwn | EstimatorOwn
@@ -100,7 +103,7 @@ def fit_own(rows: Rows, settings: OwnSettings, penalty: float) -> Own:
         )
     inputs = with_levels(rows, settings.code_levels)
     estimator.fit(inputs, rows.y, **({"sample_weight": rows.loss_weight} if weighs else {}))
-    return EstimatorOwn(estimator, settings.code_levels)
+    return EstimatorOwn(estimator, settings.code_levels, settings.n_outputs)
 
 
 def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float) -> LinearOwn:

@@ -71,7 +71,8 @@ def agreement(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float, 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     admissible = (a != 0) | (b != 0)  # neither firms themselves nor pairs that a prior excludes
     x, y = a[admissible], b[admissible]
-    return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and x.std() > 0 and y.std() > 0 else 0.0
+    vary = len(x) > 1 and all(np.ptp(w) > 1e-9 * np.abs(w).max() for w in (x, y))
+    return float(np.corrcoef(x, y)[0, 1]) if vary else 0.0
 
 
 def _common(a: np.ndarray, b: np.ndarray) -> float:

@@ -1,0 +1,202 @@
+"""The own model beside scikit-learn's, its penalty beside brute force, and cross-fitting beside a plain loop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.preprocessing import StandardScaler
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention.losses import cross_entropy, squared_error
+from peerattn.models.attention.own_model import (
+    ERRORS,
+    PENALTIES,
+    Block,
+    OwnSettings,
+    best_penalty,
+    count_rows,
+    cross_fit,
+    fit_own,
+    folds_of,
+    with_levels,
+)
+from peerattn.models.pools import Rows, Section
+
+SETTINGS = OwnSettings("linear", squared_error, 1, (), True)
+
+
+def rows(x, y, weight=None, codes=None, labels=None):
+    label = pd.RangeIndex(len(x)) if labels is None else pd.Index(labels)
+    codes = np.zeros((len(x), 0), dtype=int) if codes is None else codes
+    return Rows(x, codes, y, None, np.arange(len(x)), label, label, weight)
+
+
+def panel(n=20, T=13, p=4, seed=0, noise=1.0):
+    """Return one section a period; the pool holds one firm more, of unknown outcome."""
+    rng = np.random.default_rng(seed)
+    sections = []
+    for t in range(T):
+        x = rng.normal(size=(n, p))
+        pool = rows(x, np.r_[(x[:, 0] - x[:, 1] + noise * rng.normal(size=n))[:-1], np.nan])
+        sections.append(Section(t, slice(None), pool.take(slice(0, n - 1)), pool, True))
+    return sections
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_the_linear_own_model_is_ridge_regression(weighed):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 0]
+    x[:, 3] = 7.0  # a constant column
+    y, weight = x[:, 0] + 2 * x[:, 2] + rng.normal(size=60), rng.uniform(size=60) if weighed else None
+    scaler = StandardScaler().fit(x[:, :3], sample_weight=weight)
+    for penalty in (1e-9, 1.0, 300.0):
+        expected = Ridge(alpha=penalty).fit(scaler.transform(x[:, :3]), y, sample_weight=weight)
+        found = fit_own(rows(x, y, weight), SETTINGS, penalty)
+        np.testing.assert_allclose(found.slope[:3, 0], expected.coef_, atol=1e-7)
+        new = rng.normal(size=(5, 4))
+        np.testing.assert_allclose(
+            found.predict(rows(new, None))[:, 0], expected.predict(scaler.transform(new[:, :3])), atol=1e-7
+        )
+    ols = LinearRegression().fit(x, y, sample_weight=weight).predict(x)
+    np.testing.assert_allclose(fit_own(rows(x, y, weight), SETTINGS, 0.0).predict(rows(x, y))[:, 0], ols)
+    mean = fit_own(rows(x, y, weight), SETTINGS, np.inf).predict(rows(x, y))
+    np.testing.assert_allclose(mean, np.average(y, weights=weight))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_own_model_of_classes_is_logistic_regression(n_classes):
+    """scikit-learn's C multiplies the loss, beside half the squares: C = 1 / (2 λ)."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 3))
+    y = (x[:, 0] + rng.normal(size=80) > 0) + (x[:, 1] > 1.0) * (n_classes - 2.0)
+    settings = replace(SETTINGS, loss=cross_entropy, n_outputs=1 if n_classes == 2 else 3)
+    found = fit_own(rows(x, y), settings, 3.0).predict(rows(x, y))
+    z = StandardScaler().fit_transform(x)
+    expected = LogisticRegression(C=1 / 6, tol=1e-10, max_iter=1000).fit(z, y).decision_function(z)
+    centred = found if n_classes == 2 else found - found.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(centred.squeeze(), expected, atol=1e-4)
+
+
+def brute_force(x, y, fold, firm):
+    """Return the penalty of least held-out error if its gain exceeds its error, clustered by firm, times ``ERRORS``."""
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    losses = np.empty((len(y), len(PENALTIES)))
+    for f in np.unique(fold):
+        a, b = fold != f, fold == f
+        for k, penalty in enumerate(PENALTIES):
+            mean = np.full(b.sum(), y[a].mean())
+            model = LinearRegression() if penalty == 0 else Ridge(alpha=penalty if penalty < np.inf else 1.0)
+            predicted = mean if np.isinf(penalty) else model.fit(z[a], y[a]).predict(z[b])
+            losses[b, k] = (y[b] - predicted) ** 2
+    best = losses.sum(axis=0).argmin()
+    gain = pd.Series(losses[:, 0] - losses[:, best]).groupby(firm).sum()
+    return PENALTIES[best if gain.sum() > ERRORS * gain.std(ddof=0) * np.sqrt(len(gain)) else 0]
+
+
+@pytest.mark.parametrize("p, signal", [(2, 1.0), (30, 0.0), (30, 0.05)])
+def test_the_penalty_is_that_of_least_held_out_error_where_it_clearly_is(p, signal):
+    rng = np.random.default_rng(p)
+    x, firm, fold = rng.normal(size=(100, p)), np.tile(np.arange(20), 5), np.repeat(np.arange(5), 20)
+    y = signal * x.sum(axis=1) + rng.normal(size=100)
+    found = best_penalty(rows(x, y, labels=firm), fold, SETTINGS)
+    assert found == brute_force(x, y, fold, firm)
+    assert (found == 0) == (p == 2)
+
+
+@pytest.mark.parametrize("own", ["linear", KNeighborsRegressor(3)])
+def test_cross_fitting_is_a_plain_loop(own):
+    sections = panel()
+    whole, block = cross_fit(sections, replace(SETTINGS, own=own))
+    blocks = np.array_split(np.arange(len(sections)), 5)
+    x, y = (np.concatenate([getattr(s.focal, name) for s in sections]) for name in ("x", "y"))
+    plain = (lambda: LinearRegression()) if own == "linear" else (lambda: KNeighborsRegressor(3))
+    for held_out in blocks:
+        rest = [s for t, s in enumerate(sections) if t not in held_out]
+        model = plain().fit(
+            np.concatenate([s.focal.x for s in rest]), np.concatenate([s.focal.y for s in rest])
+        )
+        for t in held_out:
+            np.testing.assert_allclose(block.offset[t][:, 0], model.predict(sections[t].focal.x), atol=1e-10)
+            np.testing.assert_allclose(block.pool[t][:, 0], model.predict(sections[t].peers.x), atol=1e-10)
+    np.testing.assert_allclose(
+        whole.predict(sections[0].peers)[:, 0], plain().fit(x, y).predict(sections[0].peers.x), atol=1e-10
+    )
+    left = block.residuals(squared_error, outcomes=True)[3]
+    np.testing.assert_allclose(left.focal.y, sections[3].focal.y - block.offset[3][:, 0])
+    np.testing.assert_allclose(left.peers.y, sections[3].peers.y - block.pool[3][:, 0])
+    assert np.isnan(left.peers.y[-1])
+    assert block.residuals(squared_error, outcomes=False)[3].peers.y is None
+
+
+def test_heads_see_values_of_at_most_four_standard_deviations():
+    section = panel(T=1)[0]
+    far = replace(section.peers, x=section.peers.x * 10)
+    block = Block([replace(section, peers=far)], [np.zeros((19, 1))], [np.zeros((20, 1))])
+    assert np.abs(block.residuals(squared_error, outcomes=True)[0].peers.x).max() == 4.0
+
+
+def arrays(x, y, weight=None):
+    everyone = rows(x, y, weight)
+    return Section(None, slice(None), everyone, everyone, own_copies=weight is not None)
+
+
+def test_on_arrays_the_peers_of_a_held_out_row_are_held_out_with_it():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = x[:, 0] + 0.1 * rng.normal(size=60)
+    _, block = cross_fit([arrays(x, y)], replace(SETTINGS, dated=False))
+    np.testing.assert_array_equal(block.offset[0], block.pool[0])
+    (fold,) = folds_of([arrays(x, y)])
+    for f in np.unique(fold):
+        expected = LinearRegression().fit(x[fold != f], y[fold != f]).predict(x[fold == f])
+        np.testing.assert_allclose(block.offset[0][fold == f, 0], expected, atol=1e-10)
+
+
+def test_folds_follow_content_so_that_weights_count_rows():
+    rng = np.random.default_rng(0)
+    x, y, weight = rng.normal(size=(40, 2)), rng.normal(size=40), rng.integers(1, 4, size=40)
+    (once,) = folds_of([arrays(x, y, weight.astype(float))])
+    copies = np.repeat(np.arange(40), weight)
+    order = rng.permutation(len(copies))
+    (repeated,) = folds_of([arrays(x[copies][order] * (1 + 1e-14), y[copies][order])])
+    np.testing.assert_array_equal(repeated, once[copies][order])
+    assert len(np.unique(once)) == 5
+    assert count_rows([arrays(x, y, weight.astype(float))]) == weight.sum()
+    assert count_rows(panel(T=3)) == 57
+
+
+def test_an_estimator_sees_a_column_for_each_level():
+    rng = np.random.default_rng(0)
+    x, codes = rng.normal(size=(90, 1)), rng.integers(0, 4, size=(90, 1))
+    levels = with_levels(rows(x, None, codes=codes), (3,))
+    assert levels.shape == (90, 4)
+    np.testing.assert_array_equal(levels[:, 1:].sum(axis=1), codes[:, 0] > 0)  # the unknown code has none
+    y, weight = codes[:, 0] + 0.1 * rng.normal(size=90), rng.uniform(size=90)
+    given = rows(x, y, weight, codes)
+    model = fit_own(given, replace(SETTINGS, own=HistGradientBoostingRegressor(), code_levels=(3,)), np.inf)
+    expected = HistGradientBoostingRegressor().fit(levels, y, sample_weight=weight).predict(levels)
+    np.testing.assert_array_equal(model.predict(given)[:, 0], expected)
+    assert model.predict(given.take(slice(0, 0))).shape == (0, 1)
+    with pytest.raises(InputError, match="own: KNeighborsRegressor takes no sample_weight"):
+        fit_own(given, replace(SETTINGS, own=KNeighborsRegressor()), np.inf)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_classifier_gives_log_odds(n_classes):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(90, 2)), rng.integers(0, n_classes, size=90).astype(float)
+    own = HistGradientBoostingClassifier(max_iter=5)
+    settings = replace(SETTINGS, own=own, loss=cross_entropy, n_outputs=1 if n_classes == 2 else 3)
+    model = fit_own(rows(x, y), settings, np.inf)
+    probability = model.estimator.predict_proba(x)
+    found = model.predict(rows(x, y))
+    if n_classes == 2:
+        np.testing.assert_allclose(1 / (1 + np.exp(-found[:, 0])), probability[:, 1], atol=1e-12)
+    else:
+        np.testing.assert_allclose(np.exp(found), probability, atol=1e-12)
+        without = fit_own(rows(x, y).take(y != 1), settings, np.inf).predict(rows(x, y))
+        assert without.shape == (90, 3) and (without[:, 1] == np.log(1e-6)).all()

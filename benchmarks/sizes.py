@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from linearmodels.iv import IV2SLS
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
@@ -220,8 +221,9 @@ def of_few_clusters(clusters: int, each: int = 12) -> Callable[[Rng, float], Fou
         y = effect * 1.5 * w + e
         one = pd.DataFrame({"one": 1.0, "x": x})
         found = two_stage(y, one, w, pd.DataFrame({"z": z}), clusters=pd.DataFrame({"firm": group}))
-        t, n = found.params.iloc[-1] / found.std_errors.iloc[-1], len(group)
-        before = t * np.sqrt(clusters / (clusters - 1) * (n - 1) / (n - 3))
+        t = found.params.iloc[-1] / found.std_errors.iloc[-1]
+        plain = IV2SLS(y, one, w, z).fit(cov_type="clustered", clusters=group)
+        before = float(plain.tstats.iloc[-1]) * np.sqrt(clusters / (clusters - 1))
         return 2 * stats.norm.sf(abs(before)), 2 * stats.t.sf(abs(t), found.freedom)
 
     return draw

@@ -21,6 +21,7 @@ BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
 CLIP = 4.0  # standard deviations
 ERRORS = 2.0  # standard errors by which ridge regression must beat least squares over held-out folds
+CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
 MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
 
 
@@ -194,14 +195,14 @@ def minimised(
     optimizer = torch.optim.LBFGS(
         [b],
         max_iter=MOST_ITERATIONS,
-        tolerance_grad=1e-10,
-        tolerance_change=1e-14,
+        tolerance_grad=1e-12,
+        tolerance_change=1e-15,
         line_search_fn="strong_wolfe",
     )
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        value = (loss(start + Z @ b, target) * w).sum() / w.sum()
+        value = ((loss(start + Z @ b, target) * w).sum() + CONSTANT * (b[0] ** 2).sum()) / w.sum()
         if penalty and width > 1:
             value = value + penalty * (b[1:] ** 2).sum() / w.sum()
         value.backward()

@@ -78,7 +78,7 @@ def test_the_own_model_of_classes_is_logistic_regression(n_classes):
     z = StandardScaler().fit_transform(x)
     expected = LogisticRegression(C=1 / 6, tol=1e-10, max_iter=1000).fit(z, y).decision_function(z)
     centred = found if n_classes == 2 else found - found.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(centred.squeeze(), expected, atol=1e-4)
+    np.testing.assert_allclose(centred.squeeze(), expected, atol=2e-3)
 
 
 def brute_force(x, y, fold, firm):

@@ -11,7 +11,7 @@ from peerattn.nn.cache import KeyValueCache, StackCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
-from peerattn.nn.linear import linear, normal
+from peerattn.nn.linear import linear, normal, split_heads
 from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
 from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.positions import (
@@ -73,6 +73,7 @@ __all__ = [
     "score_terms",
     "sinusoidal_positions",
     "sparse_attention",
+    "split_heads",
     "take_heads",
     "top_k_weights",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
-from peerattn.nn.linear import linear, normal
+from peerattn.nn.linear import linear, normal, split_heads
 from peerattn.nn.positions import rotary
 from peerattn.nn.scores import Score, check_score, score_terms
 
@@ -44,6 +45,8 @@ class MultiheadAttention(nn.Module):
     score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}, default "scaled_dot_product"
         "dot_product" leaves out :math:`1/\sqrt{d}`; see `score_terms` for the others.
         (Attention without projections is `attention` itself.)
+    symmetric : bool, default False
+        Whether keys are made by the weights of the queries, without intercept: :math:`W_K = W_Q`.
     rotary : bool, default False
         Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
     keep : int, default None
@@ -86,6 +89,7 @@ class MultiheadAttention(nn.Module):
         d_output: int | None = None,
         bias: bool = True,
         score: Score = "scaled_dot_product",
+        symmetric: bool = False,
         rotary: bool = False,
         keep: int | None = None,
         n_features: int | None = None,
@@ -104,13 +108,17 @@ class MultiheadAttention(nn.Module):
             raise InputError("n_features: goes with score='scaled_dot_product' and keep=None only.")
         generator = torch.Generator() if generator is None else generator
         d_memory = d_model if d_memory is None else d_memory
+        if symmetric and d_memory != d_model:
+            raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
         d_head = d_model // n_heads if d_head is None else d_head
         d_value = d_head if d_value is None else d_value
         d_output = d_model if d_output is None else d_output
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
         self.score, self.rotary, self.keep, self.n_features = score, rotary, keep, n_features
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
-        self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
+        self.key: nn.Linear | None = None
+        if not symmetric:
+            self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
         self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
         if score in ("additive", "leaky_relu"):
@@ -151,7 +159,7 @@ class MultiheadAttention(nn.Module):
         """
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
-        query = self._split(self.query(x), self.d_head)  # (..., H, Nq, d_head)
+        query = split_heads(self.query(x), self.d_head)  # (..., H, Nq, d_head)
         start = 0 if cache is None else cache.length
         if self.rotary:
             query = rotary(query, start=start)
@@ -166,8 +174,9 @@ class MultiheadAttention(nn.Module):
         if cache is not None and memory is not None and cache.length:
             return cache.rows()
         rows = x if memory is None else memory
-        key = self._split(self.key(rows), self.d_head)  # (..., H, Nk, d_head)
-        value = self._split(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
+        keys = F.linear(rows, self.query.weight) if self.key is None else self.key(rows)
+        key = split_heads(keys, self.d_head)  # (..., H, Nk, d_head)
+        value = split_heads(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
         if self.rotary:
             key = rotary(key, start=start)
         return (key, value) if cache is None else cache.extend(key, value)
@@ -193,9 +202,6 @@ class MultiheadAttention(nn.Module):
         if return_weights:
             return attention(value=value, mask=mask, return_weights=True, **terms)
         return attention(value=value, mask=mask, **terms), None
-
-    def _split(self, x: Tensor, width: int) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
-        return x.unflatten(-1, (self.n_heads, width)).transpose(-2, -3)
 
     def _join(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, H d)
         return heads.transpose(-2, -3).flatten(-2)
@@ -239,6 +245,7 @@ class MultiheadAttention(nn.Module):
         else:
             matrices = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
         layer.to(module.out_proj.weight)
+        assert layer.key is not None
         projections = (layer.query, layer.key, layer.value)
         with torch.no_grad():
             for projection, matrix in zip(projections, matrices, strict=True):

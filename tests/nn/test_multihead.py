@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn import MultiheadAttention, linear
+from peerattn.nn import MultiheadAttention, linear, prune_heads
 
 # Single precision rounds differently from one processor to the next; double precision shows equality.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -127,3 +127,17 @@ def test_heads_must_divide_the_width():
         MultiheadAttention(6, 4)
     with pytest.raises(InputError, match="n_heads: expected an integer of at least 1, got 0"):
         MultiheadAttention(6, 0, d_head=2)
+
+
+def test_symmetric_scores_have_one_matrix_for_queries_and_keys():
+    layer, x = (
+        MultiheadAttention(6, 2, symmetric=True),
+        torch.randn(5, 6, generator=torch.Generator().manual_seed(0)),
+    )
+    free = MultiheadAttention(6, 2)
+    free.load_state_dict(layer.state_dict() | {"key.weight": layer.query.weight, "key.bias": torch.zeros(6)})
+    torch.testing.assert_close(layer(x), free(x))
+    _, weights = prune_heads(layer, torch.tensor([1]))(x, return_weights=True)
+    torch.testing.assert_close(weights[0], free(x, return_weights=True)[1][1])
+    with pytest.raises(InputError, match="symmetric: needs d_memory == d_model=6, got 4"):
+        MultiheadAttention(6, 2, d_memory=4, symmetric=True)

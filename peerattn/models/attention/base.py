@@ -327,7 +327,7 @@ class AttentionModel(AttentionNetworks):
     def _learn(self, training: Rows, panel: Panel) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
-            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
+            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
         )
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
@@ -403,7 +403,7 @@ class AttentionModel(AttentionNetworks):
         everyone: Iterator[Section]
         if training.weight is not None and not panel.dated and self.attention == "self":
             training = training.take(training.weight > 0)
-            rows = training.anonymous() if self.exclude_self else training
+            rows = training.anonymous()
             everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
         else:
             everyone = self._cross_sections(panel, training, self.reference_)

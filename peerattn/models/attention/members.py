@@ -84,7 +84,7 @@ class Heads:
 
     def derivative(self, section: Section, rows: slice) -> np.ndarray:
         """Return the derivative of the addition by the peers' outcomes, (n_rows, n_peers): heads added up by their slopes."""
-        slopes = [replace(m, share=m.state["slope"]) if "value" not in m.state else m for m in self.members]
+        slopes = [replace(m, share=m.state["slope"]) if "slope" in m.state else m for m in self.members]
         return Heads(tuple(slopes), self.terms).weights(section, rows)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
@@ -100,7 +100,7 @@ class Heads:
                 W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
             else:
                 assert isinstance(module, PeerModule)
-                W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()
+                W += module.encoder_weights(focal, peers, pairs, layer)[0].mean(0).numpy()
         return W / max(1, len(used))
 
 

@@ -242,7 +242,7 @@ def firm_keys(rows: Rows, dated: bool) -> np.ndarray:
 
 def count_rows(sections: Sequence[Section]) -> float:
     """Return the number of focal rows; a frequency weight on arrays counts as so many."""
-    copies = sections[0].own_copies
+    copies = sections[0].period is None
     return float(sum(row_weight(s.focal).sum() if copies else len(s.focal) for s in sections))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -44,67 +44,37 @@ D_CODE = 4
 MOST_FITS = 8  # of a part: for the network, and for held-out blocks
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
-    def __init__(
-        self,
-        *,
-        attention: str = "self",
-        values: str = "characteristics",
-        similarity: str = "auto",
-        symmetric_scores: bool = False,
-        prior: Any = None,
-        exclude_self: bool = True,
-        own_group: str | None = None,
-        own: Any = "linear",
-        n_layers: int = 1,
-        n_heads: int = 8,
-        d_head: int = 8,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        loss: str = "auto",
-        quantile: float = 0.5,
-        prune: bool = True,
-        n_ensemble: int = 1,
-        max_steps: int = 800,
-        queries_per_step: int = 256,
-        learning_rate: float = 0.02,
-        purge: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-        dtype: str = "auto",
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.attention = attention
-        self.values = values
-        self.similarity = similarity
-        self.symmetric_scores = symmetric_scores
-        self.prior = prior
-        self.exclude_self = exclude_self
-        self.own_group = own_group
-        self.own = own
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.scale = scale
-        self.codes = codes
-        self.loss = loss
-        self.quantile = quantile
-        self.prune = prune
-        self.n_ensemble = n_ensemble
-        self.max_steps = max_steps
-        self.queries_per_step = queries_per_step
-        self.learning_rate = learning_rate
-        self.purge = purge
-        self.firm = firm
-        self.period = period
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    attention: str = "self"
+    values: str = "characteristics"
+    similarity: str = "auto"
+    symmetric_scores: bool = False
+    prior: Any = None
+    exclude_self: bool = True
+    own_group: str | None = None
+    own: Any = "linear"
+    n_layers: int = 1
+    n_heads: int = 8
+    d_head: int = 8
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    loss: str = "auto"
+    quantile: float = 0.5
+    prune: bool = True
+    n_ensemble: int = 1
+    max_steps: int = 800
+    queries_per_step: int = 256
+    learning_rate: float = 0.02
+    purge: int = 0
+    firm: str = "firm"
+    period: str = "period"
+    dtype: str = "auto"
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _signed(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy import special
 from torch import Tensor
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -50,6 +51,24 @@ def regression_loss(name: str, quantile: float) -> Loss:
     }[name]
 
 
+def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return each row's gradient by its prediction, (n, K)."""
+    at = torch.tensor(predicted, requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y)).sum(), at)
+    return np.asarray(slope)
+
+
+def curvature(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return each row's second derivative by its prediction, (n, K, K), of the cross entropy or Huber's loss."""
+    if loss is huber:
+        return 2.0 * (np.abs(predicted - y[:, None]) <= HUBER_THRESHOLD)[..., None]
+    if predicted.shape[1] == 1:
+        share = special.expit(predicted)
+        return (share * (1 - share))[..., None]
+    share = special.softmax(predicted, axis=1)
+    return share[:, :, None] * np.eye(share.shape[1]) - share[:, :, None] * share[:, None, :]
+
+
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return minus half the gradient of the loss at ``offset`` (n, K): ``y − ŷ`` for squared errors; (n,) where K = 1.
 
@@ -58,9 +77,7 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
     known = np.isfinite(y)
     found = np.full(offset.shape, np.nan)
     if known.any():
-        at = torch.tensor(offset[known], requires_grad=True)
-        (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y[known])).sum(), at)
-        found[known] = -slope.numpy() / 2
+        found[known] = -gradient(loss, offset[known], y[known]) / 2
     return found.squeeze(axis=1) if offset.shape[1] == 1 else found
 
 

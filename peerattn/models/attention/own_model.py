@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,16 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.losses import Loss, shown, squared_error, working_residual
+from peerattn.models.attention.losses import (
+    Loss,
+    cross_entropy,
+    curvature,
+    gradient,
+    huber,
+    shown,
+    squared_error,
+    working_residual,
+)
 from peerattn.models.pools import Rows, Section
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
@@ -22,7 +31,8 @@ PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in number
 CLIP = 4.0  # standard deviations
 ERRORS = 2.0  # standard errors by which ridge regression must beat least squares over held-out folds
 CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
-MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
+MOST_ITERATIONS = 500  # where the loss has no closed form
+MOST_NEWTON = 200  # coefficients of Newton's method; L-BFGS takes more of them
 
 
 @dataclass(frozen=True)
@@ -165,8 +175,11 @@ def _solutions(
 ) -> np.ndarray:
     """Return the coefficients of [1, z] at every penalty, (p + 1, penalties, K); the constant is not penalised."""
     if settings.loss is not squared_error:
-        found = [minimised(z, y, weight, settings.loss, settings.n_outputs, penalty) for penalty in penalties]
-        return np.stack(found, axis=1)
+        found: list[np.ndarray] = []  # from the largest penalty to the smallest, each from the one before
+        for penalty in penalties[::-1]:
+            start = found[-1] if found else None
+            found.append(minimised(z, y, weight, settings.loss, settings.n_outputs, penalty, start=start))
+        return np.stack(found[::-1], axis=1)
     mean = np.average(z, axis=0, weights=weight)[1:]
     y_mean = np.average(y, weights=weight)
     x = z[:, 1:] - mean
@@ -185,15 +198,81 @@ def minimised(
     n_outputs: int,
     penalty: float = 0.0,
     offset: np.ndarray | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + λ Σ_{k>0} b_k²``, by L-BFGS."""
-    Z, target, w = torch.as_tensor(z), torch.as_tensor(y), torch.as_tensor(weight)
-    start = torch.zeros(len(target), n_outputs, dtype=Z.dtype) if offset is None else torch.as_tensor(offset)
-    width = 1 if np.isinf(penalty) else Z.shape[1]
-    Z = Z[:, :width]
-    b = torch.zeros(width, n_outputs, dtype=Z.dtype, requires_grad=True)
+    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + c b_0² + λ Σ_{k>0} b_k²``.
+
+    By Newton's method from ``start``; by L-BFGS where the loss has kinks or coefficients are many.
+    """
+    width = 1 if np.isinf(penalty) else z.shape[1]
+    at = np.zeros((len(y), n_outputs)) if offset is None else offset
+    begin = np.zeros((width, n_outputs)) if start is None else start[:width]
+    shrink = np.r_[CONSTANT, np.full(width - 1, penalty)][:, None]
+    target = torch.as_tensor(y)
+
+    def fitted(b: np.ndarray) -> np.ndarray:
+        return at + z[:, :width] @ b
+
+    def value(b: np.ndarray) -> float:
+        return float(weight @ loss(torch.as_tensor(fitted(b)), target).numpy() + (shrink * b**2).sum())
+
+    def slope(b: np.ndarray) -> np.ndarray:
+        return z[:, :width].T @ (weight[:, None] * gradient(loss, fitted(b), y)) + 2 * shrink * b
+
+    if loss in (cross_entropy, huber) and width * n_outputs <= MOST_NEWTON:
+        b = newton(
+            begin,
+            value,
+            slope,
+            lambda b: _hessian(z[:, :width], weight, curvature(loss, fitted(b), y), shrink),
+        )
+    else:
+        b = _limited_memory(begin, value, slope, weight.sum())
+    found = np.zeros((z.shape[1], n_outputs))
+    found[:width] = b
+    return found
+
+
+def _hessian(z: np.ndarray, weight: np.ndarray, bend: np.ndarray, shrink: np.ndarray) -> np.ndarray:
+    """Return ``Σ w z z' ⊗ bend + 2 diag(shrink)``, (p K, p K)."""
+    p, K = z.shape[1], bend.shape[-1]
+    found = np.empty((p, K, p, K))
+    for k in range(K):
+        for m in range(k, K):
+            found[:, k, :, m] = found[:, m, :, k] = z.T @ (z * (weight * bend[:, k, m])[:, None])
+    return found.reshape(p * K, p * K) + np.diag(np.repeat(2 * shrink[:, 0], K))
+
+
+def newton(
+    b: np.ndarray,
+    value: Callable[[np.ndarray], float],
+    slope: Callable[[np.ndarray], np.ndarray],
+    hessian: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return the minimum of a convex function: Newton steps, halved until the value falls enough (Armijo 1966)."""
+    least = value(b)
+    for _ in range(MOST_ITERATIONS):
+        down = slope(b)
+        step = np.linalg.solve(hessian(b), down.ravel()).reshape(b.shape)
+        fall, size = float((down * step).sum()), 1.0
+        while (tried := value(b - size * step)) > least - 1e-4 * size * fall and size > 1e-8:
+            size /= 2
+        b, least = (b - size * step, tried) if tried <= least else (b, least)
+        if fall <= 1e-14 * abs(least) or size <= 1e-8:
+            break
+    return b
+
+
+def _limited_memory(
+    b: np.ndarray,
+    value: Callable[[np.ndarray], float],
+    slope: Callable[[np.ndarray], np.ndarray],
+    size: float,
+) -> np.ndarray:
+    """Return the minimum by L-BFGS (torch's: its line search copes with kinks); ``size`` scales the function."""
+    found = torch.tensor(b, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [b],
+        [found],
         max_iter=MOST_ITERATIONS,
         tolerance_grad=1e-12,
         tolerance_change=1e-15,
@@ -201,17 +280,12 @@ def minimised(
     )
 
     def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        value = ((loss(start + Z @ b, target) * w).sum() + CONSTANT * (b[0] ** 2).sum()) / w.sum()
-        if penalty and width > 1:
-            value = value + penalty * (b[1:] ** 2).sum() / w.sum()
-        value.backward()
-        return value
+        at = found.detach().numpy()
+        found.grad = torch.as_tensor(slope(at) / size)
+        return torch.tensor(value(at) / size)
 
     optimizer.step(closure)
-    found = np.zeros((z.shape[1], n_outputs))
-    found[:width] = b.detach().numpy()
-    return found
+    return found.detach().numpy()
 
 
 # ---------------------------------------------------------------- cross-fitting

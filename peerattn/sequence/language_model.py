@@ -16,7 +16,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
 from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
@@ -188,22 +188,20 @@ class LanguageModel(SequenceEstimator):
             The text is read in blocks that start every ``stride`` symbols, so that every symbol but the first is
             predicted once, from at least ``block_size - stride`` before it; None: ``block_size``, blocks side by side.
         """
-        module, numbers = self._module(), self._read(X)
         stride = self.block_size if stride is None else stride
         if not 1 <= stride <= self.block_size:
             raise InputError(f"stride: expected 1 to block_size={self.block_size}, got {stride}.")
+        return self._mean_loss(X, stride)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        numbers, stride = self._read(X), self.block_size if y is None else y
         if len(numbers) < 2:
             raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
-        total = 0.0
-        with torch.inference_mode():
-            for windows, n_counted in _windows(numbers, self.block_size, stride):
-                for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
-                    logits = module(part[:, :-1])[:, -n_counted:]
-                    losses = F.cross_entropy(
-                        logits.flatten(0, 1), part[:, -n_counted:].flatten(), reduction="sum"
-                    )
-                    total += float(losses)
-        return total / (len(numbers) - 1)
+        for windows, n_counted in _windows(numbers, self.block_size, stride):
+            for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
+                logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
+                total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
+                yield total, truth.numel()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
@@ -309,7 +307,7 @@ class LanguageModel(SequenceEstimator):
         names = tuple(
             str(int(k)) if self.tokenizer_ is None else self.tokenizer_.symbols_[int(k)] for k in numbers
         )
-        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}

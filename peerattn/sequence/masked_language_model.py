@@ -126,17 +126,15 @@ class MaskedLanguageModel(TextEstimator):
 
         Which 15 % are masked depends on the texts alone, see `masked_places`; all of them are replaced by ``<mask>``.
         """
-        total, n = 0.0, 0
+        return self._mean_loss(X)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
-        module = self._module()
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
-                logits = module(symbols.masked_fill(places, MASK), lengths, places)
-                total += float(F.cross_entropy(logits, symbols[places], reduction="sum"))
-                n += int(places.sum())
-        return total / n
+        for at, symbols, lengths in self._by_length(sequences):
+            places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
+            logits = module(symbols.masked_fill(places, MASK), lengths, places)
+            yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.sequence.base import class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
@@ -165,6 +166,12 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         """Return the most probable class of each text."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        truth = class_numbers(self.classes_, y)
+        for at, symbols, lengths in self._by_length(self._read(check_texts(X))):
+            logits = module(symbols, lengths)
+            yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
     def _build(self, generator: torch.Generator) -> ClassifierModule:
         encoder = self._encoder(generator)

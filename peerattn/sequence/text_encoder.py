@@ -12,7 +12,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
 
@@ -87,7 +87,7 @@ class TextEstimator(SequenceEstimator):
                 symbols.to(self.device), lengths.to(self.device), return_weights=True
             )
         names = tuple(self.tokenizer_.symbols_[k] for k in numbers)
-        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
 
 
 def batches_of_texts(

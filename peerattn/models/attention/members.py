@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.heads import AnyModule, make_module
+from peerattn.models.attention.heads import AnyModule, make_module, with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.pools import Section
@@ -54,6 +55,16 @@ class Member:
         module = make_module(self.spec)
         module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
+
+    def take(self, heads: Sequence[int]) -> Member:
+        """Return the member with only these heads."""
+        module = self.module()
+        if not isinstance(module, PeerModule):
+            raise InputError('similarity="linear" has one head, which cannot be pruned.')
+        pruned = with_heads(module, torch.tensor(list(heads), dtype=torch.int64))
+        member = Member.of(pruned, self.importance[list(heads)])
+        lacking = make_module(member.spec).state_dict()  # without heads, there are no parameters of heads
+        return replace(member, state={name: member.state[name] for name in lacking})
 
     def with_one_head(self, head: int) -> Member:
         """Return the member with all of the network's weight on one kept head."""

@@ -46,6 +46,8 @@ class AttentionForecaster(WindowedEstimator):
         False: attention alone forecasts the change from the last value.
     quantiles : sequence of float, default None
         Also forecast these quantiles, by their pinball loss; 0.5 must be among them. None: the mean, by squared error.
+    window : int, default None
+        Patches on either side that a patch attends to, at the cost of the window; None: all.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 1e-3
@@ -108,6 +110,7 @@ class AttentionForecaster(WindowedEstimator):
     channels: Literal["independent", "attending"] = "independent"
     line: bool = True
     quantiles: Sequence[float] | None = None
+    window: int | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -223,7 +226,7 @@ class AttentionForecaster(WindowedEstimator):
         return [] if self.quantiles is None else sorted(self.quantiles)
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = self._encoder(self.lookback, generator)
+        encoder = self._encoder(self.lookback, generator, self.window)
         return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
 
     # ------------------------------------------------------------------ forecasts

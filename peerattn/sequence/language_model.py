@@ -30,6 +30,8 @@ class LanguageModule(torch.nn.Module):
     def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
         self.embedding, self.stack = embedding, stack
+        blocks: Any = stack.blocks
+        self.windowed = any(block.attention.window is not None for block in blocks)
 
     def forward(
         self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
@@ -37,7 +39,8 @@ class LanguageModule(torch.nn.Module):
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n), and with ``return_weights`` the weights."""
         start = 0 if cache is None else cache.length
         n = symbols.shape[-1]
-        mask = None if n == 1 else nn.causal_mask(n, start + n, device=symbols.device)
+        alone = n == 1 or self.windowed
+        mask = None if alone else nn.causal_mask(n, start + n, device=symbols.device)
         found = self.stack(
             self.embedding(symbols, start=start), mask=mask, cache=cache, return_weights=return_weights
         )
@@ -91,6 +94,8 @@ class LanguageModel(SequenceEstimator):
     block_size : int, default 64
         Number of symbols that the model looks back over, in training and after.
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
+    window : int, default None
+        Each layer looks back so many symbols only, at the cost of the window; None: over the whole block.
     dropout : float, default 0
     max_steps : int, default 2000
     batch_size : int, default 12
@@ -139,6 +144,7 @@ class LanguageModel(SequenceEstimator):
     d_model: int = 128
     block_size: int = 64
     positions: nn.embedding.Positions = "rotary"
+    window: int | None = None
     dropout: float = 0.0
     max_steps: int = 2000
     batch_size: int = 12
@@ -202,6 +208,17 @@ class LanguageModel(SequenceEstimator):
                 logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
                 total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
                 yield total, truth.numel()
+
+    def perplexity(self, X: Any, *, stride: int | None = None) -> float:
+        """Return the exponential of :meth:`loss`: between how many symbols the model wavers, on average.
+
+        Examples
+        --------
+        >>> model = LanguageModel(n_layers=1, n_heads=2, d_model=16, max_steps=1, random_state=0).fit("abcd " * 50)
+        >>> bool(np.isclose(model.perplexity("abcd " * 9), np.exp(model.loss("abcd " * 9))))
+        True
+        """
+        return math.exp(self.loss(X, stride=stride))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
@@ -314,6 +331,7 @@ class LanguageModel(SequenceEstimator):
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
+        options |= {"window": self.window, "causal": self.window is not None}
         rotary = self.positions == "rotary"
         stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
         return LanguageModule(embedding, stack)

@@ -53,6 +53,8 @@ class MaskedLanguageModel(TextEstimator):
         Size of the stack.
     n_positions : int, default 64
         Symbols of a text that are read, ``<start>`` included; longer texts are cut.
+    window : int, default None
+        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text.
     dropout : float, default 0.1
     max_steps : int, default 3000
     batch_size : int, default 64
@@ -91,6 +93,7 @@ class MaskedLanguageModel(TextEstimator):
     n_heads: int = 4
     d_model: int = 128
     n_positions: int = 64
+    window: int | None = None
     dropout: float = 0.1
     max_steps: int = 3000
     batch_size: int = 64

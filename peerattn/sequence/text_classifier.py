@@ -53,6 +53,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         Size of the stack; taken from ``pretrained`` where that is given.
     n_positions : int, default 128
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
+    window : int, default None
+        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text. Likewise.
     dropout : float, default 0.5
     symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.
@@ -98,6 +100,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     n_heads: int = 4
     d_model: int = 64
     n_positions: int = 128
+    window: int | None = None
     dropout: float = 0.5
     symbol_dropout: float = 0.5
     n_epochs: int = 8

@@ -44,6 +44,7 @@ class TextEstimator(SequenceEstimator):
     n_positions: int
     n_layers: int
     n_heads: int
+    window: int | None
     d_model: int
     dropout: float
     batch_size: int
@@ -56,7 +57,9 @@ class TextEstimator(SequenceEstimator):
         size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
-        return TextEncoder(embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **options))
+        return TextEncoder(
+            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, window=size.window, **options)
+        )
 
     def _learn_symbols(self, texts: list[str]) -> None:
         self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)

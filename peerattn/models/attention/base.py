@@ -55,7 +55,7 @@ class AttentionModel(AttentionNetworks):
     prior: Any = None
     exclude_self: bool = True
     own_group: str | None = None
-    own: Any = "linear"
+    own: Any = "additive"
     n_layers: int = 1
     n_heads: int = 8
     d_head: int = 8
@@ -328,7 +328,7 @@ class AttentionModel(AttentionNetworks):
             d_head=self.d_head,
             n_layers=self.n_layers,
             values=self.values,
-            own="linear" if isinstance(self.own, str) and self.own == "linear" else "none",
+            own="linear" if isinstance(self.own, str) and self.own != "none" else "none",
             similarity="scaled_dot_product" if self.similarity == "auto" else self.similarity,
             symmetric=self.symmetric_scores,
             n_priors=len(self.pair_terms_.soft),

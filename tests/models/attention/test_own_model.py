@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention import own_model
-from peerattn.models.attention.losses import cross_entropy, huber, squared_error
+from peerattn.models.attention.losses import cross_entropy, squared_error
 from peerattn.models.attention.own_model import (
     ERRORS,
     PENALTIES,
@@ -24,7 +22,6 @@ from peerattn.models.attention.own_model import (
     cross_fit,
     fit_own,
     folds_of,
-    minimised,
     with_levels,
 )
 from peerattn.models.pools import Rows, Section
@@ -203,38 +200,3 @@ def test_a_classifier_gives_log_odds(n_classes):
         np.testing.assert_allclose(np.exp(found), probability, atol=1e-12)
         without = fit_own(rows(x, y).take(y != 1), settings, np.inf).predict(rows(x, y))
         assert without.shape == (90, 3) and (without[:, 1] == np.log(1e-6)).all()
-
-
-@pytest.mark.parametrize("loss, n_outputs", [(cross_entropy, 1), (cross_entropy, 3), (huber, 1)])
-@pytest.mark.parametrize("penalty", [1.0, np.inf])
-def test_the_minimum_is_one(loss, n_outputs, penalty):
-    """No direction leads down from it, and neither the start nor the way there matters."""
-    rng = np.random.default_rng(0)
-    z, weight = np.c_[np.ones(60), rng.normal(size=(60, 3))], rng.uniform(size=60)
-    y = rng.integers(0, n_outputs + (n_outputs == 1), 60) + (
-        0.0 if loss is cross_entropy else rng.standard_t(2, 60)
-    )
-    offset, far = 0.3 * rng.normal(size=(60, n_outputs)), rng.normal(size=(4, n_outputs))
-
-    def value(b):
-        losses = loss(torch.as_tensor(offset + z @ b), torch.as_tensor(y)).numpy()
-        return (
-            weight @ losses
-            + 1e-3 * (b[0] ** 2).sum()
-            + (0 if np.isinf(penalty) else penalty * (b[1:] ** 2).sum())
-        )
-
-    found = [minimised(z, y, weight, loss, n_outputs, penalty, offset, start) for start in (None, far)]
-    moves = rng.normal(size=(200, 4, n_outputs)) * np.logspace(-4, 0, 200)[:, None, None]
-    moves[:, 1:] *= np.isfinite(penalty)
-    assert all(value(found[0]) <= value(found[0] + move) + 1e-12 for move in moves)
-    assert value(found[1]) == pytest.approx(value(found[0]), abs=1e-11)
-    assert (found[0][1:] == 0).all() == np.isinf(penalty)
-
-
-def test_many_coefficients_reach_the_same_minimum(monkeypatch):
-    rng = np.random.default_rng(0)
-    z, y = np.c_[np.ones(80), rng.normal(size=(80, 4))], rng.integers(0, 3, 80).astype(float)
-    newton = minimised(z, y, np.ones(80), cross_entropy, 3, 1.0)
-    monkeypatch.setattr(own_model, "MOST_NEWTON", 0)
-    np.testing.assert_allclose(minimised(z, y, np.ones(80), cross_entropy, 3, 1.0), newton, atol=1e-6)

@@ -306,10 +306,12 @@ def newton(
         down = slope(b)
         step = np.linalg.solve(hessian(b), down.ravel()).reshape(b.shape)
         fall, size = float((down * step).sum()), 1.0
+        if fall <= 1e-12 * abs(least):  # the values no longer tell; one more step is exact
+            return b - step
         while (tried := value(b - size * step)) > least - 1e-4 * size * fall and size > 1e-8:
             size /= 2
         b, least = (b - size * step, tried) if tried <= least else (b, least)
-        if fall <= 1e-14 * abs(least) or size <= 1e-8:
+        if size <= 1e-8:
             break
     return b
 
@@ -320,7 +322,7 @@ def _limited_memory(
     slope: Callable[[np.ndarray], np.ndarray],
     size: float,
 ) -> np.ndarray:
-    """Return the minimum by L-BFGS ; ``size`` scales the function."""
+    """Return the minimum by L-BFGS; ``size`` scales the function."""
     found = torch.tensor(b, requires_grad=True)
     optimizer = torch.optim.LBFGS(
         [found],

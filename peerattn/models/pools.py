@@ -128,6 +128,12 @@ class Section:
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
         return may if self.answering is None else may & self.answering[None, :]
 
+    def pool(self) -> Section:
+        """Return the peers as focal rows of their own pool."""
+        copies = self.period is None and self.peers.weight is not None
+        looking = self.peers.anonymous() if copies else self.peers
+        return replace(self, at=slice(0, len(looking)), focal=looking, own_copies=copies)
+
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
         step = max(1, cells // max(1, len(self.peers)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ BLOCK = 20_000  # rows whose design is in memory at a time
 FIRMS_TRIED = 300  # firms left out in turn to choose the penalty of the pooled regression
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CrossSectionalRidge(PeerRegressor):
     """Ridge regression across the firms of a period, each firm predicted from all the others.
 
@@ -78,20 +80,11 @@ class CrossSectionalRidge(PeerRegressor):
     [0.0, 1.27, 0.33, -0.61]
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: str | float = LEAVE_ONE_OUT,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.alpha = alpha
-        self.scale = scale
-        self.codes = codes
-        self.firm = firm
-        self.period = period
+    alpha: str | float = LEAVE_ONE_OUT
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    firm: str = "firm"
+    period: str = "period"
 
     _isolates_get = "the training mean"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -45,67 +45,37 @@ D_CODE = 4
 MOST_FITS = 8  # of a part: for the network, and for held-out blocks
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
-    def __init__(
-        self,
-        *,
-        attention: str = "self",
-        values: str = "characteristics",
-        similarity: str = "auto",
-        symmetric_scores: bool = False,
-        prior: Any = None,
-        exclude_self: bool = True,
-        own_group: str | None = None,
-        own: Any = "additive",
-        n_layers: int = 1,
-        n_heads: int = 8,
-        d_head: int = 8,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        loss: str = "auto",
-        quantile: float = 0.5,
-        prune: bool = True,
-        n_ensemble: int = 1,
-        max_steps: int = 800,
-        queries_per_step: int = 256,
-        learning_rate: float = 0.02,
-        purge: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-        dtype: str = "auto",
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.attention = attention
-        self.values = values
-        self.similarity = similarity
-        self.symmetric_scores = symmetric_scores
-        self.prior = prior
-        self.exclude_self = exclude_self
-        self.own_group = own_group
-        self.own = own
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.scale = scale
-        self.codes = codes
-        self.loss = loss
-        self.quantile = quantile
-        self.prune = prune
-        self.n_ensemble = n_ensemble
-        self.max_steps = max_steps
-        self.queries_per_step = queries_per_step
-        self.learning_rate = learning_rate
-        self.purge = purge
-        self.firm = firm
-        self.period = period
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    attention: str = "self"
+    values: str = "characteristics"
+    similarity: str = "auto"
+    symmetric_scores: bool = False
+    prior: Any = None
+    exclude_self: bool = True
+    own_group: str | None = None
+    own: Any = "additive"
+    n_layers: int = 1
+    n_heads: int = 8
+    d_head: int = 8
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    loss: str = "auto"
+    quantile: float = 0.5
+    prune: bool = True
+    n_ensemble: int = 1
+    max_steps: int = 800
+    queries_per_step: int = 256
+    learning_rate: float = 0.02
+    purge: int = 0
+    firm: str = "firm"
+    period: str = "period"
+    dtype: str = "auto"
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _signed(self) -> bool:
@@ -328,7 +298,7 @@ class AttentionModel(AttentionNetworks):
     def _learn(self, training: Rows, panel: Panel) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
-            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
+            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
         )
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
@@ -410,7 +380,7 @@ class AttentionModel(AttentionNetworks):
         everyone: Iterator[Section]
         if training.weight is not None and not panel.dated and self.attention == "self":
             training = training.take(training.weight > 0)
-            rows = training.anonymous() if self.exclude_self else training
+            rows = training.anonymous()
             everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
         else:
             everyone = self._cross_sections(panel, training, self.reference_)

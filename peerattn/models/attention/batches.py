@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,13 @@ def pair_tensors(
     bias = [terms.bias(section, at) for section, at in zip(sections, rows, strict=True)]
     prior = [terms.prior(section, at) for section, at in zip(sections, rows, strict=True)]
     sparse = any(p.only for p in terms.priors) and _share_allowed(bias) < FEW_PAIRS
-    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse)
+    among = None
+    if terms.stacked:
+        pools = [section.pool() for section in sections]
+        everyone, one_layer = [slice(None)] * len(pools), replace(terms, stacked=False)
+        among = pair_tensors(pools, everyone, one_layer, dtype, device)
+        among = replace(among, copies=any(pool.own_copies for pool in pools))
+    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse, among)
 
 
 def _share_allowed(blocks: Sequence[np.ndarray | None]) -> float:

@@ -13,7 +13,7 @@ from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.peer_module import PeerModule, RowTensors
+from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
@@ -96,11 +96,11 @@ def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice
     peers = peer_tensors(seen, torch.float64)
     pairs = pair_tensors([seen], [rows], model.pair_terms_, torch.float64)
     weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
-    sizes = _sizes(module, focal, peers)  # (H, n_peers)
+    sizes = _sizes(module, focal, peers, pairs)  # (H, n_peers)
     return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())
 
 
-def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors) -> torch.Tensor:
+def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> torch.Tensor:
     """Return the length of ρ_h v_j^h, (H, n_peers)."""
-    sizes = module._value(module.features(focal, peers)[1], peers)[0].norm(dim=-1)
+    sizes = module._value(module.features(focal, peers, pairs)[1], peers)[0].norm(dim=-1)
     return sizes * module.slope.abs()[:, None] if module.spec.values == "outcomes" else sizes

@@ -106,6 +106,8 @@ class Section:
         Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
     past : History or None
         Outcomes of earlier periods, where the model reads them.
+    own : pair of ndarray (n_focal,), (n_peers,), or None
+        What own models say of focal rows and peers, where the peers' y is what these leave.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     """
@@ -118,6 +120,7 @@ class Section:
     own_copies: bool = False
     answering: np.ndarray | None = None
     past: Any = None
+    own: tuple[np.ndarray, np.ndarray] | None = None
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""

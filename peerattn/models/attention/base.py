@@ -23,11 +23,12 @@ from peerattn.models.attention.members import Heads, Member, heads_table, prior_
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, clipped, count_rows, peers_shown
-from peerattn.models.attention.parts import COVARIANCE, HEADS, Fitter
+from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
+from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Fitter
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
+from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
 from peerattn.models.attention.search import search_heads
 from peerattn.models.attention.universes import (
@@ -78,7 +79,7 @@ class AttentionModel(AttentionNetworks):
 
     @property
     def _signed(self) -> bool:
-        return self.similarity == "linear" or COVARIANCE in self.parts_
+        return self.similarity == "linear" or bool({COVARIANCE, RIDGE} & self.parts_.keys())
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -343,6 +344,9 @@ class AttentionModel(AttentionNetworks):
             dtype, seed = self._dtype(dated), int(draws[start, 0])
             return fit_covariance(sections, history=dated, seed=seed, dtype=dtype, device=self.device)
 
+        def ridge(sections: Sequence[Section], start: int) -> Covariance:
+            return fit_ridge_covariance(sections, self._plan(dated).own.code_levels)
+
         def heads(sections: Sequence[Section], start: int) -> Heads:
             settings, spec = self._settings(dated, sections), self._spec()
             learn = search_heads if self.prune and self.similarity != "linear" else train_heads
@@ -351,8 +355,11 @@ class AttentionModel(AttentionNetworks):
             members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
-        covariance = self._reads_covariance(weighed)
-        fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if covariance else {}
+        fitters: dict[str, Fitter] = {}
+        if self._reads_covariance(weighed):
+            fitters[COVARIANCE] = learned_covariance
+            if self.prune:  # instead of the parts before it, which only evidence can decide
+                fitters[RIDGE] = ridge
         return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
 
     def _reads_covariance(self, weighed: bool) -> bool:
@@ -399,7 +406,8 @@ class AttentionModel(AttentionNetworks):
         pool = None if section.within else self.training_pool_  # out of fold
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
-        return replace(section, focal=replace(clipped(section.focal), y=None), peers=peers)
+        own = (self.own_.predict(section.focal)[:, 0], pool[:, 0])
+        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=own)
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
@@ -414,7 +422,7 @@ class AttentionModel(AttentionNetworks):
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         outputs, seen = self.own_.predict(section.focal) + self.level_, self._as_seen(section)
-        for added in self.parts_.values():
+        for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)

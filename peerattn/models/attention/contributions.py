@@ -11,6 +11,7 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
 from peerattn.models.pools import Section
@@ -80,8 +81,10 @@ def _contributed(model: AttentionModel, seen: Section, rows: slice) -> np.ndarra
             if isinstance(part, Heads):
                 found = np.mean([_of_member(member, model, seen, rows) for member in part.members], axis=0)
             else:
-                assert seen.peers.y is not None
-                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(seen.peers.y))
+                assert isinstance(part, Covariance)
+                shown = part.shown(seen).peers.y
+                assert shown is not None
+                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(shown))
             total += added.factor / len(added.parts) * found
     return total
 

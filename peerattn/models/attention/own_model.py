@@ -28,7 +28,6 @@ from peerattn.models.pools import Rows, Section
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
-CLIP = 4.0  # standard deviations
 ERRORS = 2.0  # standard errors by which a ridge or curves must beat least squares over held-out folds
 NAMES = ("additive", "linear", "none")  # own models that have a name
 CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
@@ -403,31 +402,36 @@ class Block:
         Outcomes in units of training.
     offset : list of ndarray (n_focal, K)
         Prediction of every focal row so far: the own term, then what parts add.
+    own : list of ndarray (n_focal, K)
+        Own term of every focal row.
     pool : list of ndarray (n_peers, K)
         Own term of every peer.
     """
 
     sections: list[Section]
     offset: list[np.ndarray]
+    own: list[np.ndarray]
     pool: list[np.ndarray]
 
     @classmethod
     def of(cls, own: Own, sections: Sequence[Section]) -> Block:
         """Return what a fitted own model says of cross-sections."""
-        return cls(
-            list(sections), [own.predict(s.focal) for s in sections], [own.predict(s.peers) for s in sections]
-        )
+        focal, pool = ([own.predict(rows) for rows in part] for part in _both(sections))
+        return cls(list(sections), focal, focal, pool)
 
     def residuals(self, loss: Loss, *, outcomes: bool) -> list[Section]:
         """Return cross-sections whose targets are what is left to explain, and whose peers show what their own models leave."""
         found = []
-        for section, offset, pool in zip(self.sections, self.offset, self.pool, strict=True):
+        for section, offset, own, pool in zip(self.sections, self.offset, self.own, self.pool, strict=True):
             assert section.focal.y is not None
-            focal = replace(clipped(section.focal), y=working_residual(loss, offset, section.focal.y))
-            found.append(
-                replace(section, focal=focal, peers=peers_shown(section.peers, pool, loss, outcomes))
-            )
+            focal = replace(section.focal, y=working_residual(loss, offset, section.focal.y))
+            peers = peers_shown(section.peers, pool, loss, outcomes)
+            found.append(replace(section, focal=focal, peers=peers, own=(own[:, 0], pool[:, 0])))
         return found
+
+    def at_own(self) -> Block:
+        """Return the block before any part was added."""
+        return replace(self, offset=self.own)
 
     def plus(self, additions: Sequence[np.ndarray], factor: float) -> Block:
         """Return the block with a part's additions in its predictions."""
@@ -435,15 +439,14 @@ class Block:
         return replace(self, offset=moved)
 
 
-def clipped(rows: Rows) -> Rows:
-    """Return rows whose characteristics are at most ``CLIP`` standard deviations: no outlier may carry a head alone."""
-    return replace(rows, x=rows.x.clip(-CLIP, CLIP))
+def _both(sections: Sequence[Section]) -> tuple[list[Rows], list[Rows]]:
+    return [s.focal for s in sections], [s.peers for s in sections]
 
 
 def peers_shown(peers: Rows, pool: np.ndarray, loss: Loss, outcomes: bool) -> Rows:
     """Return peers as parts see them: their outcomes, where they are read, beyond their own models."""
     y = shown(loss, pool, peers.y) if outcomes and peers.y is not None else None
-    return replace(clipped(peers), y=y)
+    return replace(peers, y=y)
 
 
 def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, Block]:
@@ -465,7 +468,7 @@ def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, 
         for k, section in enumerate(sections):
             at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
             if at.any():
-                block.offset[k][at] = without.predict(section.focal.take(at))
+                block.own[k][at] = without.predict(section.focal.take(at))
             if mine.any():
                 block.pool[k][mine] = without.predict(section.peers.take(mine))
     return own, block

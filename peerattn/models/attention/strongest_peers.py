@@ -12,7 +12,6 @@ from scipy import sparse
 from peerattn import nn
 from peerattn.models.attention.batches import peer_tensors, row_tensors
 from peerattn.models.attention.members import Member
-from peerattn.models.attention.own_model import clipped
 from peerattn.models.attention.peer_module import PairTensors, PeerModule
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section
@@ -34,7 +33,7 @@ def strongest_peers(
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
     if not (modules and plain) or terms.priors:
         return None
-    section = replace(section, focal=replace(clipped(section.focal), y=None), peers=clipped(section.peers))
+    section = replace(section, focal=replace(section.focal, y=None))
     focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
     pairs = PairTensors()
     scores = [module._scores(*module.features(focal, peers, pairs), pairs) for module in modules]

@@ -41,6 +41,14 @@ autosummary_generate = True
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
+# Every check but those that ask for a section where a sentence does, and those that our grouping of parameters breaks.
+numpydoc_validation_checks = {
+    "all",
+    *("ES01", "EX01", "SA01"),  # extended summary, examples, see also
+    *("PR01", "PR02", "PR03", "PR04", "PR07", "PR08"),  # "query, key : as in ..." documents several at once
+    *("RT01", "RT02", "RT03", "YD01", "SS05"),
+}
+numpydoc_validation_exclude = {r"\.Schedule$", r"\.forecasts$"}  # an alias of a type; a constant
 
 # Executed pages: the course and the gallery. Pictures are vectors, with text as outlines: the same on every machine.
 sphinx_gallery_conf = {
@@ -48,12 +56,13 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["learn", "gallery"],
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
-    "image_scrapers": (partial(matplotlib_scraper, format="svg"),),
+    "image_scrapers": (partial(matplotlib_scraper, format="svg", bbox_inches="tight"),),
     "only_warn_on_example_error": False,
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "capture_repr": ("_repr_html_",),
     "min_reported_time": 15,
     "write_computation_times": False,
     "nested_sections": False,
@@ -74,7 +83,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc", "sg_download_links"],
+    "secondary_sidebar_items": {part: ["page-toc"] for part in ("how-to/*", "why/**", "reference/**")},
 }
 html_context = {"default_mode": "light"}
 

@@ -2,8 +2,9 @@
 4. A startup looks to Apple: W_Q, W_K, W_V
 ==========================================
 
-On page 3 scores were symmetric: *i* scored *j* as *j* scored *i*. Peers are not like that. A young technology firm studies the established one; the established one
-does not study the startup. Attention gives every firm three faces:
+On page 3 scores were symmetric: *i* scored *j* as *j* scored *i*. Peers are not like that. A young
+technology firm studies the established one; the established one does not study the startup. Attention gives
+every firm three faces:
 
 - the **search criterion** :math:`q_i = x_i W_Q`: what i looks for,
 - the **profile** :math:`k_j = x_j W_K`: how j presents itself,
@@ -33,15 +34,18 @@ X = pd.DataFrame(
 )
 
 # %%
-# **The kernel's answer.** By distance in characteristics the startups look to each other, and there is nobody that Apple resembles.
+# **The kernel's answer.** By distance in characteristics the startups look to each other, and there is
+# nobody that Apple resembles.
 
 x = torch.tensor(X.to_numpy())
 others = ~torch.eye(len(X), dtype=torch.bool)
 by_distance = attention_weights(x, x, mask=others, bias=-0.5 * (x**2).sum(1), scale=1.0)
 
 # %%
-# **Search by criterion.** M = W_Q W_K′ says which characteristic of i looks for which of j: technology looks for technology, and for size; the large look for the large; the old do not. An intercept b
-# is what everybody looks for, whatever it is itself: here, size. W_Q and W_K apart do not matter, only their product does.
+# **Search by criterion.** M = W_Q W_K′ says which characteristic of i looks for which of j: technology
+# looks for technology, and for size; the large look for the large; the old do not. An intercept b is what
+# everybody looks for, whatever it is itself: here, size. W_Q and W_K apart do not matter, only their
+# product does.
 
 M = pd.DataFrame([[0.3, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.0, 0.0]], index=X.columns, columns=X.columns)
 W_Q, W_K, b = torch.tensor(M.to_numpy()), torch.eye(3, dtype=torch.float64), torch.tensor([1.0, 0.0, 0.0])
@@ -67,7 +71,8 @@ print(
 assert matrix.loc["Startup A", "Apple"] > 0.5 > 5 * matrix.loc["Apple", "Startup A"]
 
 # %%
-# The matrix M is what a reader interprets. ``model.search_profile()`` gives it for every head of a fitted model, with the names of the characteristics:
+# The matrix M is what a reader interprets. ``model.search_profile()`` gives it for every head of a fitted
+# model, with the names of the characteristics:
 
 search_map(M)
 
@@ -77,8 +82,10 @@ search_map(M)
 ego_plot(network, "Apple", k=5)
 
 # %%
-# **A caution.** Rows that sum to one make even a symmetric kernel's weights asymmetric: a firm in a crowd spreads its weight thin. ``asymmetry`` splits the asymmetry into popularity,
-# which every kernel has, and direction, which only different search criteria and profiles have (:doc:`/why/decisions/0005-direction-net-of-popularity`).
+# **A caution.** Rows that sum to one make even a symmetric kernel's weights asymmetric: a firm in a crowd
+# spreads its weight thin. ``asymmetry`` splits the asymmetry into popularity, which every kernel has, and
+# direction, which only different search criteria and profiles have
+# (:doc:`/why/decisions/0005-direction-net-of-popularity`).
 
 for name, weights in (("by distance", by_distance), ("by search criterion", by_search)):
     net = PeerNetwork.from_matrices({None: (X.index, X.index, weights.numpy())}, name=name)

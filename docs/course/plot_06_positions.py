@@ -2,8 +2,8 @@
 6. Positions
 ============
 
-Attention sees a set. Firms of a cross-section have no order, so that is right for panels. Words have one, and their place must be told: added to the rows, turned into queries
-and keys, or added to the scores.
+Attention sees a set. Firms of a cross-section have no order, so that is right for panels. Words have one,
+and their place must be told: added to the rows, turned into queries and keys, or added to the scores.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ order = torch.randperm(6, generator=generator)
 assert torch.allclose(attention(x, x, x)[order], attention(x[order], x[order], x[order]), atol=1e-6)
 
 # %%
-# **Added to the rows**: sines and cosines of falling frequency (Vaswani et al. 2017). Left: one row a position. Right: the inner product of two positions falls with
-# their distance and depends on nothing else.
+# **Added to the rows**: sines and cosines of falling frequency (Vaswani et al. 2017). Left: one row a
+# position. Right: the inner product of two positions falls with their distance and depends on nothing else.
 
 P = sinusoidal_positions(64, 32)
 with figure_style():
@@ -36,26 +36,20 @@ with figure_style():
     right.legend()
 
 # %%
-# **Turned into queries and keys**: ``rotary`` turns each pair of columns by an angle that grows with the position, so that the score of t and s depends on t − s only.
-# Every diagonal of the scores of one vector with itself is constant:
+# **Turned into queries and keys**: ``rotary`` turns each pair of columns by an angle that grows with the
+# position, so that the score of t and s depends on t − s only. Every diagonal of the scores of one vector
+# with itself is constant, and for a vector of ones it is the curve on the right above: the angles are the
+# same.
 
 same = torch.ones(64, 32)
 scores = rotary(same) @ rotary(same).T / 32
 for lag in (1, 5):
     assert scores.diagonal(lag).std() < 1e-5
+assert torch.allclose(scores[0], P @ P[0] / 16, atol=1e-5)
 
 # %%
-# **Added to the scores**: a number for each distance, learned (``PairBias``) or given. The bias of a window of the next three is attention by position alone, which is a
-# convolution (:doc:`/how-to/transformer`).
+# **Added to the scores**: a number for each distance, learned (``PairBias``) or given. The bias of a window
+# of the next three is attention by position alone, which is a convolution (:doc:`/how-to/transformer`).
 
 distance = relative_distance(64, longest=8)
 print(distance[:4, :6])
-
-with figure_style():
-    figure, ax = plt.subplots(figsize=(5.6, 3.0))
-    ax.plot(torch.arange(64), scores[0], color=PALETTE[0], label="rotary score")
-    ax.plot(
-        torch.arange(64), (P @ P[0]) / (P @ P[0]).max(), color=PALETTE[1], label="sinusoidal inner product"
-    )
-    ax.set(xlabel="distance (positions)", ylabel="score, relative to distance 0")
-    ax.legend()

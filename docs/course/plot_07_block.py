@@ -2,8 +2,8 @@
 7. The block
 ============
 
-A transformer block is attention, which mixes rows, then a small network, which works on each row alone. Both are *added* to what was there (the residual), and a normalisation keeps the numbers
-in range:
+A transformer block is attention, which mixes rows, then a small network, which works on each row alone.
+Both are *added* to what was there (the residual), and a normalisation keeps the numbers in range:
 
 .. math:: \\text{pre: } x + F(N x), \\qquad \\text{post: } N(x + F(x)).
 """
@@ -19,7 +19,8 @@ for name, part in block.named_children():
     print(f"{name:18} {sum(p.numel() for p in part.parameters()):>6,} parameters")
 
 # %%
-# **Rows meet in attention only.** Change the last row and forbid everybody to look at it: no other row changes.
+# **Rows meet in attention only.** Change the last row and forbid everybody to look at it: no other row
+# changes.
 
 generator = torch.Generator().manual_seed(0)
 x = torch.randn(10, 32, generator=generator)
@@ -30,8 +31,11 @@ mask[:-1, -1] = False
 assert torch.allclose(block(x, mask=mask)[:-1], block(changed, mask=mask)[:-1], atol=1e-6)
 
 # %%
-# **Where the normalisation stands matters in deep stacks.** Left: after "post" every layer has unit size; with "pre" the residual grows. Right: the gradient that reaches each layer at the
-# start of training. With "pre" (and a normalisation at the end) it is about even; "post" needs a warm-up (page 10; Xiong et al. 2020).
+# **Where the normalisation stands matters in deep stacks.** Left: with "post" every block ends at unit
+# size; with "pre" the residual grows, and each further block changes it by a smaller share. Right: so with
+# "pre" the gradients of the later blocks are small at the start of training, and with "post" they are as
+# large as those of the first. Deep "post" stacks need a warm-up (page 10; Xiong et al. 2020).
+
 
 depth = 12
 size, slope = {}, {}
@@ -58,5 +62,6 @@ with figure_style():
     left.legend()
 
 # %%
-# **Stacked blocks are peers of peers.** After the first block row j carries what its peers told it, so in the second row i hears of peers of its peers, i ← j ← k. In the
-# panel models this is ``n_layers=2``; outcomes enter in the last layer only, or a firm would read its own outcome back from its peers.
+# **Stacked blocks are peers of peers.** After the first block row j carries what its peers told it, so in
+# the second row i hears of peers of its peers, i ← j ← k. In the panel models this is ``n_layers=2``;
+# outcomes enter in the last layer only, or a firm would read its own outcome back from its peers.

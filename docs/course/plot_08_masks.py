@@ -2,7 +2,8 @@
 8. Masks: who may look at whom
 ==============================
 
-A mask is a table of True and False. **True means may attend**, everywhere in this package. Where it is False the score is −∞ and the weight exactly 0.
+A mask is a table of True and False. **True means may attend**, everywhere in this package. Where it is
+False the score is −∞ and the weight exactly 0.
 """
 
 import matplotlib.pyplot as plt
@@ -40,11 +41,14 @@ with figure_style():
 
 # %%
 # - **others**: in a panel a firm is never its own peer.
-# - **same industry**: with equal scores this *is* the industry mean: SIC peers are attention with a score of 0 or −∞.
-# - **causal**: a word may look at what came before, never ahead. The same rule over periods keeps a forecast free of the future.
+# - **same industry**: with equal scores this *is* the industry mean: SIC peers are attention with a score
+#   of 0 or −∞.
+# - **causal**: a word may look at what came before, never ahead. The same rule over periods keeps a
+#   forecast free of the future.
 # - **padding**: sequences of different lengths in one batch; rows that are not there are not looked to.
 #
-# A row that may look at nobody gets zeros, not NaN and not a silent mean. In a network it is listed under ``isolates``:
+# A row that may look at nobody gets zeros, not NaN and not a silent mean. In a network it is listed under
+# ``isolates``:
 
 nobody = torch.zeros(1, n, dtype=torch.bool)
 assert attention_weights(x[:1], x, mask=nobody).sum() == 0

@@ -4,16 +4,17 @@
 
 Three ways to stack blocks, by who may look at whom:
 
-==================  =====================================  ============================================  ==========================
-stack               looks at                               for                                           here
-==================  =====================================  ============================================  ==========================
-encoder             all rows                               understanding what is there                   firms of a period; masked language
-decoder             itself and what came before            writing on                                    ``LanguageModel``
-encoder + decoder   the decoder also looks to the encoder  rewriting one thing as another                ``Translator``
-==================  =====================================  ============================================  ==========================
+=================  ====================================  =====================  ====================
+stack              looks at                              for                    here
+=================  ====================================  =====================  ====================
+encoder            all rows                              what is there          firms of a period
+decoder            itself and what came before           writing on             ``LanguageModel``
+encoder, decoder   the same, and the encoder             rewriting              ``Translator``
+=================  ====================================  =====================  ====================
 
-The looking from one stack to the other is **cross-attention**: queries from one set, keys and values from another. It is the middle rung for firms, too: focal firms that
-search a separate reference universe (:doc:`/how-to/cross-attention`).
+The looking from one stack to the other is **cross-attention**: queries from one set, keys and values from
+another. It is the middle rung for firms, too: focal firms that search a separate reference universe
+(:doc:`/how-to/cross-attention`).
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,8 @@ from peerattn.training import train
 LENGTH, SYMBOLS, START, WIDTH = 6, 10, 10, 32
 
 # %%
-# The task: read six symbols and write them backwards. The decoder sees what it has written, one symbol late (it starts from a start sign), and the whole source.
+# The task: read six symbols and write them backwards. The decoder sees what it has written, one symbol late
+# (it starts from a start sign), and the whole source.
 
 
 class Reverser(torch.nn.Module):
@@ -64,7 +66,8 @@ def accuracy(model, generator):
 
 
 # %%
-# Training shows all positions at once (the causal mask hides the answer), by the package's one training loop:
+# Training shows all positions at once (the causal mask hides the answer), by the package's one training
+# loop:
 
 generator = torch.Generator().manual_seed(0)
 model = Reverser(generator)
@@ -81,8 +84,8 @@ print(record, f"{share:.1%} of new symbols right (chance: {1 / SYMBOLS:.0%})")
 assert share > 0.95
 
 # %%
-# **What it learned stands in the cross-attention**: writing position t it looks to source position 7 − t, the falling diagonal. The decoder's self-attention is lower
-# triangular, because of its mask.
+# **What it learned stands in the cross-attention**: writing position t it looks to source position 7 − t,
+# the falling diagonal. The decoder's self-attention is lower triangular, because of its mask.
 
 source = sources(1, generator)
 _, [(own, across)] = model(source, shifted(source), return_weights=True)

@@ -14,8 +14,9 @@ from peerattn.render import PALETTE, figure_style
 from peerattn.training import SCHEDULES, make_scheduler, train
 
 # %%
-# **Warm-up.** Adam divides a step by the size of past gradients, of which it knows nothing at first, and post-norm stacks have large gradients at the top (page 7). The learning rate
-# therefore rises first. The schedules of :func:`peerattn.training.train`, as shares of the peak:
+# **Warm-up.** Adam divides a step by the size of past gradients, of which it knows nothing at first, and
+# the last blocks of post-norm stacks have large gradients (page 7). The learning rate therefore rises
+# first. The schedules of :func:`peerattn.training.train`, as shares of the peak:
 
 
 def shares(schedule, steps=200):
@@ -37,7 +38,9 @@ with figure_style():
     ax.legend(ncols=2)
 
 # %%
-# A post-norm stack of eight blocks, trained to tell which of two symbols occurs more often in a row of 15, with one learning rate, with and without warm-up. Everything else is equal, the batches too.
+# A post-norm stack of eight blocks, trained to tell which of two symbols occurs more often in a row of 15,
+# with one learning rate, with and without warm-up. Everything else is equal, the batches too. Lines are
+# means of ten steps.
 
 
 def count_task(n, generator):
@@ -71,13 +74,14 @@ with figure_style():
     for (name, path), color in zip(runs.items(), (PALETTE[1], PALETTE[0])):
         ax.plot(path.unfold(0, 10, 1).mean(1), color=color, label=name)
     ax.axhline(torch.log(torch.tensor(2.0)), color="#8b9096", linestyle=":", label="guessing: log 2")
-    ax.set(xlabel="step", ylabel="cross-entropy, mean of 10 steps (nats)")
+    ax.set(xlabel="step", ylabel="cross-entropy (nats)")
     ax.legend()
 print({name: round(path[-20:].mean().item(), 3) for name, path in runs.items()})
 
 # %%
-# **Clipping.** One odd batch can throw the parameters far away. ``clip=1.0`` shortens a gradient to norm 1 and keeps its direction. Below, one outcome of one batch is 1,000 times too
-# large; the slope that is sought is 2.
+# **Clipping.** One odd batch can throw the parameters far away. ``clip=1.0`` shortens a gradient to norm 1
+# and keeps its direction. Below, one outcome of one batch is 1,000 times too large; the slope that is
+# sought is 2.
 
 
 def paths(clip):
@@ -108,8 +112,10 @@ with figure_style():
     ax.legend()
 
 # %%
-# **Label smoothing.** Cross-entropy asks for probability 1 on the right class: scores without bound. With smoothing ε the target is :math:`1 - \\epsilon + \\epsilon / C` on the right one
-# of C classes and :math:`\\epsilon / C` on each other, and the best score is finite. ``TextClassifier`` and ``Translator`` take ``label_smoothing=0.1``.
+# **Label smoothing.** Cross-entropy asks for probability 1 on the right class: scores without bound. With
+# smoothing ε the target is :math:`1 - \\epsilon + \\epsilon / C` on the right one of C classes and
+# :math:`\\epsilon / C` on each other, and the best score is finite. ``TextClassifier`` and ``Translator``
+# take ``label_smoothing=0.1``.
 
 score = torch.linspace(-2, 10, 200)
 logits = torch.stack([score, torch.zeros(200)], 1)

@@ -2,11 +2,12 @@
 11. Back to firms: can it find a network that is known?
 =======================================================
 
-In data nobody knows the true peers. In a simulation we do: outcomes are made from a known directed network, and the estimator sees characteristics and outcomes only.
+In data nobody knows the true peers. In a simulation we do: outcomes are made from a known directed network,
+and the estimator sees characteristics and outcomes only.
 """
 
 import matplotlib.pyplot as plt
-import pandas as pd
+import numpy as np
 
 from peerattn import (
     IndustryPeerRegressor,
@@ -24,7 +25,8 @@ X, y = panel.X, panel.y
 print(panel)
 
 # %%
-# **Fit, on two years, and look at the third.** One head is allowed here, to keep the page quick; the default allows eight and lets later periods decide how many enter.
+# **Fit, on two years, and look at the third.** One head is allowed here, to keep the page quick; the
+# default allows eight and lets later periods decide how many enter.
 
 past = X.index.get_level_values("period") < "2002-01"
 attention = PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0)
@@ -42,8 +44,10 @@ with figure_style():
         ax.set(xticks=[], yticks=[], title=f"{title}, June 2002")
 
 # %%
-# **The ladder.** The same panel, out of sample in the third year. Industries mean nothing in this simulation. The kernel averages the past outcomes of like firms: that is a smooth function of
-# own characteristics, and no peer effect. The controls at the end have no peers at all; compare adds them always.
+# **The ladder.** The same panel, out of sample in the third year. Industries mean nothing in this
+# simulation. The kernel averages the past outcomes of like firms: that is a smooth function of own
+# characteristics, and no peer effect. The controls at the end have no peers at all; compare adds them
+# always.
 
 result = compare(
     {
@@ -59,32 +63,29 @@ result = compare(
 print(result)
 
 # %%
-# What the head looks for, beside the truth that made the data. (W_Q and W_K apart cannot be known, their product can; a constant for each focal firm cannot.)
+# What the head looks for, beside the truth that made the data. (W_Q and W_K apart cannot be known, their
+# product can; a constant for each focal firm cannot.)
 
-profile = model.search_profile()
-truth_M = panel.parameters.query[0] @ panel.parameters.key[0].T
 names = ["x1", "x2", "x3"]
-beside = pd.DataFrame(
-    {"true": truth_M.ravel(), "found": profile.matrices[0].loc[names, names].to_numpy().ravel()}
-)
+sd = X[past][names].std().to_numpy()
+truth_M = panel.parameters.query[0] @ panel.parameters.key[0].T * np.outer(sd, sd)
+found_M = model.search_profile().matrices[0].loc[names, names].to_numpy()
 with figure_style():
     figure, ax = plt.subplots(figsize=(4.2, 3.6))
-    ax.scatter(beside["true"], beside["found"], color=PALETTE[0])
+    ax.scatter(truth_M, found_M, color=PALETTE[0])
     ax.axline((0, 0), slope=1, color="#8b9096", linewidth=0.8, linestyle=":")
-    for k, (a, b) in enumerate(zip(beside["true"], beside["found"])):
-        ax.annotate(
-            f"{names[k // 3]} → {names[k % 3]}",
-            (a, b),
-            xytext=(4, -9),
-            textcoords="offset points",
-            fontsize=7.5,
-        )
+    for (i, j), true in np.ndenumerate(truth_M):
+        if true > 0.8:
+            at = (true, found_M[i, j])
+            ax.annotate(
+                f"{names[i]} → {names[j]}", at, xytext=(5, -9), textcoords="offset points", fontsize=8
+            )
     ax.set(
-        xlabel="true M (score per unit of each)",
+        xlabel="true M (score per sd of each)",
         ylabel="found M (score per sd of each)",
         title="Search profile",
     )
 
 # %%
-# Where to go from here: your own file (:doc:`/how-to/panel`), what the weights mean and what they do not (:doc:`/why/weights`), and figures for a paper
-# (:doc:`/gallery/index`).
+# Where to go from here: your own file (:doc:`/how-to/panel`), what the weights mean and what they do not
+# (:doc:`/why/weights`), and figures for a paper (:doc:`/gallery/index`).

@@ -2,8 +2,8 @@
 A large network by industry
 ===========================
 
-400 firms make 160,000 weights. Ordered by industry, with borders and names, they show what a list cannot: how much of the search stays within the industry, and which industries
-everybody looks to (columns).
+400 firms make 160,000 weights. Ordered by industry, with borders and names, they show what a list cannot:
+how much of the search stays within the industry, and which industries everybody looks to (columns).
 """
 
 import numpy as np

@@ -2,13 +2,16 @@
 The strongest edges, laid out
 =============================
 
-A drawing of all edges of a large network is a ball of wool. Keep the three strongest edges of each firm, let springs place the firms, and name those that receive most.
+A drawing of all edges of a large network is a ball of wool. Keep the three strongest edges of each firm,
+let springs place the firms, and name the firm of each sector that is looked to most.
 """
 
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.collections import LineCollection
+from matplotlib.patheffects import withStroke
 
 from peerattn import PeerNetwork
 from peerattn.network import in_strength
@@ -45,23 +48,16 @@ with figure_style():
     figure, ax = plt.subplots(figsize=(8.6, 6.4))
     lines = [(place[a], place[b]) for a, b in graph.edges]
     shades = np.array([graph.edges[edge]["weight"] for edge in graph.edges])
-    from matplotlib.collections import LineCollection
-
     ax.add_collection(LineCollection(lines, colors="#23262b", linewidths=0.5 + 2 * shades, alpha=0.16))
     for name in sectors:
         firms = [firm for firm in graph if sector[firm] == name]
         ax.scatter(*np.array([place[f] for f in firms]).T, s=8 + 14 * received[firms], color=color[name],
                    label=name, edgecolor="white", linewidth=0.4, zorder=2)  # fmt: skip
-    for firm in received.nlargest(8).index:
-        ax.annotate(
-            firm,
-            place[firm],
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-            fontweight="bold",
+    for firm in received.groupby(sector[received.index]).idxmax():
+        label = ax.annotate(
+            firm, place[firm], xytext=(0, 8), textcoords="offset points", ha="center", fontsize=9
         )
+        label.set(fontweight="bold", path_effects=[withStroke(linewidth=2, foreground="white")])
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), title="area: weight received")
     ax.set(title="400 firms, three strongest peers of each")
     ax.axis("off")

@@ -2,7 +2,8 @@
 One firm's view
 ===============
 
-The peers of one firm (right) and the firms that look to it (left); width and shade are weights. For a firm with many small peers the figure says how much it leaves out.
+The peers of one firm (right) and the firms that look to it (left); width and shade are weights. For a firm
+with many small peers the figure says how much it leaves out.
 """
 
 import numpy as np

@@ -2,7 +2,8 @@
 A known network, found
 ======================
 
-Outcomes are simulated from a directed network; the estimator sees characteristics and outcomes. Each dot is a pair of firms in one period.
+Outcomes are simulated from a directed network; the estimator sees characteristics and outcomes. Each dot is
+a pair of firms in one period.
 """
 
 import matplotlib.pyplot as plt

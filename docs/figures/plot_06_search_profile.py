@@ -2,8 +2,9 @@
 What firms look for
 ===================
 
-The search profile M = W_Q W_K′: blue where firms with more of the row's characteristic look for peers with more of the column's. Left the estimate, then its symmetric part
-(like looks for like) and its antisymmetric part (direction).
+The search profile M = W_Q W_K′: blue where firms with more of the row's characteristic look for peers with
+more of the column's. Left the estimate, then its symmetric part (like looks for like) and its antisymmetric
+part (direction).
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 R² of every model, with intervals
 =================================
 
-The one figure of a comparison: out-of-sample R² against the prevailing mean, with 95 % intervals from a bootstrap of firms (conditional on the tested periods), and the best control as a line.
+The one figure of a comparison: out-of-sample R² against the prevailing mean, with 95 % intervals from a
+bootstrap of firms (conditional on the tested periods), and the best control as a line.
 """
 
 import matplotlib.pyplot as plt
@@ -53,7 +54,7 @@ with figure_style():
     ax.axvline(best_control, color=PALETTE[1], linewidth=0.8, linestyle="--", label="best control")
     ax.set_yticks(range(len(order)), order)
     ax.set(
-        xlabel="out-of-sample R² against the prevailing mean (95 % interval, bootstrap of firms)",
+        xlabel="out-of-sample R² against the prevailing mean",
         xlim=(min(0, low[order].min()) - 0.02, None),
     )
     ax.legend(loc="lower right")

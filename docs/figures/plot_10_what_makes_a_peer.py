@@ -2,7 +2,8 @@
 What makes a peer?
 ==================
 
-A dyadic regression of weights on relations between firms, with standard errors robust to dyads that share a firm (Aronow, Samii and Assenova 2015). Coefficients with 95 % intervals.
+A dyadic regression of weights on relations between firms, with standard errors robust to dyads that share a
+firm (Aronow, Samii and Assenova 2015). Coefficients with 95 % intervals.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 A network over time
 ===================
 
-Top: effective number of peers and how unequally firms are looked to. Bottom: turnover, the share of weight that moved since the period before.
+Top: asymmetry of the weights (root mean square of log w_ij − log w_ji), split into popularity and
+direction. Bottom: turnover, the share of weight that moved since the period before.
 """
 
 from peerattn import simulate_panel

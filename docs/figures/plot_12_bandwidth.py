@@ -2,8 +2,8 @@
 The bandwidth of a kernel, and its data
 =======================================
 
-Grunfeld's eleven firms, 1935 to 1954: next year's investment by a firm's market value. The kernel's bandwidth decides how many firms count as peers; leave-one-firm-out cross-validation
-chooses it.
+Grunfeld's eleven firms, 1935 to 1954: next year's investment by a firm's market value. The kernel's
+bandwidth decides how many firms count as peers; leave-one-firm-out cross-validation chooses it.
 """
 
 import matplotlib.pyplot as plt

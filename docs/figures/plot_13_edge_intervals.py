@@ -2,7 +2,8 @@
 How certain is an edge?
 =======================
 
-Intervals of the strongest edges of one period from a bootstrap of blocks of periods; the true weights, known here, beside them. The intervals take the heads that were found as given.
+Intervals of the strongest edges of one period from a bootstrap of blocks of periods; the true weights,
+known here, beside them. The intervals take the heads that were found as given.
 """
 
 import matplotlib.pyplot as plt

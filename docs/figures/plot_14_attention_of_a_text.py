@@ -2,7 +2,8 @@
 Attention in a text
 ===================
 
-The same core reads text. A small language model, trained on a toy grammar, and where its heads look: rows are the symbols that look.
+The same core reads text. A small language model, trained on a toy grammar, and where its heads look: rows
+are the symbols that look.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,6 @@
 """What the pages say is so: their code runs, their commands parse, their links lead somewhere, all of it is documented."""
 
 import doctest
-import importlib.util
 import re
 import shlex
 from pathlib import Path

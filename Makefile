@@ -1,8 +1,8 @@
 # make report: a comparison on an embedded real panel.   make test: lint, types, tests, doctests.
-# make docs: the documentation site in build/docs.
+# make docs: the documentation site in build/docs.   make release: wheel and sdist, each tried in a clean environment.
 # All first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
 
-.PHONY: report test docs clean
+.PHONY: report test docs release clean
 .DEFAULT_GOAL := report
 
 # Whatever environment is active must not leak in; how to reach the package index must.
@@ -49,5 +49,8 @@ $(STAMP):
 	.venv/bin/python -m pip install --no-user --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+release: $(STAMP)
+	.ci/release
+
 clean:
-	rm -rf .venv report build docs/learn docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv report build dist docs/learn docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache

@@ -92,6 +92,7 @@ def _math(source: str, *, block: bool) -> str:
     """Return a formula as MathML, which browsers show without a script; bridge what docutils' converter lacks."""
     source = re.sub(r"(\\[bB]ig)(?![a-z])", r"\1l", source.strip().replace("\\textstyle", ""))
     source = re.sub(r"(\\(?:wide)?(?:hat|bar|tilde)(?: ?[A-Za-z]|\\[a-z]+|\{\w+\}))(?=[_^])", r"\1{}", source)
+    source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", source)
     if "&" in source and "\\begin" not in source:
         source = rf"\begin{{aligned}}{source}\end{{aligned}}"
     return tex2mathml(source, as_block=block)

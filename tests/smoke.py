@@ -17,8 +17,15 @@ assert (Path(peerattn.__file__).parent / "py.typed").is_file()
 
 def smoke(folder: Path) -> None:
     """Fit, predict, look, save, compare, and the command line."""
-    from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor, WalkForward
-    from peerattn import compare, load_grunfeld, simulate_panel
+    from peerattn import (
+        IndustryPeerRegressor,
+        NadarayaWatsonRegressor,
+        PeerAttentionRegressor,
+        WalkForward,
+        compare,
+        load_grunfeld,
+        simulate_panel,
+    )
     from peerattn.network import PeerNetwork, heat_map
 
     panel = simulate_panel(20, 18, 3, n_industries=3, sharpness=2.0, random_state=0)

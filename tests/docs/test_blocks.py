@@ -14,7 +14,7 @@ from peerattn.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
-WITHOUT_CODE = {"index.md", "command-line.md", "leaks.md", "symbols.md", "weights.md"}
+WITHOUT_CODE = {"command-line.md", "index.md", "panel-files.md", "leaks.md", "symbols.md", "weights.md"}
 WITH_CODE = sorted(
     [
         ROOT / "README.md",

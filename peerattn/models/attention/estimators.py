@@ -22,7 +22,7 @@ from peerattn.panel.panel import Panel
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
-    r"""Attention over a cross-section of firms: whom does each firm learn from?
+    r"""Attention over a cross-section of firms, which says whom each firm learns from.
 
     .. math:: \hat y_i = \text{own}(x_i) + f \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}

@@ -108,7 +108,7 @@ def of_networks(periods: int, n: int = 14) -> Callable[[Rng, float], Found]:
         for _ in range(99):
             orders = (rng.permutation(n) for _ in range(periods))
             extreme += abs(sum(w @ gap[np.ix_(o, o)][off] for o in orders)) >= periods * observed
-        return (1 + extreme) / 100, float(now.coefficients["p"].iloc[0])
+        return (1 + extreme) / 100, float(now.pvalues.iloc[0])
 
     return draw
 

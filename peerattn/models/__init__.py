@@ -12,6 +12,7 @@ from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.identification import Identification
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.panel_forecasters import (
     FamaMacBethRegressor,
@@ -22,12 +23,15 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
+from peerattn.models.two_stage import TwoStage
+from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [
     "contributions",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
     "FirmMeanRegressor",
+    "Identification",
     "IndustryMeansRegressor",
     "IndustryPeerRegressor",
     "LastValueRegressor",
@@ -43,6 +47,8 @@ __all__ = [
     "Prior",
     "Reference",
     "SearchProfile",
+    "TwoStage",
     "make_model",
     "model_names",
+    "wild_cluster_p",
 ]

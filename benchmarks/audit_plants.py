@@ -38,6 +38,7 @@ from peerattn.network import PeerNetwork
 from report import Row, publish
 
 N, T, FIRST = 48, 18, 2000
+BEFORE = {"first": 24, "second": 19, "clean": 1}  # found, and raised, before the audit was improved
 Case = dict[str, Any]
 BATCHES: dict[str, dict[str, Callable[[], Case]]] = {"first": {}, "second": {}, "clean": {}}
 
@@ -825,10 +826,9 @@ def main() -> None:
         if batch in options.batch
     ]
     counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in options.batch}
-    notes = [
-        f"{b}: {sum(c)} of {len(c)} {'false alarms' if b == 'clean' else 'plants found'}."
-        for b, c in counts.items()
-    ]
+    what = {b: "false alarms" if b == "clean" else "plants found" for b in counts}
+    notes = [f"{b}: {sum(c)} of {len(c)} {what[b]}; {BEFORE[b]} before." for b, c in counts.items()]
+    notes.append("Before: the audit as it was when the plants were written. All plants have one author.")
     publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)
 
 

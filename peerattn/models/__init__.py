@@ -10,9 +10,9 @@ from peerattn.models.attention import (
 )
 from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_names
+from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
-from peerattn.models.identification import Identification
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.panel_forecasters import (
     FamaMacBethRegressor,

@@ -23,6 +23,7 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
+from peerattn.models.split_sample import split_sample
 from peerattn.models.two_stage import TwoStage
 from peerattn.models.wild_bootstrap import wild_cluster_p
 
@@ -50,5 +51,6 @@ __all__ = [
     "TwoStage",
     "make_model",
     "model_names",
+    "split_sample",
     "wild_cluster_p",
 ]

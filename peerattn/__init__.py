@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
-    from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, audit, explain_score
+    from peerattn.evaluation import (
+        Comparison,
+        NewFirms,
+        PurgedKFold,
+        WalkForward,
+        audit,
+        describe_panel,
+        explain_score,
+    )
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
@@ -81,6 +89,7 @@ _HOMES = {
     "as_panel": "peerattn.panel",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
+    "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
@@ -135,6 +144,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "as_panel",
     "audit",
     "compare",
+    "describe_panel",
     "explain_score",
     "ladder",
     "load_grunfeld",

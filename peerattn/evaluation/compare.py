@@ -214,8 +214,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     folds, short = checked_folds(cv, panel, task)
     _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
-    sizes = [name for name in (market_value,) if name in panel.columns and name not in groups]
-    by_group = groups_of(panel, tested, [*groups, *sizes])
+    sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
+    by_group = groups_of(panel, tested, [*groups, *map(str, sizes)])
     values = None if market_value is None else market_values(panel, tested, market_value)
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}

@@ -181,7 +181,7 @@ def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> 
     known = np.isfinite(x)
     values = pd.Series(x[known])
     row = {"n": float(known.sum()), "mean": values.mean(), "sd": values.std()}
-    row |= {f"p{100 * q:g}": values.quantile(q) for q in quantiles}
+    row |= {f"p{100 * q:g}": float(values.quantile(q)) for q in quantiles}
     total = float(((values - values.mean()) ** 2).sum())
     rest = float(((values - values.groupby(firm[known]).transform("mean")) ** 2).sum())
     return row | {"between": 1 - rest / total if total > 0 else np.nan, "missing": 1 - known.mean()}

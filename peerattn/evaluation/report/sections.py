@@ -159,12 +159,14 @@ def _strategy_table(comparison: Comparison, sorted_by: dict[str, QuantilePortfol
     ratios = [
         p.mean / float(p.spread.std()) for p in sorted_by.values() if len(p.spread) > 1 and p.spread.std() > 0
     ]
-    luck = {"n_trials": comparison.n_trials, "trial_variance": float(np.var(ratios)) if ratios else 0.0}
+    spread_of_trials = float(np.var(ratios)) if ratios else 0.0
     rows = []
     for name, p in sorted_by.items():
         deflated = float("nan")
         with suppress(InputError):
-            deflated = deflated_sharpe(p.spread, **luck)
+            deflated = deflated_sharpe(
+                p.spread, n_trials=comparison.n_trials, trial_variance=spread_of_trials
+            )
         row: list[object] = [
             name,
             p.sharpe,

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         audit,
         describe_panel,
         explain_score,
-    )
+        head_importance,
+        prune,
+        pruning_curve,
+    )  # fmt: skip
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
@@ -91,9 +94,12 @@ _HOMES = {
     "compare": "peerattn.evaluation",
     "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
+    "head_importance": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
     "make_model": "peerattn.models",
+    "prune": "peerattn.evaluation",
+    "pruning_curve": "peerattn.evaluation",
     "read_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
@@ -146,9 +152,12 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "compare",
     "describe_panel",
     "explain_score",
+    "head_importance",
     "ladder",
     "load_grunfeld",
     "make_model",
+    "prune",
+    "pruning_curve",
     "read_panel",
     "sic_to_fama_french",
     "simulate_panel",

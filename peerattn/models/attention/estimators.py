@@ -22,7 +22,7 @@ from peerattn.panel.panel import Panel
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
-    r"""Attention over a cross-section of firms: whom does each firm learn from?
+    r"""Attention over a cross-section of firms, which says whom each firm learns from.
 
     .. math:: \hat y_i = \text{own}(x_i) + f \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}
@@ -64,7 +64,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         blocks of periods better by two standard errors. An estimator gets characteristics, missing-indicators and one column
         a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted over blocks of periods.
     n_layers : int, default 1
-        Layers of attention; all but the last encode characteristics (peers of peers).
+        Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
+        ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
         The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.description import PanelDescription
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.multiple_tests import (
@@ -127,6 +128,10 @@ class Comparison:
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
     market_value : Series or None
         Of the rows of ``predictions``, indexed by (firm, period).
+    factors : DataFrame or None
+        Factor returns in decimals by period, for the alphas of portfolios.
+    description : PanelDescription or None
+        Descriptive statistics of the panel.
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 
@@ -156,6 +161,8 @@ class Comparison:
     audit: dict[str, Audit] = field(default_factory=dict)
     is_return: bool = False
     market_value: pd.Series | None = None
+    factors: pd.DataFrame | None = None
+    description: PanelDescription | None = None
     configuration: str = ""
 
     # How it is shown and written: functions of report/ and measures/ that take a comparison, bound as methods.

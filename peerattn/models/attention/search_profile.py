@@ -38,6 +38,9 @@ class SearchProfile:
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
         Each head's share in its member's network.
+    characteristics : tuple of str
+        Rows and columns that are characteristics. The others are indicators of missing values, and the axes of codes' embeddings,
+        which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
@@ -45,9 +48,12 @@ class SearchProfile:
     values: tuple[np.ndarray, ...] = field(repr=False)
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
+    characteristics: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, members: Sequence[Member], names: list[str], *, scale: float, unit: float) -> SearchProfile:
+    def of(
+        cls, members: Sequence[Member], names: list[str], shown: Sequence[str], *, scale: float, unit: float
+    ) -> SearchProfile:
         """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
         for k, member in enumerate(members):
@@ -63,7 +69,14 @@ class SearchProfile:
                 values.append(module.head_values[at].numpy().squeeze() * unit)
                 heads.append((k, head))
                 shares.append(member.share[at])
-        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares))
+        return cls(
+            tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
+        )
+
+    def _shown(self, at: int) -> pd.DataFrame:
+        """M of one head among characteristics."""
+        names = list(self.characteristics)
+        return self.matrices[at].loc[names, names]
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
@@ -76,9 +89,10 @@ class SearchProfile:
         return (M - M.T) / 2
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per head and pair of characteristics, strongest first."""
+        """Return one row per head and pair of characteristics, strongest first; codes and indicators are left out."""
         frames = []
-        for (member, head), M in zip(self.heads, self.matrices, strict=True):
+        for at, (member, head) in enumerate(self.heads):
+            M = self._shown(at)
             scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
             frames.append(long.assign(member=member, head=head)[_COLUMNS])
@@ -89,7 +103,7 @@ class SearchProfile:
 
     def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
         """Draw M of one kept head (see :func:`peerattn.network.search_map`)."""
-        return search_map(self.matrices[at], ax=ax)
+        return search_map(self._shown(at), ax=ax)
 
     def __str__(self) -> str:
         if not self.heads:

@@ -198,25 +198,33 @@ def _beyond_boosting(task: Task) -> dict[str, str | float]:
     }
 
 
+def without_peers(truth: str, k: int) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
+    """Return X, y and which rows are training rows of a panel in which peers do not matter."""
+    rng = np.random.default_rng(k)
+    if truth == "real characteristics, permuted outcome":
+        X, y, train = TASKS[1].load()
+        X, y, train = X[y.notna()], y[y.notna()], train[y.notna()]
+        return X, pd.Series(rng.permutation(y.to_numpy()), index=y.index), train
+    index = pd.MultiIndex.from_product([range(30), range(1980, 2010)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(900, 4)), index=index, columns=list("abcd"))
+    signal = 0.0 if truth == "pure noise" else X["a"] - 0.5 * X["b"] + 0.3 * X["a"] ** 2
+    y = pd.Series(signal + rng.normal(size=900), index=index)
+    return X, y, np.asarray(index.get_level_values("period") < 2003)
+
+
 def noise(n_panels: int) -> list[dict[str, str | float]]:
     """Return the error over OLS, and how often a part entered, where peers do not matter."""
     rows: list[dict[str, str | float]] = []
-    for truth in ("pure noise", "own characteristics only"):
+    truths = "pure noise", "real characteristics, permuted outcome", "own characteristics with a square"
+    for truth in truths:
         for kind in ("forecast", "explain"):
             found = []
             for k in range(n_panels):
-                rng = np.random.default_rng(k)
-                index = pd.MultiIndex.from_product([range(30), range(1980, 2010)], names=["firm", "period"])
-                X = pd.DataFrame(rng.normal(size=(900, 4)), index=index, columns=list("abcd"))
-                signal = 0.0 if truth == "pure noise" else X["a"] - 0.5 * X["b"] + 0.3 * X["a"] ** 2
-                y = pd.Series(signal + rng.normal(size=900), index=index)
-                train = np.asarray(index.get_level_values("period") < 2003)
 
-                def run(
-                    X: Any = X, y: Any = y, train: Any = train, kind: str = kind, k: int = k
-                ) -> dict[str, Any]:
-                    ours = measured(attention(kind, k), X, y, train, kind)
-                    return ours | {"OLS": mse(make_model("ols"), X, y, train, kind)}
+                def run(truth: str = truth, kind: str = kind, k: int = k) -> dict[str, Any]:
+                    data = without_peers(truth, k)
+                    ours = measured(attention(kind, k), *data, kind)
+                    return ours | {"OLS": mse(make_model("ols"), *data, kind)}
 
                 found.append(stored(f"{truth} {kind} {k}", run))
             ratios = [r["mse"] / r["OLS"] for r in found]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
+    from peerattn.loading import load
     from peerattn.models import (
         CrossSectionalRidge,
         IndustryPeerRegressor,
@@ -83,6 +84,7 @@ _HOMES = {
     "compare": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
+    "load": "peerattn.loading",
     "load_grunfeld": "peerattn.datasets",
     "make_model": "peerattn.models",
     "read_panel": "peerattn.panel",
@@ -137,6 +139,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "compare",
     "explain_score",
     "ladder",
+    "load",
     "load_grunfeld",
     "make_model",
     "read_panel",

@@ -40,7 +40,8 @@ class PanelModel(BaseEstimator):
         Raises
         ------
         InputError
-            When it holds an estimator of another library (``own=``, say), or the file cannot be written.
+            When it holds an estimator that cannot be stored without pickle (``own=RandomForestRegressor()``, say), or the file
+            cannot be written.
         """
         save_estimator(self, path)
 
@@ -64,7 +65,7 @@ class PanelModel(BaseEstimator):
         >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
         True
         """
-        found: Self = load_estimator(cls, path)
+        found: Self = load_estimator(path, cls)[0]
         return found
 
     def _code_columns(self) -> tuple[Any, ...]:

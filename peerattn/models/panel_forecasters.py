@@ -20,6 +20,7 @@ from peerattn.models.pools import refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -352,11 +353,17 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
+        if not (self.estimator is None or hasattr(self.estimator, "get_params")):
+            raise InputError(f"estimator: a scikit-learn regressor was expected, got {self.estimator!r}.")
         estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
-        self.model_ = make_pipeline(StandardScaler(), estimator).fit(self.design_.numbers(panel)[known], y)
+        with refusing():
+            self.model_ = make_pipeline(StandardScaler(), estimator).fit(
+                self.design_.numbers(panel)[known], y
+            )
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        with refusing():
+            return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
 
 
 class ElasticNetRegressor(OwnCharacteristicsRegressor):
@@ -399,6 +406,8 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
         folds = forward_folds(panel.period[known]) if panel.dated else []
+        if known.sum() < 5:
+            raise InputError(f"y: the penalty is chosen on five folds, and {known.sum()} outcomes are known.")
         search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
         self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)
 

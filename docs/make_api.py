@@ -16,7 +16,19 @@ from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).with_name("api.md")
-PARTS = ("models", "evaluation", "network", "panel", "datasets", "sequence", "nn", "training", "render", "loading", "exceptions")
+PARTS = (
+    "models",
+    "evaluation",
+    "network",
+    "panel",
+    "datasets",
+    "sequence",
+    "nn",
+    "training",
+    "render",
+    "loading",
+    "exceptions",
+)
 HEAD = """# API reference
 
 Made from the docstrings by `python docs/make_api.py`. Names are imported from the module that heads their part;

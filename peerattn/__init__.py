@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
+    from peerattn.loading import load
     from peerattn.models import (
         CrossSectionalRidge,
         IndustryPeerRegressor,
@@ -96,6 +97,7 @@ _HOMES = {
     "explain_score": "peerattn.evaluation",
     "head_importance": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
+    "load": "peerattn.loading",
     "load_grunfeld": "peerattn.datasets",
     "make_model": "peerattn.models",
     "prune": "peerattn.evaluation",
@@ -154,6 +156,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "explain_score",
     "head_importance",
     "ladder",
+    "load",
     "load_grunfeld",
     "make_model",
     "prune",

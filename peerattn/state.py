@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from peerattn.exceptions import InputError
-from peerattn.render import write_atomic
+from peerattn.render import UNSEALED, read_sealed, seal, write_atomic
 
 KEY, VERSION = "peerattn", 1
 #: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that stand for them.
@@ -43,7 +41,7 @@ def write_state(
 
     Notes
     -----
-    The header has the format's version and a SHA-256 digest of everything else. Equal content gives equal bytes.
+    The header has the format's version and the seal of the file. Equal content gives equal bytes.
     """
     try:
         text = json.dumps(spec)
@@ -64,8 +62,8 @@ def write_state(
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
         stored[name] = array
     header = {"version": VERSION, "kind": kind, "spec": json.loads(text), "dtypes": dtypes}
-    metadata = {KEY: json.dumps({**header, "digest": _digest(stored, header)}, sort_keys=True)}
-    write_atomic(path, save(stored, metadata=metadata))
+    metadata = {KEY: json.dumps(header | {"seal": UNSEALED}, sort_keys=True)}
+    write_atomic(path, seal(save(stored, metadata=metadata)))
 
 
 def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -97,42 +95,27 @@ def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.nd
     ({'firm': array(['XOM'], dtype='<U3'), 'x': array([1., 1.])}, {'alpha': 0.5})
     """
     where = repr(os.fspath(path))
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise InputError(f"path: cannot read {where}: {error.strerror}.") from error
+    content = read_sealed(path, "a file that save() of this package wrote")
     try:
         stored = load(content)
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
         header = json.loads(metadata[KEY])
-        digest, version = header.pop("digest"), header["version"]
-    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        version, found, spec = header["version"], header["kind"], dict(header["spec"])
+        if version == VERSION:
+            dtypes = header["dtypes"]
+            arrays = {
+                name: array.view(dtypes[name])[..., 0] if name in dtypes else array
+                for name, array in sorted(stored.items())
+            }
+    except Exception as error:  # sealed by someone else: parsers raise anything
         raise InputError(
-            f"path: expected a file that save() of this package wrote, got {where}, which is of another origin or damaged."
+            f"path: expected a file that save() of this package wrote, got {where}, which is of another origin."
         ) from error
-    if isinstance(version, int) and version > VERSION:
+    if version != VERSION:
         raise InputError(
-            f"path: {where} has format version {version}, and this version of peerattn reads versions up to {VERSION}. "
+            f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. "
             "Upgrade peerattn."
         )
-    if digest != _digest(stored, header):
-        raise InputError(f"path: {where} was changed or damaged after it was written. Save the model again.")
-    if header["kind"] != kind:
-        raise InputError(f"path: expected a saved {kind}, got a saved {header['kind']} in {where}.")
-    dtypes = header["dtypes"]
-    arrays = {
-        name: array.view(dtypes[name])[..., 0] if name in dtypes else array
-        for name, array in sorted(stored.items())
-    }
-    return arrays, header["spec"]
-
-
-def _digest(stored: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the header and of every array with its name, dtype and shape."""
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(stored):
-        array = stored[name]
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    if found != kind:
+        raise InputError(f"path: expected a saved {kind}, got a saved {found} in {where}.")
+    return arrays, spec

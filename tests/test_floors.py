@@ -16,7 +16,7 @@ FLOORS = {
     "nn": 0, "panel": 0, "render": 0,
     "training": 1, "network": 1, "state": 1,
     "datasets": 2, "models": 2, "sequence": 2,
-    "evaluation": 3,
+    "evaluation": 3, "loading": 3,
     "cli": 4, "__main__": 5,
 }  # fmt: skip
 EVERYBODYS = {"exceptions"}  # imports nothing of ours, imported by all

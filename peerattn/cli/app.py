@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 import sys
 import traceback
 import warnings
@@ -18,6 +19,7 @@ from peerattn.exceptions import InputError, PeerAttnWarning
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
 STOPPED = 130
+_LESS = "Take fewer firms, periods or characteristics, or a machine with more memory."
 
 app = typer.Typer(
     name="peerattn",
@@ -66,7 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; return 0 when done, 2 for bad input (one line on stderr), 1 for a bug (with its traceback)."""
+    """Run the command; return its exit code.
+
+    0 when done; 2 for bad input, a full disk or too little memory (one line on stderr); 1 for a bug (with its traceback).
+    """
     try:
         with _plain_warnings():
             code = app(args=list(arguments) or ["--help"], prog_name="peerattn", standalone_mode=False)
@@ -77,18 +82,28 @@ def run(arguments: Sequence[str]) -> int:
     except (_UsageError, InputError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
         message = " ".join(message.split()).replace("Value error, ", "")  # the parser's prefix, not ours
-        print(f"peerattn: {message}", file=sys.stderr)
-        return 2
+        return _refused(message)
     except (KeyboardInterrupt, typer.Abort):
         print("peerattn: stopped.", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # the reader of our output has left; nothing is lost that anybody reads
         sys.stderr.close()
         return 0
-    except Exception:
+    except MemoryError as error:
+        return _refused(f"not enough memory ({error}). {_LESS}")
+    except OSError as error:
+        return _refused(f"{error.filename or 'disk'}: {error.strerror or error}.")
+    except Exception as error:
+        if isinstance(error, RuntimeError) and re.search("can't allocate memory|out of memory", str(error)):
+            return _refused(f"not enough memory ({str(error).splitlines()[0]}). {_LESS}")
         traceback.print_exc()
         print("peerattn: this is a bug in peerattn; please report it with the lines above.", file=sys.stderr)
         return 1
+
+
+def _refused(message: str) -> int:
+    print(f"peerattn: {message}", file=sys.stderr)
+    return 2
 
 
 @contextlib.contextmanager

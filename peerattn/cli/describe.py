@@ -42,7 +42,7 @@ def describe(
             firm, period = firm or rules.firm, period or rules.period
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
-    frame = frame.rename(columns=str)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if not len(frame):
         raise InputError(f"{panel}: the file holds no rows.")
     labels = {"firm": _label(frame, firm, "firm"), "period": _label(frame, period, "period")}

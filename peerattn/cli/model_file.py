@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,6 @@ import pandas as pd
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
-from peerattn.render import write_atomic
-
-_MARK = b"peerattn model 1\n"
 
 
 class OtherVersionWarning(PeerAttnWarning):
@@ -50,9 +46,12 @@ class SavedModel:
     preset: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
-    def save(self, path: Path) -> Path:
-        """Write the model, whole or not at all."""
-        return write_atomic(path, _MARK + pickle.dumps(self))
+    def save(self, path: Path) -> None:
+        """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
+        from peerattn.models.saving import save_estimator
+
+        about = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "model"}
+        save_estimator(self.model, path, about)
 
     def panel(self, source: Path) -> Panel:
         """Return a file's panel, read as the training panel was; the outcome may be missing.
@@ -98,27 +97,31 @@ class SavedModel:
 
 
 def load_model(path: Path) -> SavedModel:
-    """Return a saved model. A model file is a pickle: open only files you trust.
+    """Return a saved model; no code of the file is run.
 
     Raises
     ------
     InputError
-        For a file that is missing, is not a model, or is damaged.
+        For a file that is missing, is no model of ``peerattn fit``, or is damaged.
     """
+    from peerattn.models.saving import load_estimator
+
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"MODEL: cannot read {str(path)!r}: {error.strerror}.") from error
-    if not content.startswith(_MARK):
-        raise InputError(f"MODEL: {path} is not a model written by peerattn fit.")
-    try:
-        saved = pickle.loads(content[len(_MARK) :])
-    except Exception as error:  # a damaged pickle raises anything
-        raise InputError(
-            f"MODEL: {path} is damaged, or of another version ({type(error).__name__}: {error})."
-        ) from error
+        model, about = load_estimator(path)
+        if about is None:
+            raise InputError(
+                f"path: {str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
+            )
+        listed: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in about.items()
+        }
+        saved = SavedModel(model, **listed)
+    except (InputError, TypeError) as error:
+        raise InputError(f"MODEL: {str(error).removeprefix('path: ')}") from error
     now = versions()
-    other = [f"{name} {now[name]} (was {was})" for name, was in saved.versions.items() if now[name] != was]
+    other = [
+        f"{name} {now.get(name)} (was {was})" for name, was in saved.versions.items() if now.get(name) != was
+    ]
     if other:
         said = f"{path.name} was saved under other versions: now {', '.join(other)}."
         warnings.warn(OtherVersionWarning(said), stacklevel=2)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.render import check_writable, show_label, write_atomic
+from peerattn.render import check_writable, csv_text, show_label, write_atomic
 
 
 def say(text: str, result: dict[str, Any], as_json: bool) -> None:
@@ -51,11 +51,13 @@ def writable_file(path: Path, known: tuple[str, ...]) -> Path:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a frame as Parquet, CSV or Arrow, as its name ends."""
+    """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe stands before what would be a formula."""
     from peerattn.render import atomic_path
 
     if path.suffix.lower() == ".csv":
-        return write_atomic(path, frame.to_csv(index=False))
+        for name in frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"]):
+            frame = frame.assign(**{str(name): [v if pd.isna(v) else csv_text(v) for v in frame[name]]})
+        return write_atomic(path, frame.rename(columns=csv_text).to_csv(index=False))
     with writing(path), atomic_path(path) as temporary:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame.to_parquet(temporary, index=False)

@@ -150,8 +150,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         ``joblib.parallel_config``, a Dask cluster for one. Every fit uses one thread, so that figures are the same
         however many run.
     store : path-like, optional
-        A folder in which every finished fit is kept at once. Called again with the same folder, a comparison that was
-        killed goes on and repeats nothing. Its files are pickles: use a folder that only you can write to.
+        A folder in which every finished fit is kept at once, as Parquet with JSON: nothing in it is run. Called again with the
+        same folder, a comparison that was killed goes on and repeats nothing; a model whose settings or source changed (the
+        class, and the functions and constants of its module that it refers to), or whose file was damaged, is fitted again.
     verbose : bool, default True
         Show progress on stderr: on a terminal a bar with the model, the fold and the time left, in a log a line for each
         finished fold.

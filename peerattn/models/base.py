@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,12 @@ from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
+
+MOST_COPIES = 1e9  # of a row
+_COLUMN = ("industry", "value_weight", "own_group")
+_PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
+_OF_MANY_KINDS = ("own", "bandwidth", "random_state", "device")  # whose defaults are text or a number
 
 
 class PanelModel(BaseEstimator):
@@ -40,7 +47,8 @@ class PanelModel(BaseEstimator):
         Raises
         ------
         InputError
-            When it holds an estimator of another library (``own=``, say), or the file cannot be written.
+            When it holds an estimator that cannot be stored without pickle (``own=RandomForestRegressor()``, say), or the file
+            cannot be written.
         """
         save_estimator(self, path)
 
@@ -64,8 +72,22 @@ class PanelModel(BaseEstimator):
         >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
         True
         """
-        found: Self = load_estimator(cls, path)
+        found: Self = load_estimator(path, cls)[0]
         return found
+
+    def _check_kinds(self) -> None:
+        """Raise for an option that is of another kind than its default: a list for a number, text for a list."""
+        for name, parameter in signature(type(self)).parameters.items():
+            value, usual = getattr(self, name), parameter.default
+            if name in _COLUMN:
+                wrong, expected = not isinstance(value, str | int | tuple | None), "the name of a column"
+            elif isinstance(usual, tuple):
+                wrong, expected = not isinstance(value, list | tuple), "a list of column names"
+            else:
+                plain = isinstance(usual, str | bool | int | float) and name not in _OF_MANY_KINDS
+                wrong, expected = plain and not isinstance(value, _PLAIN), "a number, text or None"
+            if wrong:
+                raise InputError(f"{name}: {expected} was expected, got {value!r}.")
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
@@ -76,6 +98,8 @@ class PanelModel(BaseEstimator):
         return ()
 
     def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
+        if fitting:
+            self._check_kinds()
         return check_panel(
             self,
             X,
@@ -234,17 +258,25 @@ class PeerModel(PanelModel):
     @staticmethod
     def _frequencies(panel: Panel, weight: Any) -> np.ndarray:
         """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
-        if isinstance(weight, pd.Series):
-            weight = panel.align(weight, "sample_weight")
-            return _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
-        return _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[panel.order]
+        order = slice(None) if isinstance(weight, pd.Series) else panel.order
+        with refusing():
+            weight = panel.align(weight, "sample_weight") if isinstance(weight, pd.Series) else weight
+            found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[order]
+        if found.max() > MOST_COPIES or not found.any():
+            raise InputError(
+                f"sample_weight: frequency weights count rows; from 0 to {MOST_COPIES:g} was expected, and one above 0, got up "
+                f"to {found.max():g}."
+            )
+        return found
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if panel.firm is None:
             numbers = pd.RangeIndex(len(panel))
             return Rows(x, codes, panel.outcomes, weight, np.arange(len(panel)), numbers, numbers, weight)
         owner = self._owners(panel)
-        return Rows(x, codes, panel.outcomes, weight, identities(owner)[0], panel.firm, owner, weight)
+        with refusing():
+            identity = identities(owner)[0]
+        return Rows(x, codes, panel.outcomes, weight, identity, panel.firm, owner, weight)
 
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""

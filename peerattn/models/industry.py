@@ -137,10 +137,10 @@ class IndustryPeerRegressor(PeerRegressor):
         return super()._rows(panel, x, codes, weight)
 
     def _check_parameters(self, panel: Panel) -> None:
-        if self.min_peers < 1 or self.min_peers != int(self.min_peers):
+        if not isinstance(self.min_peers, int | np.integer) or self.min_peers < 1:
             raise InputError(f"min_peers must be a whole number of at least 1, got {self.min_peers!r}.")
         if self.shrinkage != LEAVE_ONE_OUT and (
-            isinstance(self.shrinkage, str) or not 0 <= self.shrinkage < np.inf
+            not isinstance(self.shrinkage, int | float | np.number) or not 0 <= self.shrinkage < np.inf
         ):
             raise InputError(
                 f'shrinkage must be "leave_one_out" or a number of at least 0, got {self.shrinkage!r}.'
@@ -148,7 +148,7 @@ class IndustryPeerRegressor(PeerRegressor):
         schemes = ["auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES]
         if self.scheme not in schemes:
             raise InputError(
-                f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(self.scheme, schemes)}"
+                f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(str(self.scheme), schemes)}"
             )
         scheme = code_scheme(self.industry) if self.scheme == "auto" else self.scheme
         self.nested_ = scheme in _LEVELS

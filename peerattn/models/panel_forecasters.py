@@ -23,6 +23,7 @@ from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -354,11 +355,14 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
+        if not (self.estimator is None or hasattr(self.estimator, "get_params")):
+            raise InputError(f"estimator: a scikit-learn regressor was expected, got {self.estimator!r}.")
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
         if not self.effects or panel.firm is None:
             estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
-            self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
+            with refusing():
+                self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
             return
         if self.estimator is not None:
             raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
@@ -376,7 +380,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        with refusing():
+            own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
         return own + known_effects(self.effects_, self._groups(panel)) if self.effects_ else own
 
 
@@ -420,6 +425,8 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_, self.effects_ = Design.fit(panel, without=list(panel.codes)), {}
         folds = forward_folds(panel.period[known]) if panel.dated else []
+        if known.sum() < 5:
+            raise InputError(f"y: the penalty is chosen on five folds, and {known.sum()} outcomes are known.")
         search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
         self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)
 

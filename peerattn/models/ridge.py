@@ -99,7 +99,9 @@ class CrossSectionalRidge(PeerRegressor):
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
-            if self.alpha != LEAVE_ONE_OUT and (isinstance(self.alpha, str) or not self.alpha > 0):
+            if self.alpha != LEAVE_ONE_OUT and not (
+                isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
+            ):
                 raise InputError(f'alpha must be "leave_one_out" or a positive number, got {self.alpha!r}.')
             self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
         return self.design_.numbers(panel), self.design_.integers(panel)
@@ -188,7 +190,11 @@ class CrossSectionalRidge(PeerRegressor):
         assert own.y is not None
         F, s = self._design(own), _weight(own)
         AF = cho_solve(factor, F.T)  # (q, f)
-        error = np.linalg.solve(np.eye(len(own)) - F @ AF * s, own.y - self.mean_ - F @ coefficients)
+        left, right = np.eye(len(own)) - F @ AF * s, own.y - self.mean_ - F @ coefficients
+        try:
+            error = np.linalg.solve(left, right)
+        except np.linalg.LinAlgError:  # nothing else says anything about these rows
+            error = np.linalg.lstsq(left, right, rcond=None)[0]
         return coefficients - AF @ (s * error), error
 
     # ------------------------------------------------------------------ prediction

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -14,40 +15,60 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from peerattn.exceptions import InputError
-from peerattn.network import PeerNetwork
+from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.models.saved_sklearn import KNOWN, from_state, state_of
 from peerattn.state import read_state, write_state
 
 KIND = "~"  # key under which the tree says what a mapping stands for
-_OURS = re.compile(r"peerattn(\.[a-z_]+)+:[A-Za-z_]+")
+_OURS = re.compile(r"peerattn\.(panel|network|models|evaluation)(\.[a-z_]+)*:[A-Za-z_]+")
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write parameters and fitted attributes of an estimator, atomically.
+def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = None) -> None:
+    """Write parameters and fitted attributes of an estimator, atomically, and what JSON holds ``about`` it.
 
     Raises
     ------
     InputError
-        When it holds what cannot be stored without pickle: an estimator of another library, a generator, a function.
+        When it holds what cannot be stored without pickle: an estimator that is not in :mod:`~peerattn.models.saved_sklearn`, a
+        function.
     """
     arrays: dict[str, np.ndarray] = {}
-    state = {
-        name: _encoded(value, arrays, f"{type(estimator).__name__}.{name}")
-        for name, value in vars(estimator).items()
-    }
-    write_state(path, arrays, {"attributes": state}, type(estimator).__name__)
+    tree = encoded(estimator, arrays, type(estimator).__name__)
+    write_state(path, arrays, {"model": tree, "about": about}, "model")
 
 
-def load_estimator(cls: type, path: str | os.PathLike[str]) -> Any:
-    """Return the estimator of this class that :func:`save_estimator` wrote."""
-    arrays, spec = read_state(path, cls.__name__)
-    estimator = cls()
-    for name, value in spec["attributes"].items():
-        setattr(estimator, name, _decoded(value, arrays))
-    return estimator
+def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[Any, Any]:
+    """Return the estimator that :func:`save_estimator` wrote, and what was said about it."""
+    arrays, spec = read_state(path, "model")
+    if "model" not in spec:
+        name = spec.get("estimator", "file of another kind")
+        raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
+    estimator = decoded(spec["model"], arrays)
+    if not isinstance(estimator, cls):
+        name = type(estimator).__name__
+        raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
+    return estimator, spec.get("about")
 
 
-def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return what :func:`encoded` was given. Only classes that stand in a list here are ever made.
+
+    Raises
+    ------
+    InputError
+        When the tree names another class, or is not what :func:`encoded` gives.
+    """
+    try:
+        return _decoded(tree, arrays)
+    except InputError:
+        raise
+    except Exception as error:  # sealed by someone else: constructors raise anything
+        raise InputError(
+            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
+        ) from error
+
+
+def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     """Return a value as JSON holds it; arrays are put aside under numbers."""
 
     def put(array: np.ndarray) -> str:
@@ -56,7 +77,7 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         return name
 
     def inner(item: Any) -> Any:
-        return _encoded(item, arrays, where)
+        return encoded(item, arrays, where)
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -106,16 +127,22 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, sparse.csr_array):
         parts = [put(part) for part in (value.data, value.indices, value.indptr)]
         return {KIND: "csr", "parts": parts, "shape": list(value.shape)}
-    if (
-        is_dataclass(value)
-        and type(value).__module__.startswith("peerattn.")
-        and not isinstance(value, BaseEstimator)
-    ):
+    if isinstance(value, type) and issubclass(value, Warning):
+        return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
+    named = f"{type(value).__module__}:{type(value).__name__}"
+    if is_dataclass(value) and _OURS.fullmatch(named) and not isinstance(value, BaseEstimator):
         content = {f.name: inner(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {KIND: f"{type(value).__module__}:{type(value).__name__}", "fields": content}
+        return {KIND: named, "fields": content}
+    if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
+        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in vars(value).items()}
+        return {KIND: "estimator", "class": named, "attributes": held}
+    if type(value).__name__ in KNOWN and type(value).__module__.startswith("sklearn."):
+        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in state_of(value).items()}
+        return {KIND: "sklearn", "class": type(value).__name__, "attributes": held}
     raise InputError(
         f"{where} is a {type(value).__name__}, which cannot be stored without pickle. Use pickle or joblib for this model, "
-        "and open such files only where you trust their source."
+        "and open such files only where you trust their source. Stored without pickle are this package's estimators and "
+        f"scikit-learn's {', '.join(sorted(KNOWN))}."
     )
 
 
@@ -152,8 +179,6 @@ def _encoded_index(index: pd.Index, inner: Any) -> dict[str, Any]:
 
 
 def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return what :func:`_encoded` was given."""
-
     def inner(item: Any) -> Any:
         return _decoded(item, arrays)
 
@@ -164,23 +189,53 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     kind = value[KIND]
     if kind in _DECODERS:
         return _DECODERS[kind](value, inner, arrays)
-    return _ours(kind)(**{name.lstrip("_"): inner(item) for name, item in value["fields"].items()})
+    found = _ours(kind)
+    fields_ = {name.lstrip("_"): inner(item) for name, item in value["fields"].items()}
+    if isinstance(found, type) and is_dataclass(found):
+        return found(**fields_)
+    raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
 
 
-def _ours(kind: str) -> Any:
-    """Return a dataclass of this package by its name; nothing else can be named."""
-    if not _OURS.fullmatch(kind):
-        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
-    module, name = kind.split(":")
+def _ours(named: str) -> Any:
+    """Return a class of this package by its name; nothing else can be named."""
+    if not _OURS.fullmatch(named):
+        raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
+    module, name = named.split(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(
-            f"path: the file names {kind!r}, which this version of peerattn does not have."
+            f"path: the file names {named!r}, which this version of peerattn does not have."
         ) from error
-    if not (isinstance(found, type) and is_dataclass(found)) and found is not PeerNetwork:
-        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
+    if not isinstance(found, type) or not (is_dataclass(found) or issubclass(found, BaseEstimator)):
+        raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found
+
+
+def _estimator(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
+    cls = _ours(value["class"])
+    if not issubclass(cls, BaseEstimator):
+        raise InputError(f"path: the file names {value['class']!r}, which is no estimator.")
+    estimator = cls.__new__(cls)
+    for name, item in value["attributes"].items():
+        if name.startswith("__") or hasattr(cls, name):
+            raise InputError(
+                f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
+            )
+        vars(estimator)[name] = inner(item)
+    return estimator
+
+
+def _sklearn(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
+    return from_state(value["class"], {name: inner(item) for name, item in value["attributes"].items()})
+
+
+def _warning(value: dict[str, Any], inner: Any, arrays: Any) -> type[Warning]:
+    """Return a class of warnings that is loaded already; nothing is imported for it."""
+    found = getattr(sys.modules.get(value["module"]), value["name"], None)
+    if isinstance(found, type) and issubclass(found, Warning):
+        return found
+    return PeerAttnWarning if value["module"].startswith("peerattn.") else UserWarning
 
 
 def _objects(value: dict[str, Any], inner: Any, arrays: Any) -> np.ndarray:
@@ -194,6 +249,12 @@ def _index(value: dict[str, Any], inner: Any, arrays: Any) -> pd.Index:
     if value["text"]:
         return pd.Index(values, dtype="str", name=name)
     return pd.Index(values, name=name, tupleize_cols=False)
+
+
+def _csr(value: dict[str, Any], inner: Any, arrays: Any) -> sparse.csr_array:
+    found = sparse.csr_array(tuple(arrays[part] for part in value["parts"]), shape=tuple(value["shape"]))
+    found.check_format(full_check=True)  # products do not look whether positions lie inside
+    return found
 
 
 def _values(value: Any) -> Any:
@@ -223,7 +284,8 @@ _DECODERS: dict[str, Any] = {
     "frame": lambda v, inner, a: pd.DataFrame(
         dict(enumerate(_values(inner(column)) for column in v["values"])), index=inner(v["index"])
     ).set_axis(inner(v["columns"]), axis=1),
-    "csr": lambda v, inner, a: sparse.csr_array(
-        tuple(a[part] for part in v["parts"]), shape=tuple(v["shape"])
-    ),
+    "csr": _csr,
+    "estimator": _estimator,
+    "sklearn": _sklearn,
+    "warning": _warning,
 }

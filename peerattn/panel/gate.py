@@ -16,11 +16,12 @@ from peerattn.panel.columns import leak_warning, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import assemble, read_rows
+from peerattn.panel.reading import assemble, read_rows, refusing
 
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
 
+@refusing()
 def check_panel(
     estimator: Any,
     X: Any,

@@ -235,11 +235,26 @@ class Panel:
         return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows)\n{self.choice}"
 
 
+#: Products of four values stay finite: variances of squared errors are such.
+LARGEST = 1e60
+
+
 def refuse_infinity(values: np.ndarray | None, name: str) -> None:
-    """Raise where an outcome is infinite."""
+    """Raise where an outcome is infinite, or too large to compute with."""
     infinite = 0 if values is None else int(np.isinf(values).sum())
     if infinite:
         raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
+    if values is not None:
+        refuse_large(values, name)
+
+
+def refuse_large(values: np.ndarray, name: str) -> None:
+    """Raise where squares and products of values would overflow."""
+    largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
+        )
 
 
 def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
@@ -250,7 +265,7 @@ def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
             if np.ndim(values) < 2
             else np.asarray(values, dtype=float)
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers: {error}") from error
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,28 @@ from peerattn.panel.codes import canonical_codes, looks_like_code
 from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.panel import Panel, refuse_infinity
+from peerattn.panel.panel import Panel, refuse_infinity, refuse_large
 
 
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn what other libraries raise about the values of X or y into the error of this package."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeError as error:
+        found = getattr(error, "object", "")[:40]
+        raise InputError(
+            f"X holds text that is no valid Unicode: {found!r}. Replace or drop such characters."
+        ) from error
+    except (ValueError, OverflowError) as error:
+        said = str(error)
+        what = "X and y must hold numbers: " if said.startswith("could not convert") else ""
+        raise InputError(what + said) from error
+
+
+@refusing()
 def as_panel(
     X: Any,
     y: Any = None,
@@ -201,6 +221,9 @@ def read_rows(
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(_matrix(frame))
         return frame, None, frame.index
+    for argument, name in (("firm", firm), ("period", period)):
+        if not isinstance(name, str | int | tuple):
+            raise InputError(f"{argument} must be the name of an index level or a column, got {name!r}.")
     labels = panel_labels(frame, firm, period, undated=undated)
     index = frame.index if isinstance(X, pd.DataFrame) else None
     return (frame if labels is None else frame.drop(columns=list(labels.in_columns))), labels, index
@@ -329,7 +352,7 @@ def _split_columns(
             f"codes: a list of column names was expected, the text {codes!r} came: write [{codes!r}]."
         )
     for name in codes:
-        if name not in frame.columns:
+        if not isinstance(name, Hashable) or name not in frame.columns:
             raise InputError(f"codes: there is no column {name!r} in X.{did_you_mean(name, frame.columns)}")
     numbers: dict[Any, np.ndarray] = {}
     code_columns: dict[Any, Any] = {}
@@ -359,7 +382,7 @@ def _as_float(column: pd.Series) -> np.ndarray:
         if not number and column.dtype != object:
             raise TypeError
         values = column.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
         ) from error
@@ -369,6 +392,7 @@ def _as_float(column: pd.Series) -> np.ndarray:
             f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
             "replace it by NaN (missing) or by a number."
         )
+    refuse_large(values, f"column {column.name!r} of X")
     return values
 
 

@@ -6,11 +6,12 @@ from peerattn.render.files import atomic_path, check_writable, write_atomic
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.regression import Regression, regression_table
+from peerattn.render.seal import UNSEALED, read_sealed, seal
 from peerattn.render.table import Table, show_label
 from peerattn.render.workbook import write_workbook
 
 __all__ = [
-    "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "atomic_path", "check_writable",
-    "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
-    "regression_table", "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
+    "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "UNSEALED", "atomic_path",
+    "check_writable", "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
+    "read_sealed", "regression_table", "seal", "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     InputError
-        When the folder does not exist or cannot be written.
+        When the folder does not exist or cannot be written, or the disk is full.
 
     Examples
     --------
@@ -51,6 +51,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         temporary.chmod(_usual_mode(target))
         os.replace(temporary, target)
+    except OSError as error:  # a full disk, for one
+        raise InputError(
+            f"path: cannot write {str(target)!r}: {error.strerror or error}. What stood there before is unchanged."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
+import zipfile
 from collections.abc import Mapping
 from datetime import date
 from numbers import Real
@@ -15,7 +17,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.render.escape import printable
-from peerattn.render.files import atomic_path
+from peerattn.render.files import write_atomic
 from peerattn.render.table import show_label
 
 
@@ -65,9 +67,21 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
                 if isinstance(cell.value, str):
                     cell.data_type = "s"  # openpyxl takes what begins with "=" for a formula
         sheet.freeze_panes = "B2"
-    with atomic_path(path) as temporary:
-        book.save(temporary)
-    return Path(path)
+    made = io.BytesIO()
+    book.save(made)
+    return write_atomic(path, _undated(made))
+
+
+def _undated(made: io.BytesIO) -> bytes:
+    """Return a workbook without the time it was made: equal frames give equal bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            part = old.read(name)
+            if name == "docProps/core.xml":
+                part = re.sub(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b"1980-01-01T00:00:00Z", part)
+            new.writestr(zipfile.ZipInfo(name), part, zipfile.ZIP_DEFLATED)
+    return content.getvalue()
 
 
 def _cell(value: Any) -> Any:

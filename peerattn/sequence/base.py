@@ -23,8 +23,6 @@ from peerattn.training import TrainingRecord, train
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND = "sequence model"  # of the files of `SavedEstimator`
-
 
 class SavedEstimator(BaseEstimator):
     """An estimator whose parameters and fitted state go into a safetensors file and come back.
@@ -51,7 +49,7 @@ class SavedEstimator(BaseEstimator):
         check_is_fitted(self)
         arrays: dict[str, np.ndarray] = {}
         spec = _packed(self, "", arrays)
-        write_state(path, arrays, spec, KIND)
+        write_state(path, arrays, spec, "model")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -70,8 +68,8 @@ class SavedEstimator(BaseEstimator):
         InputError
             When the file is not one of ours, is damaged, or holds another class.
         """
-        arrays, spec = read_state(path, KIND)
-        model = _unpacked(spec, arrays)
+        arrays, spec = read_state(path, "model")
+        model = unpacked(spec, arrays)
         if not isinstance(model, cls):
             name = type(model).__name__
             raise InputError(f"path: expected a saved {cls.__name__}, got a {name}. Use {name}.load.")
@@ -246,8 +244,27 @@ def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> dict[str, A
     return {"value": value}
 
 
+def unpacked(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the model that a file's specification and arrays describe. Only classes of this package are ever made.
+
+    Raises
+    ------
+    InputError
+        When it names another class, or is not what this version writes.
+    """
+    if "estimator" not in spec:
+        raise InputError("path: the file holds no sequence model. Use peerattn.load.")
+    try:
+        return _unpacked(spec, arrays)
+    except InputError:
+        raise
+    except Exception as error:  # sealed by someone else: constructors raise anything
+        raise InputError(
+            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
+        ) from error
+
+
 def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return the value that :func:`_packed` described. Only classes of this package are ever made."""
     if "names" in packed:
         return np.array(packed["names"], dtype=object)
     if "array" in packed:

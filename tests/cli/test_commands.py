@@ -168,9 +168,11 @@ def test_describe(capsys, tmp_path):
 
 
 def test_refusals(capsys, saved, tmp_path):
-    assert "is not a model written by peerattn fit" in refused(capsys, "predict", SAMPLE, SAMPLE)
+    assert "MODEL: expected a file that save() of this package wrote" in refused(
+        capsys, "predict", SAMPLE, SAMPLE
+    )
     (tmp_path / "half.model").write_bytes(saved.read_bytes()[:200])
-    assert "is damaged" in refused(capsys, "predict", tmp_path / "half.model", SAMPLE)
+    assert "changed or damaged" in refused(capsys, "predict", tmp_path / "half.model", SAMPLE)
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
     assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
     pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)

@@ -1,11 +1,12 @@
 """save and load: the same predictions and networks from one file, and nothing of the file is run."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from peerattn import (
     CrossSectionalRidge,
@@ -14,10 +15,14 @@ from peerattn import (
     NadarayaWatsonRegressor,
     PeerAttentionClassifier,
     PeerAttentionRegressor,
+    load,
+    make_model,
 )
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import FamaMacBethRegressor, Prior
+from peerattn.models.saving import save_estimator
+from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.state import read_state, write_state
 
 QUICK = {"n_heads": 2, "max_steps": 10, "prune": False, "random_state": 0}
@@ -48,7 +53,8 @@ MODELS = {
 def test_the_same_predictions_and_parameters_after_loading(panel, name, tmp_path):
     model = MODELS[name].fit(panel.X, panel.y)
     model.save(tmp_path / "a.model")
-    again = type(model).load(tmp_path / "a.model")
+    again = load(tmp_path / "a.model")
+    assert type(again) is type(model)
     shown = {"outcomes": panel.y} if getattr(model, "needs_outcomes", False) else {}
     pd.testing.assert_series_equal(
         pd.Series(np.asarray(again.predict(panel.X, **shown))),
@@ -71,9 +77,25 @@ def test_arrays_and_classes(tmp_path):
     ).all()
 
 
-def test_an_estimator_of_another_library_is_refused(panel, tmp_path):
-    model = PeerAttentionRegressor(own=Ridge(), n_heads=0).fit(panel.X, panel.y)
-    with pytest.raises(InputError, match="own is a Ridge, which cannot be stored without pickle"):
+@pytest.mark.parametrize("name", ["zero", "mean", "ols", "ridge", "elastic_net", "neighbors", "boosting"])
+def test_named_models_of_scikit_learn(panel, name, tmp_path):
+    X, y = panel.X.select_dtypes("number"), panel.y
+    model = make_model(name).fit(X, y)
+    save_estimator(model, tmp_path / "a.model")
+    again = load(tmp_path / "a.model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert repr(again) == repr(model)
+
+
+def test_an_own_model_of_scikit_learn(panel, tmp_path):
+    model = PeerAttentionRegressor(own=make_pipeline(StandardScaler(), Ridge()), n_heads=0)
+    model.fit(panel.X, panel.y).save(tmp_path / "a.model")
+    np.testing.assert_array_equal(load(tmp_path / "a.model").predict(panel.X), model.predict(panel.X))
+
+
+def test_an_estimator_that_is_not_in_the_list_is_refused(panel, tmp_path):
+    model = PeerAttentionRegressor(own=MLPRegressor(max_iter=5), n_heads=0)
+    with pytest.raises(InputError, match="own is a MLPRegressor, which cannot be stored without pickle"):
         model.save(tmp_path / "a.model")
     assert not (tmp_path / "a.model").exists()
 
@@ -84,19 +106,58 @@ def test_another_class_is_refused(panel, tmp_path):
         InputError, match="expected a saved NadarayaWatsonRegressor, got a saved CrossSectionalRidge"
     ):
         NadarayaWatsonRegressor.load(tmp_path / "a.model")
+    WordTokenizer().fit(["a b"]).save(tmp_path / "b.model")
+    with pytest.raises(InputError, match="got a saved WordTokenizer"):
+        NadarayaWatsonRegressor.load(tmp_path / "b.model")
+    assert type(load(tmp_path / "b.model")) is WordTokenizer
+    with pytest.raises(InputError, match="holds no sequence model"):
+        WordTokenizer.load(tmp_path / "a.model")
 
 
-@pytest.mark.parametrize(
-    "named", ["os:system", "peerattn.cli.app:main", "peerattn.models.base:PeerModel", "peerattn.nowhere:A"]
-)
-def test_a_file_cannot_name_code(panel, tmp_path, named):
-    model = CrossSectionalRidge().fit(panel.X, panel.y)
-    model.save(tmp_path / "a.model")
-    arrays, spec = read_state(tmp_path / "a.model", "CrossSectionalRidge")
-    spec["attributes"]["planted_"] = {"~": named, "fields": {}}
-    write_state(tmp_path / "b.model", arrays, json.loads(json.dumps(spec)), "CrossSectionalRidge")
-    with pytest.raises(InputError, match="path: the file names"):
-        CrossSectionalRidge.load(tmp_path / "b.model")
+PLANTED = {
+    "another module": {"~": "os:system", "fields": {}},
+    "a function of ours": {"~": "peerattn.evaluation.compare:compare", "fields": {}},
+    "no dataclass": {"~": "peerattn.models.base:PeerModel", "fields": {}},
+    "no module": {"~": "peerattn.models.nowhere:A", "fields": {}},
+    "the command": {"~": "peerattn.cli.app:main", "fields": {}},
+    "fields that are not there": {"~": "peerattn.panel.design:Column", "fields": {"nothing": 1}},
+    "another estimator": {"~": "estimator", "class": "sklearn.svm:SVR", "attributes": {}},
+    "a method": {
+        "~": "estimator",
+        "class": "peerattn.models.ridge:CrossSectionalRidge",
+        "attributes": {"predict": 1},
+    },
+    "a class of scikit-learn": {"~": "sklearn", "class": "FunctionTransformer", "attributes": {}},
+    "a method of scikit-learn": {"~": "sklearn", "class": "Ridge", "attributes": {"predict": 1}},
+    "no kind": {"~": "thing"},
+    "nothing": {},
+    "positions outside": {"~": "csr", "parts": ["d", "i", "p"], "shape": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_file_cannot_name_code(name, tmp_path):
+    tree = {"~": "estimator", "class": "peerattn.models.ridge:CrossSectionalRidge", "attributes": {}}
+    arrays = {"d": np.ones(1), "i": np.array([5]), "p": np.array([0, 1])}
+    for planted in (PLANTED[name], tree | {"attributes": {"planted_": PLANTED[name]}}):
+        write_state(tmp_path / "b.model", arrays, {"model": planted}, "model")
+        with pytest.raises(InputError, match="^path: (the file|expected a saved)"):
+            CrossSectionalRidge.load(tmp_path / "b.model")
+
+
+def test_trees_that_point_outside_are_refused(panel, tmp_path):
+    X, y = panel.X.select_dtypes("number"), panel.y
+    save_estimator(make_model("boosting").fit(X, y), tmp_path / "a.model")
+    arrays, spec = read_state(tmp_path / "a.model", "model")
+    fields = dict(dict(spec["model"]["attributes"]["trees"]["items"])["nodes"]["items"])
+    for field, value in (("left", 10**9), ("left", 0), ("feature_idx", 99), ("feature_idx", -1)):
+        changed = dict(arrays)
+        changed[fields[field]["name"]] = np.where(
+            arrays[fields["is_leaf"]["name"]] == 0, value, arrays[fields[field]["name"]]
+        )
+        write_state(tmp_path / "b.model", changed, spec, "model")
+        with pytest.raises(InputError, match="point outside"):
+            load(tmp_path / "b.model")
 
 
 def test_a_given_network_is_kept(panel, tmp_path):

@@ -227,7 +227,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(InputError, match="cut off"):
         PeerNetwork.from_parquet(path)
-    with pytest.raises(InputError, match="no file"):
+    with pytest.raises(InputError, match="No such file"):
         PeerNetwork.from_parquet(tmp_path / "absent.parquet")
     panel_network().edges().to_parquet(path)
     with pytest.raises(InputError, match="from_edges"):

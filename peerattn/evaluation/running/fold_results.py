@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,9 +124,9 @@ def _named(error: Exception, name: str) -> Exception:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that survives the way from another process."""
+    """Return an error that survives the way from another process (joblib pickles what goes between processes)."""
     try:
-        pickle.loads(pickle.dumps(error))
+        copy.deepcopy(error)
     except Exception:  # exceptions with arguments of their own often cannot be rebuilt
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

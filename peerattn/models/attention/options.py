@@ -30,6 +30,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 WHOLE_NUMBERS = ("n_layers", "d_head", "max_steps", "queries_per_step", "n_ensemble")
 
 
+MOST = 1_000_000  # steps, starts, members
+
+
 def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any = None) -> None:
     """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
     for name, allowed in CHOICES.items():
@@ -40,8 +43,8 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
             )
     for name in WHOLE_NUMBERS:
         value = getattr(estimator, name)
-        if not _whole(value) or value < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        if not _whole(value) or not 1 <= value <= MOST:
+            raise InputError(f"{name} must be a whole number from 1 to {MOST:,}, got {value!r}.")
     if isinstance(estimator.codes, str):
         raise InputError(
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."

@@ -122,6 +122,10 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
         return ()
     if isinstance(prior, str | Prior | PeerNetwork):
         prior = [prior]
+    if not isinstance(prior, list | tuple):
+        raise InputError(
+            f"prior: a column, a Prior, a PeerNetwork or a list of them was expected, got {prior!r}."
+        )
     priors = []
     for item in prior:
         if isinstance(item, str) and item == "only":

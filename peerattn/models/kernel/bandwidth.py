@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -299,15 +300,14 @@ def normal_reference_bandwidth(
     ----------
     Silverman, B. W. (1986), Density Estimation for Statistics and Data Analysis, section 3.4.
     """
-    if weight is not None:
-        x = (
-            np.repeat(x, weight.astype(int), axis=0)
-            if np.all(weight == weight.astype(int))
-            else x[weight > 0]
-        )
-    n = len(x) if n is None else n
-    sd = x.std(axis=0, ddof=1) if len(x) > 1 else np.zeros(x.shape[1])
-    iqr = np.subtract(*np.percentile(x, [75, 25], axis=0)) / 1.349
+    counts = np.ones(len(x)) if weight is None else weight
+    if np.any(counts != np.round(counts)):
+        counts = (counts > 0).astype(float)
+    total = counts.sum()
+    n = total if n is None else n
+    squares = counts @ (x - np.average(x, axis=0, weights=counts)) ** 2
+    sd = np.sqrt(squares / (total - 1)) if total > 1 else np.zeros(x.shape[1])
+    iqr = np.array([np.subtract(*_quantiles(column, counts)) for column in x.T]).reshape(-1) / 1.349
     spread = np.where(iqr > 0, np.minimum(sd, iqr), sd)
     h = 1.06 * spread * n ** (-1 / (4 + x.shape[1]))
     return np.where(h > 0, h, np.inf)
@@ -346,9 +346,16 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
                 raise InputError(
                     f"bandwidth names {name!r}, which is not a column of the regression.{did_you_mean(str(name), names)}"
                 )
+            if not isinstance(value, Real):
+                raise InputError(f"bandwidth of {name!r} must be a number, got {value!r}.")
             both[list(names).index(str(name))] = value
     else:
-        values = np.asarray(given, dtype=float)
+        try:
+            values = np.asarray(given, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"bandwidth must be a number, an array or a dict of numbers, got {given!r}."
+            ) from error
         if values.ndim > 1 or (values.ndim == 1 and values.size not in (n_h, len(both))):
             raise InputError(
                 f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "
@@ -362,3 +369,12 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     if outside.any():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing[outside][0]:g}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
+
+
+def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the upper and the lower quartile of values that stand so many times each, between neighbours as numpy does."""
+    order = np.argsort(x)
+    up_to = np.cumsum(counts[order])
+    at = np.array([0.75, 0.25]) * (up_to[-1] - 1)
+    low, high = (x[order][np.searchsorted(up_to, rank, side="right")] for rank in (np.floor(at), np.ceil(at)))
+    return np.asarray(low + (high - low) * (at - np.floor(at)))

@@ -32,6 +32,8 @@ from peerattn.panel.panel import Panel
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
 
+_MOST_COPIES = 10_000_000  # rows that the bandwidth search is given
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NadarayaWatsonRegressor(PeerRegressor):
@@ -190,6 +192,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
         if fitting:
+            self._check_kinds()
             self._check_options()
         return super()._check(X, y, fitting=fitting, undated=undated)
 
@@ -228,6 +231,11 @@ class NadarayaWatsonRegressor(PeerRegressor):
         if (rows.weight != np.round(rows.weight)).any():
             raise InputError(
                 "sample_weight: here it counts rows, in whole numbers; for other weights give bandwidth=."
+            )
+        if rows.weight.sum() > _MOST_COPIES:
+            raise InputError(
+                f"sample_weight: it counts rows, and the bandwidth search would take {rows.weight.sum():g} of them; at most "
+                f"{_MOST_COPIES:,} fit. Give smaller weights, or bandwidth=."
             )
         return np.repeat(np.arange(len(rows)), rows.weight.astype(int))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -194,7 +195,23 @@ def from_graphml(cls: type[PeerNetwork], path: str | os.PathLike[str]) -> PeerNe
     """
     import networkx as nx
 
-    graph = nx.read_graphml(path)
+    try:
+        graph = nx.read_graphml(path)
+        return _of_graph(cls, graph, path)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"path: cannot read {str(path)!r}: {error.strerror}.") from error
+    except Exception as error:  # XML and networkx raise anything
+        raise InputError(
+            f"path: {str(path)!r} cannot be read as GraphML ({type(error).__name__}: {error}); it may be cut off or changed."
+        ) from error
+
+
+def _of_graph(cls: type[PeerNetwork], graph: nx.DiGraph, path: Any) -> PeerNetwork:
+    """Return the network that a graph of :func:`to_graphml` holds."""
+    import networkx as nx
+
     if "peerattn" not in graph.graph:
         raise InputError(
             f"path: {str(path)!r} was not written by to_graphml; use "
@@ -231,7 +248,9 @@ def to_gexf(
 
     stream = io.BytesIO()
     nx.write_gexf(_text_graph(network, period, attributes), stream)
-    write_atomic(path, stream.getvalue())
+    write_atomic(
+        path, re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())
+    )  # the same bytes tomorrow
 
 
 def _text_graph(network: PeerNetwork, period: Any, attributes: pd.DataFrame | pd.Series | None) -> nx.DiGraph:

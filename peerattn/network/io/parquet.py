@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -20,15 +22,16 @@ from scipy import sparse
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import labelled
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, place_in
-from peerattn.render import atomic_path, show_label
+from peerattn.render import UNSEALED, read_sealed, seal, show_label, write_atomic
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from peerattn.network.peer_network import PeerNetwork
 
-_KEY = b"peerattn.network"
-_VERSION = 1
+_KEY = "peerattn.network"
+_VERSION = 2
+_EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwork.from_edges(pandas.read_parquet(path)))"
 _FACTS = "_network.json"
 _UNDATED = "__HIVE_DEFAULT_PARTITION__"  # what Hive and those who follow it call a missing value
 
@@ -75,7 +78,7 @@ def from_parquet(cls: type[PeerNetwork], path: str | os.PathLike[str]) -> PeerNe
     Raises
     ------
     InputError
-        When the file is missing, cut off, or not a network.
+        When the file is missing, cut off, not a network, or was changed after it was written.
     """
     return cls(**(_read_folder(Path(path)) if Path(path).is_dir() else _read_file(path)))
 
@@ -84,12 +87,12 @@ def _write_file(network: PeerNetwork, path: str | os.PathLike[str]) -> None:
     import pyarrow.parquet as pq
 
     schema = _edge_schema(network)
-    schema = schema.with_metadata(
-        {**(schema.metadata or {}), _KEY: json.dumps(_description(network)).encode()}
-    )
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    content = io.BytesIO()
+    with pq.ParquetWriter(content, schema, compression="zstd") as writer:
         for table in _edge_tables(network, schema):
             writer.write_table(table)
+        writer.add_key_value_metadata({_KEY: json.dumps(_description(network) | {"seal": UNSEALED})})
+    write_atomic(path, seal(content.getvalue()))
 
 
 def _write_folder(network: PeerNetwork, target: Path) -> None:
@@ -104,16 +107,19 @@ def _write_folder(network: PeerNetwork, target: Path) -> None:
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     except OSError as error:
         raise InputError(f"path: cannot write {str(target)!r}: {error.strerror}.") from error
+    digests = []
     try:
         for name, table in zip(folders, _edge_tables(network, schema), strict=True):
             (temporary / name).mkdir()
-            pq.write_table(
-                table.drop_columns("period"), temporary / name / "edges.parquet", compression="zstd"
-            )
-        facts = json.dumps(_description(network) | {"folders": folders})
-        (temporary / _FACTS).write_text(facts, encoding="utf-8")
+            path = temporary / name / "edges.parquet"
+            pq.write_table(table.drop_columns("period"), path, compression="zstd")
+            digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
+        facts = _description(network) | {"folders": folders, "digests": digests, "seal": UNSEALED}
+        (temporary / _FACTS).write_bytes(seal(json.dumps(facts).encode()))
         temporary.chmod(0o755)
         _put(temporary, target)
+    except OSError as error:
+        raise InputError(f"path: cannot write {str(target)!r}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -230,64 +236,67 @@ def unpacked_labels(text: str) -> pd.Index:
     return pd.Index(unpacked(text)["label"]).rename(None)
 
 
-@contextmanager
-def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a Parquet file; what goes wrong names the file."""
-    import pyarrow as pa
+def _read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as file:
-            yield file
-    except FileNotFoundError as error:
-        raise InputError(f"path: there is no file {str(path)!r}.") from error
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"path: {str(path)!r} cannot be read as Parquet ({error}); it may be cut off."
-        ) from error
-
-
-def _read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    with _parquet_file(path) as file:
-        metadata = file.schema_arrow.metadata or {}
-        if _KEY not in metadata:
-            raise InputError(
-                f"path: {str(path)!r} is a Parquet file but not a network written by to_parquet; "
-                "for a file of edges use PeerNetwork.from_edges(pandas.read_parquet(path))."
-            )
-        facts = json.loads(metadata[_KEY])
+    content = read_sealed(path, _EXPECTED)
+    with _understood(path):
+        file = pq.ParquetFile(io.BytesIO(content))
+        facts = json.loads(file.metadata.metadata[_KEY.encode()])
         groups = _row_groups(file, facts["edges"])
         columns = ["firm", "peer", "weight"]
         return _network_parts(
-            facts, lambda t: file.read_row_groups(groups[t], columns=columns).to_pandas(), str(path)
+            facts, lambda t: file.read_row_groups(groups[t], columns=columns).to_pandas(), path
         )
 
 
 def _read_folder(folder: Path) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
     if not (folder / _FACTS).is_file():
         raise InputError(
             f"path: {str(folder)!r} is a folder without {_FACTS}: no network written by to_parquet(partitioned=True)."
         )
-    facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+    content = read_sealed(folder / _FACTS, _EXPECTED)
+    with _understood(folder):
+        facts = json.loads(content)
 
-    def edges(position: int) -> pd.DataFrame:
-        path = folder / facts["folders"][position] / "edges.parquet"
-        with _parquet_file(path) as file:
-            frame: pd.DataFrame = file.read().to_pandas()
-        if len(frame) != facts["edges"][position]:
-            raise InputError(
-                f"path: {str(path)!r} holds {len(frame)} edges where {facts['edges'][position]} were written."
-            )
-        return frame
+        def edges(position: int) -> pd.DataFrame:
+            name = facts["folders"][position]
+            if Path(name).name != name:
+                raise InputError(f"path: {str(folder)!r} names {name!r}, which lies outside it.")
+            path = folder / name / "edges.parquet"
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                raise InputError(f"path: cannot read {str(path)!r}: {error.strerror}.") from error
+            if hashlib.sha256(content).hexdigest() != facts["digests"][position]:
+                raise InputError(f"path: {str(path)!r} was changed, cut off or damaged after it was written.")
+            frame: pd.DataFrame = pq.ParquetFile(io.BytesIO(content)).read().to_pandas()
+            return frame
 
-    return _network_parts(facts, edges, str(folder))
+        return _network_parts(facts, edges, folder)
 
 
-def _network_parts(facts: dict[str, Any], edges: Callable[[int], pd.DataFrame], path: str) -> dict[str, Any]:
+@contextmanager
+def _understood(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what fails on a file that somebody else sealed into bad input."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # parsers raise anything
+        raise InputError(
+            f"path: expected {_EXPECTED}, got {str(path)!r}, whose content is of another origin "
+            f"({type(error).__name__}: {error})."
+        ) from error
+
+
+def _network_parts(facts: dict[str, Any], edges: Callable[[int], pd.DataFrame], path: Any) -> dict[str, Any]:
     """Return the arguments of :class:`PeerNetwork` from a description and the edges of each period."""
     if facts["version"] != _VERSION:
         raise InputError(
-            f"path: {path!r} has format {facts['version']}, this version reads format {_VERSION}."
+            f"path: {str(path)!r} has format {facts['version']}, this version reads format {_VERSION}."
         )
     labels, periods = unpacked_labels(facts["labels"]), unpacked_labels(facts["periods"])
     if len(periods) == 1 and pd.isna(periods[0]):

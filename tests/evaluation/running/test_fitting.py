@@ -1,5 +1,10 @@
 """Running a comparison: fits in parallel, kept at once, and models that fail."""
 
+import importlib
+import linecache
+import pickle
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +12,7 @@ from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS, PREVAILING_MEAN
+from peerattn.evaluation.running.store import DamagedPieceWarning
 from peerattn.exceptions import InputError
 from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
 
@@ -63,6 +69,13 @@ class Fragile(Ridge):
         return super().fit(X, y)
 
 
+class Trap:
+    """Fails the test when it is unpickled."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("unpickled",))
+
+
 def fits(path):
     return len(open(path).read())
 
@@ -106,6 +119,7 @@ def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
         run(panel, dying, cv=cv, store=store)
     before = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
     assert len(before) == 2 * 4  # two folds of the model and the three controls
+    assert all(name.endswith(".parquet") for name in before)
     again = run(panel, dying, cv=cv, store=store)
     assert fits(counted) == 3 + 2  # the third is tried again, the first two are not
     after = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
@@ -126,11 +140,73 @@ def test_a_fit_is_found_by_what_it_was_made_from(panel, tmp_path):
     assert fits(counted) == 6
     run((X.sample(frac=1, random_state=0), y), ridge, store=tmp_path)  # the same panel in another order
     assert fits(counted) == 6
-    for path in tmp_path.glob("*.fit"):
+    for path in tmp_path.glob("*.parquet"):
         path.write_bytes(path.read_bytes()[:50])
-    again = run(panel, ridge, store=tmp_path)
+    with pytest.warns(DamagedPieceWarning, match="cut off or damaged. The fit is made again"):
+        again = run(panel, ridge, store=tmp_path)
     assert fits(counted) == 8
     pd.testing.assert_frame_equal(first.predictions, again.predictions, check_exact=True)
+
+
+def test_a_model_of_changed_code_is_fitted_again(panel, tmp_path, monkeypatch):
+    """The class, a function and a constant that it refers to, and a class it inherits from, in a module of the user."""
+    parts = {
+        "base": "class Base(Ridge):\n    more = 0",
+        "constant": "SHIFT = 1.0",
+        "helper": "def moved(values):\n    return values + SHIFT",
+        "model": "class Mine(Base):\n    def predict(self, X):\n        return moved(super().predict(X))",
+    }
+    folder = tmp_path / "code"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def predictions(**changed):
+        text = "\n\n\n".join(["from sklearn.linear_model import Ridge", *(parts | changed).values()])
+        (folder / "my_models.py").write_text(text + "\n\n\nclass Unused:\n    pass\n")
+        sys.modules.pop("my_models", None)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        model = importlib.import_module("my_models").Mine()
+        return run(panel, {"Mine": model}, store=tmp_path / "store").predictions["Mine"].to_numpy()
+
+    def pieces():
+        return len(list((tmp_path / "store").iterdir()))
+
+    first = predictions()
+    kept = pieces()
+    np.testing.assert_array_equal(predictions(), first)
+    assert pieces() == kept
+    for n, (name, text) in enumerate(
+        {
+            "constant": "SHIFT = 2.0",
+            "helper": "def moved(values):\n    return values + 2 * SHIFT",
+            "base": "class Base(Ridge):\n    more = 1",
+        }.items(),
+        1,
+    ):
+        changed = predictions(**{name: text})
+        np.testing.assert_allclose(changed - first, 0.0 if name == "base" else 1.0)
+        assert pieces() == kept + 2 * n  # two folds of one model; the controls are found
+
+
+def test_a_piece_is_never_run_and_any_changed_bit_is_found(panel, tmp_path):
+    models = {"Peers": IndustryPeerRegressor(industry="sic")}
+    first = run(panel, models, store=tmp_path)
+    paths = sorted(tmp_path.iterdir())
+    assert any(".network." in path.name for path in paths)
+    rng = np.random.default_rng(0)
+    for path in paths:
+        whole = path.read_bytes()
+        at = int(rng.integers(len(whole)))
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+        other = next(other for other in paths if other != path)
+        for content in (pickle.dumps(Trap()), flipped, other.read_bytes()):
+            path.write_bytes(content)
+            with pytest.warns(DamagedPieceWarning):
+                again = run(panel, models, store=tmp_path)
+            pd.testing.assert_frame_equal(first.predictions, again.predictions, check_exact=True)
+            assert path.read_bytes() == whole
 
 
 def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):

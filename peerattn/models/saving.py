@@ -218,7 +218,7 @@ def _estimator(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
         raise InputError(f"path: the file names {value['class']!r}, which is no estimator.")
     estimator = cls.__new__(cls)
     for name, item in value["attributes"].items():
-        if name.startswith("__") or hasattr(cls, name):
+        if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
             raise InputError(
                 f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
             )

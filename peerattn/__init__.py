@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peerattn.datasets import SimulatedPanel, load_grunfeld, simulate_panel
+    from peerattn.datasets import SimulatedPanel, load_grunfeld, load_russell, simulate_panel
     from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, audit, explain_score
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
@@ -84,6 +84,7 @@ _HOMES = {
     "explain_score": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
+    "load_russell": "peerattn.datasets",
     "make_model": "peerattn.models",
     "read_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
@@ -138,6 +139,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "explain_score",
     "ladder",
     "load_grunfeld",
+    "load_russell",
     "make_model",
     "read_panel",
     "sic_to_fama_french",

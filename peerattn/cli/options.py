@@ -15,6 +15,7 @@ class Dataset(StrEnum):
     """Panels that need no file."""
 
     grunfeld = "grunfeld"
+    russell = "russell"
     simulated = "simulated"
 
 

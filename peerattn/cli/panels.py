@@ -32,11 +32,10 @@ def take_panel(
         raise InputError(
             f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
-    from peerattn.datasets import load_grunfeld
+    from peerattn.datasets import load_grunfeld, load_russell
 
-    if dataset is Dataset.grunfeld:
-        return load_grunfeld()
-    return simulated(seed)
+    made = {Dataset.grunfeld: load_grunfeld, Dataset.russell: load_russell}
+    return made[dataset]() if dataset in made else simulated(seed)
 
 
 def simulated(seed: int) -> SimulatedPanel:

@@ -14,7 +14,6 @@ from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison, WalkForward
-    from peerattn.network import PeerNetwork
     from peerattn.panel import Panel
 
 _EDGES = 50  # of each firm, in edges.parquet
@@ -77,8 +76,8 @@ def compare(
     )
     result = replace(result, configuration=write_config(asked, sets, result, folder))
     written = _write(result, folder)
-    truth, again = _truth(result, asked), check_again(made, result)
-    words = (truth, str(result), again, f"report: {(folder / 'report.html').resolve()}")
+    again = check_again(made, result)
+    words = (str(result), again, f"report: {(folder / 'report.html').resolve()}")
     say("\n\n".join(said for said in words if said), _summary(result, written), as_json)
 
 
@@ -109,29 +108,6 @@ def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: A
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, **options)
-
-
-def _truth(result: Comparison, asked: dict[str, Any]) -> str:
-    """Return how far each model's network agrees with the true one, where the panel is simulated."""
-    if asked.get("dataset") != o.Dataset.simulated:
-        return ""
-    from peerattn.cli.panels import simulated
-
-    truth = simulated(asked.get("seed", 0)).network
-    found = [f"{name} {_agreement(network, truth):.2f}" for name, network in result.networks.items()]
-    return f"correlation with the true weights: {', '.join(found)}" if found else "no model gave a network"
-
-
-def _agreement(network: PeerNetwork, truth: PeerNetwork) -> float:
-    """Return the correlation of a network with the true one, over all pairs of the last tested period."""
-    import numpy as np
-
-    period = network.periods[-1]
-    true = truth.matrix(period)
-    learned = network.matrix(period).reindex(index=true.index, columns=true.columns, fill_value=0.0)
-    pairs = ~np.eye(len(true), dtype=bool)
-    weights = learned.to_numpy()[pairs]
-    return float(np.corrcoef(weights, true.to_numpy()[pairs])[0, 1]) if np.ptp(weights) > 0 else 0.0
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:

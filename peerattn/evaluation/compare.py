@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 import pandas as pd
 
+from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.leak_audit.auditing import run_audits
@@ -32,6 +33,7 @@ from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
+from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 
 
@@ -240,7 +242,13 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         audit=audits,
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
         market_value=values,
+        truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
     )
+
+
+def _true_network(X: Any, period: Any) -> PeerNetwork | None:
+    """Return the network that made a simulated panel, in the last tested period."""
+    return X.network.subset(periods=[period]) if isinstance(X, SimulatedPanel) else None
 
 
 def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:

@@ -127,6 +127,8 @@ class Comparison:
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
     market_value : Series or None
         Of the rows of ``predictions``, indexed by (firm, period).
+    truth : PeerNetwork or None
+        The network that made the data in the last tested period, where the panel is simulated.
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 
@@ -156,6 +158,7 @@ class Comparison:
     audit: dict[str, Audit] = field(default_factory=dict)
     is_return: bool = False
     market_value: pd.Series | None = None
+    truth: PeerNetwork | None = None
     configuration: str = ""
 
     # How it is shown and written: functions of report/ and measures/ that take a comparison, bound as methods.

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.cross_section import Array
+from peerattn.network.cross_section import Array, where_in
+from peerattn.render import show_label
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -138,6 +139,30 @@ def code_numbers(
     """
     place = _series_places(network, codes, positions, period, argument)
     return np.append(pd.factorize(codes)[0], -1)[place]
+
+
+def labels_of(
+    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
+) -> list[str]:
+    """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
+
+    As :func:`characteristic`; codes that know none of these firms are an error.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> labels_of(network, pd.Series({("A", 2001): 7, ("B", 2000): 8}), np.array([0, 1]), 2001, "order")
+    ['7', 'unknown']
+    """
+    place = _series_places(network, codes, positions, period, argument)
+    values = list(codes)
+    found = ["unknown" if p < 0 or pd.isna(values[p]) else show_label(values[p]) for p in place]
+    if found and set(found) == {"unknown"}:
+        raise InputError(
+            f"{argument}: the code of every firm{where_in(period)} is unknown. Index it by firm, or by firm and period."
+        )
+    return found
 
 
 def _series_places(network: PeerNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:

@@ -31,11 +31,11 @@ def verdict(comparison: Comparison) -> list[str]:
     """
     best = str(comparison.scores["rmse"].idxmin())
     n = len(comparison.periods)
-    few = f"{n} period{'s are' if n > 1 else ' is'} too few to tell any difference from chance."
+    few = f"{n} period{'s are' if n > 1 else ' is'} too few for a test over time: what differs in these may not in others."
     sentences = [
         f"{_winner(comparison, best)} {_against_baseline(comparison, best)}",
         _common_level(comparison, best),
-        *_peers(comparison),
+        *peers_help(comparison),
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
         few if n < periods_needed(comparison.horizon) else "",
@@ -141,7 +141,7 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     return f"{said}{_chance(found, best, len(others), 'models')}."
 
 
-def _peers(comparison: Comparison) -> list[str]:
+def peers_help(comparison: Comparison) -> list[str]:
     """Answer whether peers help: the best peer model against the best model that uses none."""
     pair = best_peer_and_control(comparison)
     if pair is None:
@@ -161,12 +161,26 @@ def _peers(comparison: Comparison) -> list[str]:
         f"control, {control}"
     )
     peers = [name for name in comparison.peer_models if not found_no_peers(comparison, name)]
+    if _gain(comparison, peer, control) <= 0:
+        return [f"Do peers help? No: {said}.", *_curvature(comparison, peer)]
     found = joint_test(comparison, control, peers)
-    answer = "No" if _gain(comparison, peer, control) <= 0 else "It cannot be tested here"
-    if answer != "No" and found is not None:
-        answer = "Yes" if found.superior else "Not shown"
-    chance = _chance(found, peer, len(peers), "peer models") if answer != "No" else ""
+    if found is not None:
+        answer, chance = "Yes" if found.superior else "Not shown", _chance(found, peer, len(peers), "peer models")
+    else:
+        answer, chance = _by_firm(comparison, peer, control, len(peers))
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
+
+
+def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[str, str]:
+    """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
+    few = len(comparison.periods) < periods_needed(comparison.horizon)
+    p = comparison.test(peer, control).test.p_value if few and comparison.n_firms > 1 else None
+    if p is None:
+        return "It cannot be tested here", ""
+    p, searched = min(1.0, n * p), f", the search among {n} peer models accounted for" if n > 1 else ""
+    periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
+    said = f" (paired, clustered by firm, given {periods}: {p_words(p)}{searched})"
+    return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
 
 
 def _curvature(comparison: Comparison, peer: str) -> list[str]:

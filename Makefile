@@ -35,6 +35,10 @@ reference: $(STAMP)
 	.venv/bin/python docs/make_api.py
 
 $(STAMP):
+	@if [ -L .venv ]; then \
+	  echo ".venv is a link to $$(readlink .venv), another environment, which would be emptied. Remove the link to make one here." >&2; \
+	  exit 1; \
+	fi
 	@for candidate in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \
 	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    found=$$candidate; break; \

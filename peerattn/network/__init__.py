@@ -3,8 +3,8 @@
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.matrices import flow_map, heat_map, search_map
-from peerattn.network.figures.ties import ties_plot
 from peerattn.network.figures.points import pair_plot, strength_plot, timeline
+from peerattn.network.figures.ties import ties_plot
 from peerattn.network.inference.backbone import backbone
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode

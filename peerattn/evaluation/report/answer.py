@@ -68,9 +68,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     base = (y - comparison.training_mean[known]) ** 2
     errors = {name: (y - scored[name].to_numpy(dtype=float)) ** 2 for name in comparison.names}
     gains = {name: float((errors[against] - e).sum() / base.sum()) for name, e in errors.items()}
-    influence = {
-        name: (errors[against] - e - gains[name] * base) / base.mean() for name, e in errors.items()
-    }
+    influence = {name: (errors[against] - e - gains[name] * base) / base.mean() for name, e in errors.items()}
     half, how = _half_widths(comparison, influence, scored, level)
     r2 = comparison.scores["r2_mean"]
     rows = {name: (r2[name], r2[name] - half[name], r2[name] + half[name]) for name in comparison.names}

@@ -88,7 +88,11 @@ def r2_picture(comparison: Comparison, frame: pd.DataFrame, against: str, how: s
                 axes.plot([max(low, floor), high], [row, row], color=colour, linewidth=1.4, alpha=0.8)
                 axes.plot(r2, row, "o", color=colour, markersize=6)
             axes.annotate(
-                f"{r2:.2f}".replace("-", "−"), (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=9
+                f"{r2:.2f}".replace("-", "−"),
+                (1.01, row),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=9,
             )
         axes.set_yticks(range(len(frame)), [_short(name) for name in frame.index])
         axes.set_ylim(len(frame) - 0.4, -0.6)
@@ -141,17 +145,26 @@ def truth_picture(networks: dict[str, PeerNetwork], truth: PeerNetwork, name: st
         for axes, (title, network) in zip(figure.subplots(2, 2).flat, panels):
             weights = network.matrix().reindex(index=order, columns=order, fill_value=0.0).abs()
             top = float(np.quantile(true.to_numpy(), 0.999))
-            axes.imshow(weights, cmap=weight_colours(), norm=PowerNorm(0.5, 0.0, top, clip=True), interpolation="nearest")
-            found = "" if network is truth else f": {network_correlation(network, truth):.2f}".replace("-", "−")
+            axes.imshow(
+                weights,
+                cmap=weight_colours(),
+                norm=PowerNorm(0.5, 0.0, top, clip=True),
+                interpolation="nearest",
+            )
+            found = (
+                "" if network is truth else f": {network_correlation(network, truth):.2f}".replace("-", "−")
+            )
             axes.set_title(f"{_short(title)}{found}")
             axes.set(xticks=[], yticks=[], xlabel="peer", ylabel="firm")
             for spine in axes.spines.values():
                 spine.set_visible(True)
         for axes in figure.axes[len(panels) :]:
             axes.remove()
-        picture = svg(figure, description=f"The true weights beside those of {', '.join(n for n, _ in panels[1:])}")
+        picture = svg(
+            figure, description=f"The true weights beside those of {', '.join(n for n, _ in panels[1:])}"
+        )
     when = show_label(truth.periods[0])
-    caption = f"Weights in {when}, rows look, columns are looked to, firms in the same order. Numbers: correlation with the truth."
+    caption = f"Weights in {when}: rows look, columns are looked to, all in one order. Numbers: correlation with the truth."
     return Picture(picture, caption)
 
 

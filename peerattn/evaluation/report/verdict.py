@@ -165,7 +165,10 @@ def peers_help(comparison: Comparison) -> list[str]:
         return [f"Do peers help? No: {said}.", *_curvature(comparison, peer)]
     found = joint_test(comparison, control, peers)
     if found is not None:
-        answer, chance = "Yes" if found.superior else "Not shown", _chance(found, peer, len(peers), "peer models")
+        answer, chance = (
+            "Yes" if found.superior else "Not shown",
+            _chance(found, peer, len(peers), "peer models"),
+        )
     else:
         answer, chance = _by_firm(comparison, peer, control, len(peers))
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]

@@ -87,7 +87,7 @@ def ties_plot(
         top = max(weight for *_, weight in ties)
         for i, j, weight in ties:
             axes.annotate(
-                "", places[j], places[i],
+                "", tuple(places[j]), tuple(places[i]),
                 arrowprops={
                     "arrowstyle": "-|>", "mutation_scale": 7, "color": PALETTE[0], "shrinkA": 3, "shrinkB": 4,
                     "linewidth": 0.4 + 2.6 * weight / top, "alpha": 0.25 + 0.5 * weight / top,
@@ -100,7 +100,9 @@ def ties_plot(
             axes.text(x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4)
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
-        axes.set(xlim=(low[0] - 0.45, high[0] + 0.45), ylim=(low[1] - 0.15, high[1] + 0.3), xticks=[], yticks=[])
+        axes.set(
+            xlim=(low[0] - 0.45, high[0] + 0.45), ylim=(low[1] - 0.15, high[1] + 0.3), xticks=[], yticks=[]
+        )
         for spine in axes.spines.values():
             spine.set_visible(False)
         axes.set_title(title_of(network, label))
@@ -118,7 +120,9 @@ def _at_strongest(section: CrossSection, count: int) -> Array:
 def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
     """Return (firm, peer, weight) of each firm's k largest positive weights."""
     order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
-    return [(i, int(j), float(weights[i, j])) for i, row in enumerate(order) for j in row if weights[i, j] > 0]
+    return [
+        (i, int(j), float(weights[i, j])) for i, row in enumerate(order) for j in row if weights[i, j] > 0
+    ]
 
 
 def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> dict[int, Array]:

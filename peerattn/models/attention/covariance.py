@@ -15,7 +15,7 @@ from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
 
 RANK = 6  # columns of A, the learned low-rank part
-ROWS_OF_PERIOD = 1000  # firms of a period drawn in a step, at most
+FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 FEWEST_STEPS, MOST_STEPS = 30, 90
 LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
@@ -372,11 +372,12 @@ class _Period:
         alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
 
-    def draw(self, generator: torch.Generator) -> Tensor:
-        """Return positions of firms at random, one row of each identity: what a call leaves out teaches nothing."""
+    def draw(self, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Return positions of firms, split at random; one row of each identity: what a call leaves out teaches nothing."""
         order = torch.randperm(len(self.y), generator=generator)
         first = np.unique(self.identity[order.numpy()], return_index=True)[1]
-        return order[torch.as_tensor(np.sort(first)[:ROWS_OF_PERIOD])]
+        order = order[torch.as_tensor(np.sort(first))]
+        return order.tensor_split(math.ceil(len(order) / FIRMS_TOGETHER))[: ROWS_OF_STEP // FIRMS_TOGETHER]
 
 
 def fit_covariance(
@@ -398,10 +399,10 @@ def fit_covariance(
     history : bool
         Whether firms that moved together in the past may do so again (dated panels only).
     steps : int, optional
-        Steps of Adam on a one-cycle learning rate; each draws 4,000 rows, at most 1,000 of a period. By default 30 and one
-        more for each 4,000 training rows, at most 90.
+        Steps of Adam on a one-cycle learning rate; each draws periods of 4,000 rows in all and splits those of more than 500
+        firms at random. By default 30 and one more for each 4,000 training rows, at most 90.
     seed : int
-        Seed of the draws.
+        Seed of the draws; the start is always the same.
     start : Covariance, optional
         Where to start from: one learned on earlier periods with the same ``history`` needs fewer steps.
 
@@ -416,7 +417,7 @@ def fit_covariance(
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
     generator = torch.Generator().manual_seed(seed)
-    parameters = _start(p, c, past is not None, generator)
+    parameters = _start(p, c, past is not None)
     if start is not None and start.parameters.keys() == parameters.keys():
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
@@ -439,9 +440,9 @@ def fit_covariance(
     return Covariance(learned, past)
 
 
-def _start(p: int, c: int, past: bool, generator: torch.Generator) -> Parameters:
+def _start(p: int, c: int, past: bool) -> Parameters:
     """Return parameters in which noise is the larger part and every kernel has a small one."""
-    every = max(p, 1)
+    every, generator = max(p, 1), torch.Generator().manual_seed(0)
     start = {
         "constant": torch.tensor(0.0),
         "linear": torch.full((p,), math.log(0.3 / every)),
@@ -462,24 +463,23 @@ def _start(p: int, c: int, past: bool, generator: torch.Generator) -> Parameters
 def _drawn(
     periods: Sequence[_Period], generator: torch.Generator, device: str | torch.device
 ) -> tuple[Features, Tensor, Tensor, Tensor]:
-    """Draw periods and firms of each, padded to equal length."""
-    usual = float(np.median([min(len(q.y), ROWS_OF_PERIOD) for q in periods]))
+    """Draw periods, split large ones, and pad the parts to equal length."""
+    usual = float(np.median([len(q.y) for q in periods]))
     n = min(len(periods), max(1, round(ROWS_OF_STEP / usual)))
     drawn = [periods[k] for k in torch.randperm(len(periods), generator=generator)[:n].tolist()]
-    at = [q.draw(generator) for q in drawn]
+    pairs = [(q, at) for q in drawn for at in q.draw(generator)]
 
     def padded(values: list[Tensor]) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values, batch_first=True).to(device)
 
-    pairs = list(zip(drawn, at, strict=True))
     firms = Features(
         padded([q.firms.x[0, k] for q, k in pairs]),
         padded([q.firms.codes[0, k] for q, k in pairs]),
         padded([q.firms.past[0, k] for q, k in pairs]),
-        torch.cat([q.firms.strength for q in drawn]).to(device),
+        torch.cat([q.firms.strength for q, _ in pairs]).to(device),
     )
     y, weight = padded([q.y[k] for q, k in pairs]), padded([q.weight[k] for q, k in pairs])
-    return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for k in at])
+    return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for _, k in pairs])
 
 
 def _loss(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from sklearn.base import is_classifier
 
 from peerattn.exceptions import InputError, did_you_mean
+from peerattn.models.attention.own_model import NAMES
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
@@ -95,11 +96,11 @@ def _check_device(device: Any) -> None:
 
 def _check_own(estimator: Any) -> None:
     own = estimator.own
-    if isinstance(own, str) and own in ("linear", "none"):
+    if isinstance(own, str) and own in NAMES:
         return
     if isinstance(own, str) or not (hasattr(own, "fit") and hasattr(own, "predict")):
         raise InputError(
-            f'own must be "linear", "none" or a scikit-learn estimator, got {own!r}.{did_you_mean(own, ("linear", "none"))}'
+            f'own must be "additive", "linear", "none" or a scikit-learn estimator, got {own!r}.{did_you_mean(own, NAMES)}'
         )
     if is_classifier(estimator) and not hasattr(own, "predict_proba"):
         raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")

@@ -14,20 +14,22 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
+from peerattn.models.attention.curves import Curves
 from peerattn.models.attention.losses import Loss, shown, squared_error, working_residual
 from peerattn.models.pools import Rows, Section
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
 CLIP = 4.0  # standard deviations
-ERRORS = 2.0  # standard errors by which ridge regression must beat least squares over held-out folds
+ERRORS = 2.0  # standard errors by which a ridge or curves must beat least squares over held-out folds
+NAMES = ("additive", "linear", "none")  # own models that have a name
 CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
 MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
 
 
 @dataclass(frozen=True)
 class LinearOwn:
-    """``own_i = a + z_i'b`` with standardised characteristics z.
+    """``own_i = a + z_i'b + s(x_i)'c`` with standardised characteristics z and, where they help, their curves s.
 
     Attributes
     ----------
@@ -36,7 +38,12 @@ class LinearOwn:
     slope : ndarray (p, K)
     intercept : ndarray (K,)
     penalty : float
-        λ of the ridge; 0 is least squares, ∞ the mean.
+        λ of the ridge on b; 0 is least squares, ∞ the mean.
+    curves : Curves or None
+    bend : ndarray (q, K)
+        c, by ridge regression beside b.
+    bend_penalty : float
+        λ of the ridge on c; ∞ is a straight line in each characteristic.
     """
 
     center: np.ndarray
@@ -44,11 +51,14 @@ class LinearOwn:
     slope: np.ndarray
     intercept: np.ndarray
     penalty: float
+    curves: Curves | None
+    bend: np.ndarray
+    bend_penalty: float
 
     def predict(self, rows: Rows) -> np.ndarray:
         """Return the own term of every row, (n, K)."""
         fitted: np.ndarray = (rows.x - self.center) / self.spread @ self.slope + self.intercept
-        return fitted
+        return fitted if self.curves is None else fitted + self.curves.columns(rows.x) @ self.bend
 
 
 @dataclass(frozen=True)
@@ -92,10 +102,10 @@ def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
     return np.concatenate([rows.x, *levels], axis=1)
 
 
-def fit_own(rows: Rows, settings: OwnSettings, penalty: float) -> Own:
-    """Fit the own model on rows of known outcome, with this penalty where it is linear."""
+def fit_own(rows: Rows, settings: OwnSettings, penalties: tuple[float, float]) -> Own:
+    """Fit the own model on rows of known outcome, with these penalties on lines and curves where it is linear in them."""
     if isinstance(settings.own, str):
-        return _fit_linear(rows, settings, penalty)
+        return _fit_linear(rows, settings, *penalties)
     estimator = clone(settings.own)
     weighs = rows.loss_weight is not None
     if weighs and not has_fit_parameter(estimator, "sample_weight"):
@@ -107,11 +117,17 @@ def fit_own(rows: Rows, settings: OwnSettings, penalty: float) -> Own:
     return EstimatorOwn(estimator, settings.code_levels, settings.n_outputs)
 
 
-def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float) -> LinearOwn:
+def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float, bend_penalty: float) -> LinearOwn:
     center, spread, z = _standardised(rows)
+    weight, width = row_weight(rows), z.shape[1]
     assert rows.y is not None
-    solution = _solutions(z, rows.y, row_weight(rows), settings, np.array([penalty]))[:, 0]
-    return LinearOwn(center, spread, solution[1:], solution[0], float(penalty))
+    bent = np.isfinite(bend_penalty)
+    curves = Curves.of(rows.x, weight) if bent else None
+    columns = np.zeros((len(rows), 0)) if curves is None else curves.columns(rows.x)
+    found = _solutions(z, penalty, columns, rows.y, weight, settings, np.array([bend_penalty]))[:, 0]
+    return LinearOwn(
+        center, spread, found[1:width], found[0], float(penalty), curves, found[width:], float(bend_penalty)
+    )
 
 
 def _standardised(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -130,51 +146,90 @@ def row_weight(rows: Rows) -> np.ndarray:
     return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
 
 
-def best_penalty(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> float:
-    """Return the penalty of least loss over held-out folds, where it beats least squares by two standard errors.
+def best_penalties(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> tuple[float, float]:
+    """Return the penalties on lines and, given that, on curves of least loss over held-out folds.
 
-    As the rule of Breiman et al. (1984), with two errors for one, towards the model that users compare with; errors are
-    clustered by firm (on arrays by row).
+    Ridge regression replaces least squares, and curves lines, where they lower the loss by two standard errors, clustered by
+    firm (on arrays by row): as the rule of Breiman et al. (1984), with two errors for one.
     """
-    if not (isinstance(settings.own, str) and settings.own == "linear" and rows.x.shape[1]):
-        return np.inf
-    squared = settings.loss is squared_error
-    penalties = (
-        PENALTIES if squared else PENALTIES[1::2]
-    )  # separable classes have no estimate without a penalty
+    if not (isinstance(settings.own, str) and settings.own != "none" and rows.x.shape[1]):
+        return np.inf, np.inf
+    # separable classes have no estimate without a penalty
+    light_first = PENALTIES if settings.loss is squared_error else PENALTIES[1::2]
     if len(np.unique(fold)) < 2:
-        return float(penalties[0])
-    z, weight = _standardised(rows)[2], row_weight(rows)
+        return float(light_first[0]), np.inf
+    z = _standardised(rows)[2]
+    penalty = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, light_first)
+    if settings.own != "additive":
+        return penalty, np.inf
+    curves = Curves.of(rows.x, row_weight(rows)).columns(rows.x)
+    return penalty, _best(z, penalty, curves, rows, fold, settings, light_first[:0:-1])
+
+
+def _best(
+    fixed: np.ndarray,
+    fixed_penalty: float,
+    free: np.ndarray,
+    rows: Rows,
+    fold: np.ndarray,
+    settings: OwnSettings,
+    penalties: np.ndarray,
+) -> float:
+    """Return the penalty on the free columns of least held-out loss, where it beats the first one by two standard errors."""
+    weight, columns = row_weight(rows), np.concatenate([fixed, free], axis=1)
     assert rows.y is not None
     losses = np.empty((len(rows), len(penalties)))
     for f in np.unique(fold):
         rest, at = fold != f, fold == f
-        found = _solutions(z[rest], rows.y[rest], weight[rest], settings, penalties)
+        found = _solutions(
+            fixed[rest], fixed_penalty, free[rest], rows.y[rest], weight[rest], settings, penalties
+        )
         for k in range(len(penalties)):
             y = torch.as_tensor(rows.y[at])
-            losses[at, k] = settings.loss(torch.as_tensor(z[at] @ found[:, k]), y).numpy()
-    best = int(np.argmin(weight @ losses))
-    gain = weight * (losses[:, 0] - losses[:, best])
-    clusters = np.bincount(pd.factorize(firm_keys(rows, settings.dated))[0], gain)
-    error = float(clusters.std()) * np.sqrt(len(clusters))
-    return float(penalties[best if gain.sum() > ERRORS * error else 0])
+            losses[at, k] = settings.loss(torch.as_tensor(columns[at] @ found[:, k]), y).numpy()
+    excess = losses - losses[:, [int(np.argmin(weight @ losses))]]
+    firm = pd.factorize(firm_keys(rows, settings.dated))[0]
+    by_firm = np.stack([np.bincount(firm, weight * column) for column in excess.T], axis=1)
+    error = by_firm.std(axis=0) * np.sqrt(len(by_firm))
+    return float(penalties[np.argmax(by_firm.sum(axis=0) <= ERRORS * error)])
 
 
 def _solutions(
-    z: np.ndarray, y: np.ndarray, weight: np.ndarray, settings: OwnSettings, penalties: np.ndarray
+    fixed: np.ndarray,
+    fixed_penalty: float,
+    free: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    settings: OwnSettings,
+    penalties: np.ndarray,
 ) -> np.ndarray:
-    """Return the coefficients of [1, z] at every penalty, (p + 1, penalties, K); the constant is not penalised."""
+    """Return the coefficients of fixed and free columns at every penalty on the latter, (a + q, penalties, K).
+
+    The first fixed column is the constant, which is not penalised. For squared errors the fixed columns are partialled out
+    (Frisch and Waugh 1933); for other losses their coefficients are found first and then kept.
+    """
+    a, q = fixed.shape[1], free.shape[1]
     if settings.loss is not squared_error:
-        found = [minimised(z, y, weight, settings.loss, settings.n_outputs, penalty) for penalty in penalties]
-        return np.stack(found, axis=1)
-    mean = np.average(z, axis=0, weights=weight)[1:]
-    y_mean = np.average(y, weights=weight)
-    x = z[:, 1:] - mean
-    values, vectors = np.linalg.eigh((x * weight[:, None]).T @ x)
-    moment = vectors.T @ (x.T @ (weight * (y - y_mean)))
+        base = minimised(fixed, y, weight, settings.loss, settings.n_outputs, fixed_penalty)
+        found = np.zeros((a + q, len(penalties), settings.n_outputs))
+        columns, offset = np.concatenate([fixed[:, :1], free], axis=1), fixed @ base
+        for k, penalty in enumerate(penalties if q else []):
+            more = minimised(columns, y, weight, settings.loss, settings.n_outputs, penalty, offset)
+            found[0, k], found[a:, k] = more[0], more[1:]
+        found[:a] += base[:, None]
+        return found
+    kept = slice(0, 1 if np.isinf(fixed_penalty) else a)
+    W = fixed[:, kept]
+    light = np.r_[0.0, np.full(W.shape[1] - 1, fixed_penalty)]
+    inverse = np.linalg.pinv((W.T * weight) @ W + np.diag(light), rcond=1e-10, hermitian=True)
+    onto = inverse @ (W.T * weight)  # (a, n)
+    values, vectors = np.linalg.eigh((free.T * weight) @ (free - W @ (onto @ free)))
+    moment = vectors.T @ ((free.T * weight) @ (y - W @ (onto @ y)))
     usable = values > 1e-10 * max(values.max(initial=0.0), 1e-300)  # collinear columns share their slope
     slopes = vectors @ ((usable * moment)[:, None] / (np.where(usable, values, 1.0)[:, None] + penalties))
-    return np.concatenate([(y_mean - mean @ slopes)[None], slopes])[..., None]
+    lines = np.zeros((a, len(penalties)))
+    lines[kept] = (onto @ y)[:, None] - onto @ free @ slopes
+    return np.concatenate([lines, slopes])[..., None]
 
 
 def minimised(
@@ -326,15 +381,15 @@ def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, 
     """
     rows, folds = stacked_rows(sections), folds_of(sections)
     fold = np.concatenate(folds)
-    penalty = best_penalty(rows, fold, settings)
-    own = fit_own(rows, settings, penalty)
+    penalties = best_penalties(rows, fold, settings)
+    own = fit_own(rows, settings, penalties)
     block = Block.of(own, sections)
     distinct = np.unique(fold)
     if len(distinct) == 1 or _is_constant(settings.own):
         return own, block
     for f in distinct:
         rest = fold != f
-        without = fit_own(rows.take(rest), settings, penalty)
+        without = fit_own(rows.take(rest), settings, penalties)
         for k, section in enumerate(sections):
             at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
             if at.any():

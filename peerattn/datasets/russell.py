@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import Literal
 
@@ -12,6 +13,10 @@ from peerattn.panel import Panel, read_panel
 
 _CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_sales"]
 _OUTCOMES = ("ebit_ta", "ebit_ta_next", "sales_growth_next")
+_CAUTION = (
+    "This example was chosen after about eight outcomes and settings of this panel had been tried on these years, because "
+    "peers help here: p does not account for that choice."
+)
 
 
 def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"] = "ebit_ta") -> Panel:
@@ -45,7 +50,9 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
     The rule of the extract: all years of the 500 firms outside the sector Finance with the largest sales in fiscal year
     2013. Nothing is winsorised. The firms were members of the index when the data were collected, so firms that left it
     before 2017 are missing. A firm's own profitability of last year says more about it than any model without it: what is
-    explained is the level that comparable firms imply.
+    explained is the level that comparable firms imply. Profitability of the year was made the default after about eight
+    outcomes and settings had been tried on these years, because peers help there: a p value of it is no evidence
+    (``Panel.caution`` says so in every report).
 
     Extract of ``russell_3000`` of the R package ExPanDaR, copyright 2018-2020 Joachim Gassen, MIT licence
     (``russell_LICENSE.txt`` beside the data), collected in summer 2017 and meant for teaching; ``data/make_russell.py``
@@ -73,7 +80,7 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
     known = [] if outcome == "ebit_ta" else ["ebit_ta"]
     numbers = _CHARACTERISTICS + known
     frame = frame[["firm", "period", "sector", "industry", *numbers, outcome]]
-    return read_panel(
+    panel = read_panel(
         frame.astype(dict.fromkeys([*numbers, outcome], float)),
         outcome=outcome,
         characteristics=numbers,
@@ -81,3 +88,4 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
         industry="industry",
         description="Russell 3000 (ExPanDaR): the 500 largest firms outside finance, fiscal years 2013-16",
     )
+    return replace(panel, caution=_CAUTION if outcome == "ebit_ta" else "")

@@ -242,6 +242,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         audit=audits,
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
         market_value=values,
+        caution=panel.caution,
         truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
     )
 

@@ -127,6 +127,8 @@ class Comparison:
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
     market_value : Series or None
         Of the rows of ``predictions``, indexed by (firm, period).
+    caution : str
+        Of the panel: a sentence that stands beside the finding.
     truth : PeerNetwork or None
         The network that made the data in the last tested period, where the panel is simulated.
     configuration : str
@@ -158,6 +160,7 @@ class Comparison:
     audit: dict[str, Audit] = field(default_factory=dict)
     is_return: bool = False
     market_value: pd.Series | None = None
+    caution: str = ""
     truth: PeerNetwork | None = None
     configuration: str = ""
 

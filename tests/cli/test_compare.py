@@ -122,7 +122,8 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
     options = ["--task", "explain", "--models", "industry", "--test-periods", "3"]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
-    assert "correlation with the true weights: Industry peers 1.00" in text
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Industry peers: 1.00" in page and "correlate 1.00 with the true ones" in page
 
 
 @pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
@@ -371,7 +372,7 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\naudit = 1", "true or false was expected"),
         ("[compare]\ntest_periods = true", "a whole number was expected"),
         ("[compare]\nmodels = [1]", "a list of texts was expected"),
-        ("[compare]\ndataset = 'x'", "one of grunfeld, simulated was expected"),
+        ("[compare]\ndataset = 'x'", "one of grunfeld, russell, simulated was expected"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "there is no section [other]"),

@@ -28,7 +28,13 @@ _VERBS = {"forecast": "predicts", "explain": "explains"}
 
 def answer(comparison: Comparison) -> list[str]:
     """Return the answer in three sentences: how good, whether peers help, and what network was found."""
-    return [_how_good(comparison), *peers_help(comparison)[:1], *network_found(comparison)]
+    said = [
+        _how_good(comparison),
+        *peers_help(comparison)[:1],
+        comparison.caution,
+        *network_found(comparison),
+    ]
+    return [sentence for sentence in said if sentence]
 
 
 def answer_pictures(comparison: Comparison) -> list[Picture]:
@@ -150,7 +156,7 @@ def network_found(comparison: Comparison) -> list[str]:
 
 
 def _r(value: float) -> str:
-    return "n/a" if np.isnan(value) else f"{value:.2f}"
+    return "n/a" if np.isnan(value) else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def _how_good(comparison: Comparison) -> str:

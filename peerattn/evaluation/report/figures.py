@@ -75,14 +75,13 @@ def r2_picture(comparison: Comparison, frame: pd.DataFrame, against: str, how: s
     frame = frame.sort_values("r2", ascending=False)
     line, best = float(frame["r2"][against]), float(frame["r2"].iloc[0])
     floor = min(0.0, line) - max(0.5 * (best - min(0.0, line)), 0.02)
-    off = frame["r2"] < floor
     with figure_style():
         figure = Figure(figsize=(5.8, 0.36 * len(frame) + 0.9))
         axes = figure.subplots()
         axes.axvline(line, color=PALETTE[1], linewidth=0.9, linestyle=(0, (4, 3)))
-        for row, (name, (r2, low, high)) in enumerate(frame.iterrows()):
+        for row, (name, r2, low, high) in enumerate(frame.itertuples()):
             colour = PALETTE[0] if name in comparison.peer_models else PALETTE[1]
-            if off[name]:
+            if r2 < floor:
                 axes.plot(floor, row, "<", color=colour, markersize=5)
             else:
                 axes.plot([max(low, floor), high], [row, row], color=colour, linewidth=1.4, alpha=0.8)
@@ -118,7 +117,7 @@ def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> P
     from peerattn.network.measures.comparison import stability_sentence
 
     with figure_style():
-        figure = Figure(figsize=(5.9, 5.0))
+        figure = Figure(figsize=(5.9, 4.4))
         axes = ties_plot(network, firms=_DRAWN_FIRMS, groups=groups, ax=figure.subplots())
         axes.set_title(f"{_short(name)}, {show_label(network.periods[0])}")
         picture = svg(figure, description=f"The strongest ties of {name} among the firms most looked to")
@@ -151,9 +150,8 @@ def truth_picture(networks: dict[str, PeerNetwork], truth: PeerNetwork, name: st
                 norm=PowerNorm(0.5, 0.0, top, clip=True),
                 interpolation="nearest",
             )
-            found = (
-                "" if network is truth else f": {network_correlation(network, truth):.2f}".replace("-", "−")
-            )
+            near = round(network_correlation(network, truth), 2) + 0.0  # no negative zero
+            found = "" if network is truth else f": {near:.2f}".replace("-", "−")
             axes.set_title(f"{_short(title)}{found}")
             axes.set(xticks=[], yticks=[], xlabel="peer", ylabel="firm")
             for spine in axes.spines.values():

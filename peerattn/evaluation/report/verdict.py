@@ -36,6 +36,7 @@ def verdict(comparison: Comparison) -> list[str]:
         f"{_winner(comparison, best)} {_against_baseline(comparison, best)}",
         _common_level(comparison, best),
         *peers_help(comparison),
+        comparison.caution,
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
         few if n < periods_needed(comparison.horizon) else "",
@@ -164,13 +165,11 @@ def peers_help(comparison: Comparison) -> list[str]:
     if _gain(comparison, peer, control) <= 0:
         return [f"Do peers help? No: {said}.", *_curvature(comparison, peer)]
     found = joint_test(comparison, control, peers)
-    if found is not None:
-        answer, chance = (
-            "Yes" if found.superior else "Not shown",
-            _chance(found, peer, len(peers), "peer models"),
-        )
-    else:
+    if found is None:
         answer, chance = _by_firm(comparison, peer, control, len(peers))
+    else:
+        answer = "Yes" if found.superior else "Not shown"
+        chance = _chance(found, peer, len(peers), "peer models")
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
 
 _NAME = 20  # characters
+_FAINT = 0.15  # of the largest weight: less is not drawn
 _LETTER, _LINE = 0.062, 0.27  # inches a character is wide and a point with its name is high
 
 
@@ -42,7 +43,7 @@ def ties_plot(
     firms : sequence of labels, or int, default 40
         The firms that are drawn; a number stands for those at the ends of the strongest ties.
     k : int, default 2
-        Ties of a firm: its peers of most positive weight among the firms drawn.
+        Ties of a firm: its peers of most positive weight among the firms drawn; under 15 % of the largest are left out.
     groups : pandas.Series, optional
         An industry by firm, or by firm and period: the colour of a firm.
     ax : matplotlib.axes.Axes, optional
@@ -118,29 +119,47 @@ def _at_strongest(section: CrossSection, count: int) -> Array:
 
 
 def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
-    """Return (firm, peer, weight) of each firm's k largest positive weights."""
+    """Return (firm, peer, weight) of each firm's k largest positive weights, without those that are faint."""
     order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
-    return [
-        (i, int(j), float(weights[i, j])) for i, row in enumerate(order) for j in row if weights[i, j] > 0
-    ]
+    faint = _FAINT * weights.max(initial=0.0)
+    kept = [(i, j, float(weights[i, j])) for i, row in enumerate(order) for j in map(int, row)]
+    return [tie for tie in kept if tie[2] > faint]
 
 
 def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> dict[int, Array]:
-    """Return a place in inches for each firm with a tie: components side by side, names apart."""
+    """Return a place in inches for each firm with a tie: names apart, components on shelves that fill the figure."""
     import networkx as nx
 
     graph = nx.Graph([(i, j) for i, j, _ in ties])
-    parts = sorted(map(sorted, nx.connected_components(graph)), key=lambda part: (-len(part), part))
-    places: dict[int, Array] = {}
-    across = 0.0
-    for part in parts:
+    parts = []
+    for part in sorted(map(sorted, nx.connected_components(graph)), key=lambda part: (-len(part), part)):
         found = nx.kamada_kawai_layout(graph.subgraph(part))
-        points = np.array([found[node] for node in part])
-        points = (points - points.min(axis=0)) * size * np.sqrt(len(part) / len(graph)) / 2
-        places |= {node: point + (across, 0.0) for node, point in zip(part, points, strict=True)}
-        across += float(points[:, 0].max()) + 0.8
-    boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in places])
-    return dict(zip(places, _apart(np.array(list(places.values())), boxes), strict=True))
+        boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in part])
+        spread = size * np.sqrt(len(part) / len(graph)) / 2
+        points = _apart(np.array([found[node] for node in part]) * spread, boxes)
+        low, high = (points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)
+        parts.append((part, points - low, high - low))
+    shelves = [
+        _on_shelves([room for *_, room in parts], width) for width in size[0] * np.linspace(0.4, 3, 27)
+    ]
+    best, _ = max(shelves, key=lambda found: float((size / found[1]).min()))
+    return {
+        node: point + corner
+        for (part, points, _), corner in zip(parts, best, strict=True)
+        for node, point in zip(part, points, strict=True)
+    }
+
+
+def _on_shelves(rooms: list[Array], width: float) -> tuple[list[Array], Array]:
+    """Put rooms side by side on shelves of a width; return their corners and the size of the whole."""
+    corners, at, floor, height = [], 0.0, 0.0, 0.0
+    for room in rooms:
+        if at > 0 and at + room[0] > width:
+            at, floor, height = 0.0, floor + height, 0.0
+        corners.append(np.array([at, floor]))
+        at, height = at + room[0], max(height, room[1])
+    whole = np.max([corner + room for corner, room in zip(corners, rooms, strict=True)], axis=0)
+    return corners, whole
 
 
 def _apart(points: Array, boxes: Array) -> Array:
@@ -170,5 +189,5 @@ def _colours(axes: Axes, network: PeerNetwork, groups: Any, drawn: pd.Index, per
     palette = dict(zip(pd.Series(names).value_counts().index, PALETTE, strict=False))
     for name, colour in palette.items():
         axes.plot([], [], "o", color=colour, markersize=5, label=short_name(name, 28))
-    axes.legend(ncols=4, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
+    axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
     return [palette.get(name, INK) for name in names]

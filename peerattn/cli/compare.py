@@ -48,7 +48,7 @@ def compare(
     as_json: o.AsJson = False,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
-    from peerattn.cli.asked import panel_asked, split_asked
+    from peerattn.cli.asked import panel_asked, reference_asked, split_asked
     from peerattn.cli.config import check_again, write_config
     from peerattn.cli.output import say
     from peerattn.cli.panels import limits_of, split_in_words, take_models
@@ -56,7 +56,10 @@ def compare(
 
     asked, sets, made = _asked(o.given(options), settings, config)
     taken, task = panel_asked(asked), asked.get("task", "forecast")
-    chosen = take_models(asked.get("models"), taken, task, asked.get("seed", 0), sets)
+    reference = reference_asked(asked, taken, task)
+    chosen = take_models(
+        asked.get("models"), taken, task, asked.get("seed", 0), sets, reference=reference is not None
+    )
     cv = split_asked(taken, asked)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     if not (quiet or as_json):
@@ -66,6 +69,7 @@ def compare(
         taken,
         cv,
         task=task,
+        reference=reference,
         groups=asked.get("group_by", ()),
         limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
         audit=asked.get("audit", False),
@@ -86,18 +90,19 @@ def _asked(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
     from peerattn.cli.config import panel_path, read_config
-    from peerattn.cli.panels import read_settings
+    from peerattn.cli.panels import called, read_settings
 
     own = read_settings(settings)
     if config is None:
         return given, own, {}
     options, sets, made = read_config(config)
-    if "panel" in options:
-        options["panel"] = str(panel_path(options["panel"], config))
+    for name in options.keys() & {"panel", "reference"}:
+        options[name] = str(panel_path(options[name], config))
     if given.keys() & {"panel", "dataset"}:
         options = {name: value for name, value in options.items() if name not in ("panel", "dataset")}
     changed = given.keys() - {"panel"} or own
-    chosen = given.get("models") or sets  # settings of models that no longer take part fall away
+    # settings of models that no longer take part fall away
+    chosen = [called(entry) for entry in given["models"]] if given.get("models") else sets
     sets = {name: values for name, values in sets.items() if name in chosen}
     for name, values in own.items():
         sets[name] = sets.get(name, {}) | values

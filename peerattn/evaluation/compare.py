@@ -146,8 +146,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         A folder in which every finished fit is kept at once. Called again with the same folder, a comparison that was
         killed goes on and repeats nothing. Its files are pickles: use a folder that only you can write to.
     verbose : bool, default True
-        Show progress on stderr: on a terminal a bar with the model, the fold and the time left, in a log a line for each
-        finished fold.
+        Show progress on stderr: a rough time for the whole, then a line for each finished fit (model, fold, seconds, R² so
+        far, whether no peers were found), on a terminal above a bar with the time left.
 
     Returns
     -------

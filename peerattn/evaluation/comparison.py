@@ -59,7 +59,7 @@ class ModelNote:
     trials : int
         Settings its search tried in each fit; 1 without a search.
     rung : int or None
-        Its rung of the ladder, 0 (own characteristics) to 5 (stacked attention); None for what is no rung.
+        Its rung of the ladder, 0 (own characteristics) to 6 (stacked attention); None for what is no rung.
     """
 
     name: str

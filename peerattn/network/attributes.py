@@ -38,6 +38,33 @@ def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd
     return pd.DataFrame(frame)
 
 
+def check_whole(network: PeerNetwork, measure: str, k: int | None = None) -> None:
+    """Raise where a measure of all weights (or of the k largest of each firm) is asked of a network that was cut to fewer.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({None: ("AB", None, np.eye(2)[::-1])})
+    >>> check_whole(network, "asymmetry"), check_whole(network.replaced(top_k=1), "turnover", 1)
+    (None, None)
+    """
+    if network.top_k is not None and (k is None or k > network.top_k):
+        raise InputError(
+            f"{measure}: the network holds the {kept_words(network)}, and what was cut decides this measure. Make the network "
+            "without top_k; or take network.normalized(), the kept weights as a network of their own."
+        )
+
+
+def kept_words(network: PeerNetwork) -> str:
+    """Say what a network that was cut keeps."""
+    size = "largest weight" if network.top_k == 1 else f"{network.top_k} largest weights"
+    if network.signed:
+        return f"{size} of each firm"
+    sums = np.concatenate([section.row_sums()[~section.isolates()] for _, section in network.sections()])
+    share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
+    return f"{size} of each firm{share}"
+
+
 def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | None:
     """Return the position of the firm level in an index of firms and periods; None for an index of firms.
 

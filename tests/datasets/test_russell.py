@@ -12,7 +12,7 @@ import pytest
 from peerattn.datasets import load_russell
 from peerattn.exceptions import InputError
 
-SOURCE = Path(os.environ.get("PEERATTN_SHARED_DATA", "../shared/data")) / "us_annual_r3000.parquet"
+SOURCE = Path(os.environ.get("PEERATTN_SHARED_DATA", "../shared/data")) / "firm" / "us_annual_r3000.parquet"
 
 
 def test_size_and_years():

@@ -63,16 +63,19 @@ def _search(comparison: Comparison, name: str) -> list[Section]:
         name = str(comparison.scores["rmse"][list(profiles)].idxmin())
     profile: SearchProfile = profiles[name]
     strongest = int(profile.shares.argmax())
-    named = profile.matrices[strongest]
-    shown = [column for column in named.columns if column in comparison.choice.characteristics]
-    matrix = named.loc[shown, shown]
+    matrix = profile.named(strongest)
+    shown = list(matrix.columns)
     if matrix.empty:
         return []
     scores = matrix.to_numpy()
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
     rows = [(shown[i], shown[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
     kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
-    codes = " Codes and indicators of missing values are not shown." if len(shown) < len(named) else ""
+    codes = (
+        " Codes and indicators of missing values are not shown."
+        if len(shown) < len(profile.matrices[strongest])
+        else ""
+    )
     words = (
         f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; shown is "
         f"the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "

@@ -38,6 +38,9 @@ class SearchProfile:
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
         Each head's share in its member's network.
+    n_characteristics : int
+        The first so many rows and columns of a matrix are characteristics; the rest, missing-indicators and dimensions of
+        codes, is left out of tables and figures.
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
@@ -45,9 +48,12 @@ class SearchProfile:
     values: tuple[np.ndarray, ...] = field(repr=False)
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
+    n_characteristics: int
 
     @classmethod
-    def of(cls, members: Sequence[Member], names: list[str], *, scale: float, unit: float) -> SearchProfile:
+    def of(
+        cls, members: Sequence[Member], names: list[str], n_characteristics: int, *, scale: float, unit: float
+    ) -> SearchProfile:
         """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
         for k, member in enumerate(members):
@@ -62,7 +68,19 @@ class SearchProfile:
                 values.append(module.head_values[at].numpy().squeeze() * unit)
                 heads.append((k, head))
                 shares.append(member.share[at])
-        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares))
+        return cls(
+            tuple(matrices),
+            tuple(key_terms),
+            tuple(values),
+            tuple(heads),
+            np.array(shares),
+            n_characteristics,
+        )
+
+    def named(self, at: int = 0) -> pd.DataFrame:
+        """Return M of one kept head among the characteristics."""
+        p = self.n_characteristics
+        return self.matrices[at].iloc[:p, :p]
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
@@ -77,8 +95,8 @@ class SearchProfile:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per head and pair of characteristics, strongest first."""
         frames = []
-        for (member, head), M in zip(self.heads, self.matrices, strict=True):
-            scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
+        for at, (member, head) in enumerate(self.heads):
+            scores: Any = self.named(at).rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
             frames.append(long.assign(member=member, head=head)[_COLUMNS])
         if not frames:
@@ -88,7 +106,7 @@ class SearchProfile:
 
     def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
         """Draw M of one kept head (see :func:`peerattn.network.search_map`)."""
-        return search_map(self.matrices[at], ax=ax)
+        return search_map(self.named(at), ax=ax)
 
     def __str__(self) -> str:
         if not self.heads:

@@ -27,6 +27,8 @@ def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference
     """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
     if "reference" not in asked:
         return None
+    import pandas as pd
+
     from peerattn.models.attention.reference import Reference
     from peerattn.panel.frames import read_frame
 
@@ -38,6 +40,8 @@ def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference
     for name in ["firm", *wanted]:
         if name not in frame:
             raise InputError(f"--reference: there is no column {name!r}.{did_you_mean(name, frame.columns)}")
+    if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
+        frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
     return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
 

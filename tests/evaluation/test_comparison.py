@@ -336,6 +336,10 @@ def test_an_empty_network_is_said_to_be_empty(real, tmp_path):
     frame = real.predictions.assign(Learned=0.5)
     both = replace(real, predictions=frame, models=models, networks={name: network, "Learned": empty})
     text = both.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert (
+        "Learned kept no peers: the network is empty, and it predicts from its own term alone."
+        in both.summary()
+    )
     assert "Learned found no peers" in text and text.count("<svg") == 6
 
 

@@ -37,6 +37,7 @@ def verdict(comparison: Comparison) -> list[str]:
         _common_level(comparison, best),
         *peers_help(comparison),
         comparison.caution,
+        _empty(comparison),
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
         few if n < periods_needed(comparison.horizon) else "",
@@ -48,6 +49,18 @@ def found_no_peers(comparison: Comparison, name: str) -> bool:
     """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
     network = comparison.networks.get(name)
     return network is not None and len(network.isolates) == len(network.firms)
+
+
+def _empty(comparison: Comparison) -> str:
+    """Name the models that found no peers, but for the best peer model, of which it has been said."""
+    pair = best_peer_and_control(comparison)
+    empty = [
+        n for n in comparison.networks if found_no_peers(comparison, n) and (pair is None or n != pair[0])
+    ]
+    if not empty:
+        return ""
+    each = "each predicts" if len(empty) > 1 else "it predicts"
+    return f"{' and '.join(empty)} kept no peers: the network is empty, and {each} from its own term alone."
 
 
 def best_peer_and_control(comparison: Comparison) -> tuple[str, str] | None:

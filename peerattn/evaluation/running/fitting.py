@@ -93,7 +93,11 @@ def fit_all(
             advance(_fit_of(result.model, result.fold, n), 1)
             if verbose:  # above the bar, or into a log
                 said = _outcome(result, panel, folds, results)
-                print(f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}", file=sys.stderr, flush=True)
+                print(
+                    f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     return results
 
 

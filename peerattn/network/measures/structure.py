@@ -57,8 +57,8 @@ def reciprocity(network: PeerNetwork) -> pd.Series:
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
-def _refuse(network: PeerNetwork, measure: str) -> None:
-    check_whole(network, measure)
+def _refuse(network: PeerNetwork, measure: str, k: int | None = None) -> None:
+    check_whole(network, measure, k)
     if network.signed:
         raise InputError(f"{measure}: not defined for negative weights; the network is signed.")
 
@@ -168,7 +168,7 @@ def communities(
     """
     import networkx as nx
 
-    _refuse(network, "communities")
+    _refuse(network, "communities", top_k)
     members, numbers = [], []
     for _, section in network.sections():
         i, j, w = section.entries(top_k)

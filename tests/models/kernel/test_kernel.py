@@ -33,6 +33,7 @@ def smooth_sample(n=120, seed=0):
     return x, np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=n)
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 def test_check_estimator():
     check_estimator(NadarayaWatsonRegressor())
 

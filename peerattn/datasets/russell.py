@@ -15,7 +15,7 @@ _CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_s
 _OUTCOMES = ("ebit_ta", "ebit_ta_next", "sales_growth_next")
 _CAUTION = (
     "This example was chosen after about eight outcomes and settings of this panel had been tried on these years, because "
-    "peers help here: p does not account for that choice."
+    "peers help here: no p value accounts for that choice."
 )
 
 

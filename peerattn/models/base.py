@@ -376,10 +376,10 @@ class PeerModel(PanelModel):
             blocks = [block if top_k is None else strongest(block, top_k) for block in made]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
-        made = PeerNetwork.from_matrices(
+        network = PeerNetwork.from_matrices(
             matrices, name=self._network_name(), signed=self._signed, row_normalized=top_k is None
         )
-        return made if top_k is None else made.replaced(top_k=top_k)
+        return network if top_k is None else network.replaced(top_k=top_k)
 
     def _network_name(self) -> str:
         return type(self).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,17 +24,16 @@ if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
     from peerattn.network import PeerNetwork
 
+_TEST = re.compile(r" \([^()]*\bp [=<] [^()]*\)")
 _VERBS = {"forecast": "predicts", "explain": "explains"}
 
 
 def answer(comparison: Comparison) -> list[str]:
     """Return the answer in three sentences: how good, whether peers help, and what network was found."""
-    said = [
-        _how_good(comparison),
-        *peers_help(comparison)[:1],
-        comparison.caution,
-        *network_found(comparison),
-    ]
+    helped = [
+        _TEST.sub("", said) for said in peers_help(comparison)[:1]
+    ]  # the test stands among the findings
+    said = [_how_good(comparison), *helped, comparison.caution, *network_found(comparison)]
     return [sentence for sentence in said if sentence]
 
 

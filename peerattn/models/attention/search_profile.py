@@ -84,12 +84,12 @@ class SearchProfile:
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
-        M = self.matrices[at]
+        M = self.named(at)
         return (M + M.T) / 2
 
     def antisymmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M − M') / 2``: the direction of the search."""
-        M = self.matrices[at]
+        M = self.named(at)
         return (M - M.T) / 2
 
     def to_frame(self) -> pd.DataFrame:

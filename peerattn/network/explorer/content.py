@@ -43,8 +43,9 @@ def explorer_content(
     for position, (period, section) in enumerate(network.sections()):
         number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
         packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
-        whole = codes is not None and len(groups) > 0 and network.top_k is None
-        flows = _flows(network, codes, groups, period) if whole else None
+        flows = None
+        if codes is not None and groups and network.top_k is None:
+            flows = _flows(network, codes, groups, period)
         pairs = _pairs(network, period, section)
         sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
     kept = (

@@ -80,7 +80,8 @@ def test_the_answer_is_short_and_carries_the_caution(short, panel):
     said = answer(short)
     assert len(said) == 4 and said[2] == CAUTION
     assert re.match(r"Kernel explains \d+% of the variation of outcome in .*, Peers −\d+%\.$", said[0])
-    assert said[1].startswith("Do peers help? ")
+    assert said[1].startswith("Do peers help? ") and "p = " not in said[1] and "p < " not in said[1]
+    assert any(" p = " in finding or " p < " in finding for finding in short.summary())
     assert CAUTION in short.summary()
     assert len(answer(replace(short, caution=""))) == 3
     names = [m.name for m in short.models if m.kind != "peer model"]

@@ -197,12 +197,12 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     d = truth.query.shape[2]
     module = PeerModule(model.members_[0].spec, dtype=torch.float32)
     with torch.no_grad():
-        module.query.copy_(torch.tensor(truth.query) * spread[:, None] * np.sqrt(d))
-        module.query_bias.copy_(
+        module.query_matrices.copy_(torch.tensor(truth.query) * spread[:, None] * np.sqrt(d))
+        module.query.bias.view(-1, d).copy_(
             torch.einsum("p,hpd->hd", torch.tensor(scaling.center), torch.tensor(truth.query)) * np.sqrt(d)
         )
-        module.key.copy_(torch.tensor(truth.key) * spread[:, None])
-        module.value.copy_((torch.tensor(truth.information) * spread / model.y_scale_)[..., None])
+        module.key_matrices.copy_(torch.tensor(truth.key) * spread[:, None])
+        module.head_values.copy_((torch.tensor(truth.information) * spread / model.y_scale_)[..., None])
         module.own_slope.copy_((torch.tensor(truth.own) * spread / model.y_scale_)[:, None])
     _, rows = model._gate_training(panel.X[train], panel.y[train], None)
     checked = model._check(panel.X[train], panel.y[train], fitting=False)
@@ -213,8 +213,11 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     seconds = time.perf_counter() - start
     test, _ = _stacked(panel, ~train)
     z = (test.double() - torch.tensor(scaling.center)) / spread
-    query, key = (torch.einsum("tnp,hpd->thnd", z, part.double()) for part in (module.query, module.key))
-    query = query + module.query_bias.double()[:, None]
+    query, key = (
+        torch.einsum("tnp,hpd->thnd", z, part.double())
+        for part in (module.query_matrices, module.key_matrices)
+    )
+    query = query + module.query.bias.view(-1, d).double()[:, None]
     scores = (query @ key.mT / np.sqrt(d)).masked_fill(torch.eye(z.shape[1], dtype=torch.bool), -torch.inf)
     weights = scores.softmax(-1).detach().numpy()
     return {

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel, load_grunfeld, load_russell, simulate_panel
-    from peerattn.evaluation import Comparison, NewFirms, PurgedKFold, WalkForward, audit, explain_score
+    from peerattn.evaluation import (
+        Comparison,
+        NewFirms,
+        PurgedKFold,
+        WalkForward,
+        audit,
+        explain_score,
+        head_importance,
+        prune,
+        pruning_curve,
+    )  # fmt: skip
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError, PeerAttnWarning
@@ -82,10 +92,13 @@ _HOMES = {
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
+    "head_importance": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
     "load_grunfeld": "peerattn.datasets",
     "load_russell": "peerattn.datasets",
     "make_model": "peerattn.models",
+    "prune": "peerattn.evaluation",
+    "pruning_curve": "peerattn.evaluation",
     "read_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
@@ -137,10 +150,13 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "audit",
     "compare",
     "explain_score",
+    "head_importance",
     "ladder",
     "load_grunfeld",
     "load_russell",
     "make_model",
+    "prune",
+    "pruning_curve",
     "read_panel",
     "sic_to_fama_french",
     "simulate_panel",

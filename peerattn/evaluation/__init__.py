@@ -28,6 +28,7 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
@@ -39,9 +40,10 @@ __all__ = [
     "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "clark_west", "compare",
     "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals", "deflated_sharpe",
     "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
-    "Fold", "ForecastTest", "giacomini_white", "ic", "Influence", "influence", "InformationCoefficient", "Ladder",
-    "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_by_firm",
-    "peer_r2_test", "PeerR2", "pinball_loss", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios",
+    "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
+    "Ladder", "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_by_firm",
+    "peer_r2_test", "PeerR2", "pinball_loss", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios",
+    "QuantilePortfolios",
     "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "ShortPanelWarning", "Step",
     "superior_ability", "SuperiorAbility", "supports", "WalkForward",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ SHRINKAGES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 UNKNOWN = -1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IndustryPeerRegressor(PeerRegressor):
     """Mean outcome of the firms in the same industry, own firm left out, shrunk towards the wider industry.
 
@@ -82,24 +83,13 @@ class IndustryPeerRegressor(PeerRegressor):
     [3.25, 1.5, 2.0]
     """
 
-    def __init__(
-        self,
-        *,
-        industry: str | None = None,
-        scheme: str = "auto",
-        min_peers: int = 1,
-        shrinkage: str | float = 0.0,
-        value_weight: str | None = None,
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.industry = industry
-        self.scheme = scheme
-        self.min_peers = min_peers
-        self.shrinkage = shrinkage
-        self.value_weight = value_weight
-        self.firm = firm
-        self.period = period
+    industry: str | None = None
+    scheme: str = "auto"
+    min_peers: int = 1
+    shrinkage: str | float = 0.0
+    value_weight: str | None = None
+    firm: str = "firm"
+    period: str = "period"
 
     _isolates_get = "the mean of all other firms"
 

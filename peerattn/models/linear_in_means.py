@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ SINGULAR = 1e-8
 PEERS_OUTCOME = "peers' outcome"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearInMeansRegressor(PeerRegressor):
     """Own characteristics, peers' mean characteristics and peers' mean outcome, estimated by two-stage least squares.
 
@@ -93,26 +95,14 @@ class LinearInMeansRegressor(PeerRegressor):
     {'intercept': 0.0, 'size': 1.0, "peers' size": 0.0, "peers' outcome": 0.4}
     """
 
-    def __init__(
-        self,
-        *,
-        network: Any = None,
-        peer_outcome: bool = True,
-        learned_until: Any = None,
-        effects: Sequence[str] = ("period",),
-        cluster: str | tuple[str, ...] | None = "firm",
-        codes: Sequence[str] = (),
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.network = network
-        self.peer_outcome = peer_outcome
-        self.learned_until = learned_until
-        self.effects = effects
-        self.cluster = cluster
-        self.codes = codes
-        self.firm = firm
-        self.period = period
+    network: Any = None
+    peer_outcome: bool = True
+    learned_until: Any = None
+    effects: Sequence[str] = ("period",)
+    cluster: str | tuple[str, ...] | None = "firm"
+    codes: Sequence[str] = ()
+    firm: str = "firm"
+    period: str = "period"
 
     @property
     def reads_outcomes(self) -> bool:

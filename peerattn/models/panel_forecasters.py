@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +25,12 @@ from peerattn.panel.panel import Panel
 ALPHAS = np.logspace(-2, 5, 15)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PanelForecaster(PanelRegressor):
     """Base class of forecasters: a panel in, learned from the rows of known outcome, a prediction for each row out."""
+
+    firm: str = "firm"
+    period: str = "period"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on training rows.
@@ -79,10 +84,6 @@ class FirmMeanRegressor(PanelForecaster):
     [2.0, 2.0, 8.0]
     """
 
-    def __init__(self, *, firm: str = "firm", period: str = "period") -> None:
-        self.firm = firm
-        self.period = period
-
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         self.by_firm_ = pd.Series(dtype=float)
@@ -124,10 +125,6 @@ class LastValueRegressor(PanelForecaster):
     >>> model.predict(X.iloc[1:].assign(period=3)).tolist()
     [3.0, 8.0]
     """
-
-    def __init__(self, *, firm: str = "firm", period: str = "period") -> None:
-        self.firm = firm
-        self.period = period
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
@@ -188,10 +185,6 @@ class FamaMacBethRegressor(PanelForecaster):
     [2.0]
     """
 
-    def __init__(self, *, firm: str = "firm", period: str = "period") -> None:
-        self.firm = firm
-        self.period = period
-
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
         X = self.design_.filled(panel)[known]
@@ -236,6 +229,7 @@ class FamaMacBethRegressor(PanelForecaster):
         return self.intercept_ + self.design_.filled(panel) @ self.coef_
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IndustryMeansRegressor(PanelForecaster):
     """Ridge regression on own characteristics and their means over the other firms of the industry and period.
 
@@ -260,10 +254,7 @@ class IndustryMeansRegressor(PanelForecaster):
     [2.0, 1.0, 5.0, 3.0]
     """
 
-    def __init__(self, *, industry: str | None = None, firm: str = "firm", period: str = "period") -> None:
-        self.industry = industry
-        self.firm = firm
-        self.period = period
+    industry: str | None = None
 
     def _code_columns(self) -> tuple[Any, ...]:
         return () if self.industry is None else (self.industry,)
@@ -319,6 +310,7 @@ def _ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     return ranks[: len(asked)], ranks[len(asked) :]
 
 
+@dataclass(eq=False, repr=False)
 class OwnCharacteristicsRegressor(PanelForecaster):
     """A regression on the firm's own characteristics, whatever else the panel holds.
 
@@ -345,10 +337,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     [2.0, 4.0, 6.0]
     """
 
-    def __init__(self, estimator: Any = None, *, firm: str = "firm", period: str = "period") -> None:
-        self.estimator = estimator
-        self.firm = firm
-        self.period = period
+    estimator: Any = None
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))

@@ -106,6 +106,8 @@ class Section:
         Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
     past : History or None
         Outcomes of earlier periods, where the model reads them.
+    own : pair of ndarray (n_focal,), (n_peers,), or None
+        What own models say of focal rows and peers, where the peers' y is what these leave.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     """
@@ -118,12 +120,19 @@ class Section:
     own_copies: bool = False
     answering: np.ndarray | None = None
     past: Any = None
+    own: tuple[np.ndarray, np.ndarray] | None = None
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
         return may if self.answering is None else may & self.answering[None, :]
+
+    def pool(self) -> Section:
+        """Return the peers as focal rows of their own pool."""
+        copies = self.period is None and self.peers.weight is not None
+        looking = self.peers.anonymous() if copies else self.peers
+        return replace(self, at=slice(0, len(looking)), focal=looking, own_copies=copies)
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""

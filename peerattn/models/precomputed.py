@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrecomputedPeerRegressor(PeerRegressor):
     """Mean outcome of the peers in a given network, own firm left out.
 
@@ -50,10 +52,9 @@ class PrecomputedPeerRegressor(PeerRegressor):
     [3.0, 1.0, 2.0]
     """
 
-    def __init__(self, *, network: Any = None, firm: str = "firm", period: str = "period") -> None:
-        self.network = network
-        self.firm = firm
-        self.period = period
+    network: Any = None
+    firm: str = "firm"
+    period: str = "period"
 
     _isolates_get = "the mean of all other firms"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ BLOCK = 20_000  # rows whose design is in memory at a time
 FIRMS_TRIED = 300  # firms left out in turn to choose the penalty of the pooled regression
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CrossSectionalRidge(PeerRegressor):
     """Ridge regression across the firms of a period, each firm predicted from all the others.
 
@@ -78,20 +80,11 @@ class CrossSectionalRidge(PeerRegressor):
     [0.0, 1.27, 0.33, -0.61]
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: str | float = LEAVE_ONE_OUT,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.alpha = alpha
-        self.scale = scale
-        self.codes = codes
-        self.firm = firm
-        self.period = period
+    alpha: str | float = LEAVE_ONE_OUT
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    firm: str = "firm"
+    period: str = "period"
 
     _isolates_get = "the training mean"
 
@@ -138,22 +131,8 @@ class CrossSectionalRidge(PeerRegressor):
         self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
 
     def _leave_one_out(self, rows: Rows) -> tuple[np.ndarray, float]:
-        """Return the sum of squared leave-one-out errors for each penalty, and the number of rows.
-
-        With ``Z_c'S Z_c = Q Λ Q'`` and ``V = Z_c Q``: ``ŷ = ȳ + V (Λ + λ)⁻¹ V'S(y − ȳ)``, ``h_ii = 1/n + Σ_k V_ik² / (Λ_k + λ)``.
-        """
         assert rows.y is not None
-        Z = self._design(rows)[:, 1:]
-        Z = Z[:, Z.any(axis=0)]
-        s = np.ones(len(rows)) if rows.weight is None else rows.weight
-        n = s.sum()
-        Z, y = Z - s @ Z / n, rows.y - s @ rows.y / n
-        eigenvalues, Q = np.linalg.eigh(Z.T @ (Z * s[:, None]))
-        V = Z @ Q
-        shrink = 1 / (np.maximum(eigenvalues, 0.0)[:, None] + ALPHAS)  # (q, 11)
-        error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
-        error /= 1 - 1 / n - V**2 @ shrink
-        return s @ error**2, n
+        return leave_one_out_errors(self._design(rows)[:, 1:], rows.y, rows.weight)
 
     def _leave_firm_out(self) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
@@ -251,6 +230,23 @@ class CrossSectionalRidge(PeerRegressor):
             known = np.isin(section.focal.identity, section.peers.identity) & (len(section.peers) > 1)
             return u / (1 - np.where(known, (u * Z).sum(axis=1), 0.0))[:, None]
         return cho_solve(self._factor(self.gram_, self.alpha_), Z.T).T
+
+
+def leave_one_out_errors(Z: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Return the sum of squared leave-one-out errors of a ridge regression for each of ``ALPHAS``, and the number of rows.
+
+    With ``Z_c'S Z_c = Q Λ Q'`` and ``V = Z_c Q``: ``ŷ = ȳ + V (Λ + λ)⁻¹ V'S(y − ȳ)``, ``h_ii = 1/n + Σ_k V_ik² / (Λ_k + λ)``.
+    """
+    Z = Z[:, Z.any(axis=0)]
+    s = np.ones(len(y)) if weight is None else weight
+    n = s.sum()
+    Z, y = Z - s @ Z / n, y - s @ y / n
+    eigenvalues, Q = np.linalg.eigh(Z.T @ (Z * s[:, None]))
+    V = Z @ Q
+    shrink = 1 / (np.maximum(eigenvalues, 0.0)[:, None] + ALPHAS)  # (q, 11)
+    error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
+    error /= 1 - 1 / n - V**2 @ shrink
+    return s @ error**2, float(n)
 
 
 def _weight(rows: Rows) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork
@@ -105,7 +106,11 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, sparse.csr_array):
         parts = [put(part) for part in (value.data, value.indices, value.indptr)]
         return {KIND: "csr", "parts": parts, "shape": list(value.shape)}
-    if is_dataclass(value) and type(value).__module__.startswith("peerattn."):
+    if (
+        is_dataclass(value)
+        and type(value).__module__.startswith("peerattn.")
+        and not isinstance(value, BaseEstimator)
+    ):
         content = {f.name: inner(getattr(value, f.name)) for f in fields(value) if f.init}
         return {KIND: f"{type(value).__module__}:{type(value).__name__}", "fields": content}
     raise InputError(

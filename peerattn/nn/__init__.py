@@ -11,7 +11,8 @@ from peerattn.nn.cache import KeyValueCache, StackCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
-from peerattn.nn.linear import linear, normal
+from peerattn.nn.linear import linear, normal, split_heads
+from peerattn.nn.local import local_attention
 from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
 from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.positions import (
@@ -30,7 +31,7 @@ from peerattn.nn.pruning import (
     prune_heads,
     take_heads,
 )
-from peerattn.nn.scores import additive_scores, leaky_relu_scores, score_terms
+from peerattn.nn.scores import additive_scores, kernel_weights, leaky_relu_scores, score_terms
 from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
 
@@ -60,9 +61,11 @@ __all__ = [
     "head_gates",
     "head_importance",
     "hop_distance",
+    "kernel_weights",
     "leaky_relu_scores",
     "linear",
     "linear_attention",
+    "local_attention",
     "local_mask",
     "most_important",
     "normal",
@@ -73,6 +76,7 @@ __all__ = [
     "score_terms",
     "sinusoidal_positions",
     "sparse_attention",
+    "split_heads",
     "take_heads",
     "top_k_weights",
 ]

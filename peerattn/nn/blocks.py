@@ -98,7 +98,8 @@ class TransformerBlock(nn.Module):
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
     **heads
-        Further options of the self-attention: ``score``, ``rotary``, ``keep``, ``n_features``, ``d_head``, ``d_value``;
+        Further options of the self-attention: ``score``, ``temperature``, ``symmetric``, ``rotary``, ``keep``, ``n_features``,
+        ``window``, ``causal``, ``d_head``, ``d_value``;
         see `MultiheadAttention`.
 
     Raises

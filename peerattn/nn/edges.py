@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import linear, normal
+from peerattn.nn.linear import linear, normal, split_heads
 
 
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
@@ -250,7 +250,7 @@ class GraphAttention(nn.Module):
             Only with ``return_weights=True``; before dropout.
         """
         check_edges(edges, len(x), len(x))
-        value = self._split(self.value, x)  # (H, n, d)
+        value = self._projected(self.value, x)  # (H, n, d)
         weights = edge_softmax(self._scores(x, value, edges), edges[0], len(x))  # (H, E)
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
@@ -259,14 +259,14 @@ class GraphAttention(nn.Module):
 
     def _scores(self, x: Tensor, value: Tensor, edges: Tensor) -> Tensor:  # (H, E)
         if self.query is not None:
-            query = self._split(self.query, x).index_select(-2, edges[0])
+            query = self._projected(self.query, x).index_select(-2, edges[0])
             return (query * value.index_select(-2, edges[1])).sum(-1) / math.sqrt(self.d_head)
         a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
         looking, looked_to = (value * a[:, None]).sum(-1), (value * b[:, None]).sum(-1)  # (H, n)
         return F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
 
-    def _split(self, projection: nn.Linear, x: Tensor) -> Tensor:  # (n, d_input) -> (H, n, d)
-        return (x @ projection.weight.T).unflatten(-1, (self.n_heads, self.d_head)).transpose(0, 1)
+    def _projected(self, projection: nn.Linear, x: Tensor) -> Tensor:  # (n, d_input) -> (H, n, d)
+        return split_heads(x @ projection.weight.T, self.d_head)
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 
@@ -72,3 +72,16 @@ def normal(*shape: int, std: float, generator: torch.Generator | None) -> nn.Par
         return nn.Parameter(torch.empty(*shape, device=device))
     generator = torch.Generator() if generator is None else generator
     return nn.Parameter((torch.randn(*shape, generator=generator, device="cpu") * std).to(device))
+
+
+def split_heads(x: Tensor, d_head: int) -> Tensor:
+    """Return what stands side by side for all heads as one block a head, (..., N, H d) -> (..., H, N, d).
+
+    Examples
+    --------
+    >>> split_heads(torch.arange(4.0).view(1, 4), 2)
+    tensor([[[0., 1.]],
+    <BLANKLINE>
+            [[2., 3.]]])
+    """
+    return x.unflatten(-1, (x.shape[-1] // d_head, d_head)).transpose(-2, -3)

@@ -65,17 +65,21 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
-def local_mask(n: int, window: int, *, device: torch.device | None = None) -> Tensor:
+def local_mask(
+    n_queries: int, window: int, n_keys: int | None = None, *, device: torch.device | None = None
+) -> Tensor:
     """Return a mask under which a row attends to at most ``window`` rows on either side, and to itself.
 
     Parameters
     ----------
-    n, window : int
+    n_queries, window : int
+    n_keys : int, default None
+        As in `causal_mask`.
     device : torch.device, default None
 
     Returns
     -------
-    bool Tensor, shape (n, n)
+    bool Tensor, shape (n_queries, n_keys)
 
     Raises
     ------
@@ -92,8 +96,8 @@ def local_mask(n: int, window: int, *, device: torch.device | None = None) -> Te
     """
     if window < 0:
         raise InputError(f"window: expected a number of rows of at least 0, got {window}.")
-    place = torch.arange(n, device=device)
-    return (place[:, None] - place).abs() <= window
+    place = torch.arange(n_queries if n_keys is None else n_keys, device=device)
+    return (place[len(place) - n_queries :, None] - place).abs() <= window
 
 
 def block_mask(groups: Tensor) -> Tensor:

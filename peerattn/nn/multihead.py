@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
-from peerattn.nn.linear import linear, normal
+from peerattn.nn.linear import linear, normal, split_heads
+from peerattn.nn.local import local_attention
+from peerattn.nn.masks import causal_mask, local_mask
 from peerattn.nn.positions import rotary
 from peerattn.nn.scores import Score, check_score, score_terms
 
@@ -44,6 +47,10 @@ class MultiheadAttention(nn.Module):
     score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}, default "scaled_dot_product"
         "dot_product" leaves out :math:`1/\sqrt{d}`; see `score_terms` for the others.
         (Attention without projections is `attention` itself.)
+    temperature : float, default 1
+        Scores are divided by it, see `score_terms`.
+    symmetric : bool, default False
+        Whether keys are made by the weights of the queries, without intercept: :math:`W_K = W_Q`.
     rotary : bool, default False
         Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
     keep : int, default None
@@ -51,6 +58,10 @@ class MultiheadAttention(nn.Module):
     n_features : int, default None
         Replace the exponential by so many random features, in time linear in the rows, see `linear_attention` for the
         error; None: exact. Only with the scaled dot product, and a mask of keys or `causal_mask`.
+    window : int, default None
+        Self-attention to so many rows on either side only, at the cost of the window, see `local_attention`; None: to all.
+    causal : bool, default False
+        With ``window``: whether rows attend to rows before them only, without a mask.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
@@ -86,9 +97,13 @@ class MultiheadAttention(nn.Module):
         d_output: int | None = None,
         bias: bool = True,
         score: Score = "scaled_dot_product",
+        temperature: float = 1.0,
+        symmetric: bool = False,
         rotary: bool = False,
         keep: int | None = None,
         n_features: int | None = None,
+        window: int | None = None,
+        causal: bool = False,
         generator: torch.Generator | None = None,
     ):
         super().__init__()
@@ -100,17 +115,29 @@ class MultiheadAttention(nn.Module):
                 "Change one of them, or give d_head."
             )
         check_score(score)
-        if n_features is not None and (score != "scaled_dot_product" or keep is not None):
-            raise InputError("n_features: goes with score='scaled_dot_product' and keep=None only.")
+        plain = score == "scaled_dot_product" and temperature == 1.0
+        if n_features is not None and (not plain or keep is not None):
+            raise InputError(
+                "n_features: goes with score='scaled_dot_product', temperature=1 and keep=None only."
+            )
+        if window is not None and (keep is not None or n_features is not None):
+            raise InputError("window: goes with keep=None and n_features=None only.")
+        if causal and window is None:
+            raise InputError("causal: goes with window; without, pass mask=causal_mask(n).")
         generator = torch.Generator() if generator is None else generator
         d_memory = d_model if d_memory is None else d_memory
+        if symmetric and d_memory != d_model:
+            raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
         d_head = d_model // n_heads if d_head is None else d_head
         d_value = d_head if d_value is None else d_value
         d_output = d_model if d_output is None else d_output
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
         self.score, self.rotary, self.keep, self.n_features = score, rotary, keep, n_features
+        self.window, self.causal, self.temperature = window, causal, temperature
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
-        self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
+        self.key: nn.Linear | None = None
+        if not symmetric:
+            self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
         self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
         if score in ("additive", "leaky_relu"):
@@ -149,9 +176,11 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
+        if self.window is not None and memory is not None:
+            raise InputError("memory: expected None with a window, which lies in one sequence.")
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
-        query = self._split(self.query(x), self.d_head)  # (..., H, Nq, d_head)
+        query = split_heads(self.query(x), self.d_head)  # (..., H, Nq, d_head)
         start = 0 if cache is None else cache.length
         if self.rotary:
             query = rotary(query, start=start)
@@ -166,8 +195,9 @@ class MultiheadAttention(nn.Module):
         if cache is not None and memory is not None and cache.length:
             return cache.rows()
         rows = x if memory is None else memory
-        key = self._split(self.key(rows), self.d_head)  # (..., H, Nk, d_head)
-        value = self._split(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
+        keys = F.linear(rows, self.query.weight) if self.key is None else self.key(rows)
+        key = split_heads(keys, self.d_head)  # (..., H, Nk, d_head)
+        value = split_heads(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
         if self.rotary:
             key = rotary(key, start=start)
         return (key, value) if cache is None else cache.extend(key, value)
@@ -186,16 +216,24 @@ class MultiheadAttention(nn.Module):
             return linear_attention(
                 query, key, value, self.n_features, mask=mask, bias=bias, return_weights=return_weights
             )
-        terms = score_terms(query, key, self.score, combine=getattr(self, "combine", None), bias=bias)
+        combine = getattr(self, "combine", None)
+        terms = score_terms(query, key, self.score, combine=combine, bias=bias, temperature=self.temperature)
+        if self.window is not None:
+            n_queries, n_keys = query.shape[-2], key.shape[-2]
+            of_keys = mask is None or mask.shape[-2] == 1
+            if n_queries == n_keys and of_keys and terms["bias"] is None and not return_weights:
+                return local_attention(
+                    value=value, window=self.window, causal=self.causal, mask=mask, **terms
+                ), None
+            near = local_mask(n_queries, self.window, n_keys, device=query.device)
+            near = near & causal_mask(n_queries, n_keys, device=query.device) if self.causal else near
+            mask = near if mask is None else mask & near
         if self.keep is not None:
             heads, weights = sparse_attention(value=value, keep=self.keep, mask=mask, **terms)
             return heads, weights if return_weights else None
         if return_weights:
             return attention(value=value, mask=mask, return_weights=True, **terms)
         return attention(value=value, mask=mask, **terms), None
-
-    def _split(self, x: Tensor, width: int) -> Tensor:  # (..., N, H d) -> (..., H, N, d)
-        return x.unflatten(-1, (self.n_heads, width)).transpose(-2, -3)
 
     def _join(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, H d)
         return heads.transpose(-2, -3).flatten(-2)
@@ -239,6 +277,7 @@ class MultiheadAttention(nn.Module):
         else:
             matrices = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
         layer.to(module.out_proj.weight)
+        assert layer.key is not None
         projections = (layer.query, layer.key, layer.value)
         with torch.no_grad():
             for projection, matrix in zip(projections, matrices, strict=True):

@@ -149,7 +149,7 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     numbers = _head_numbers(keep, layer.n_heads)
     pruned = copy.deepcopy(layer)
     pruned.n_heads = len(numbers)
-    for projection in (pruned.query, pruned.key, pruned.value):
+    for projection in filter(None, (pruned.query, pruned.key, pruned.value)):
         projection.weight = take_heads(projection.weight, 0, layer.n_heads, numbers)
         projection.out_features = projection.weight.shape[0]
         if projection.bias is not None:

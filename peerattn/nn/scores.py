@@ -16,7 +16,13 @@ SCORES = ("scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_re
 
 
 def score_terms(
-    query: Tensor, key: Tensor, score: str, *, combine: Tensor | None = None, bias: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    score: str,
+    *,
+    combine: Tensor | None = None,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
 ) -> dict[str, Any]:
     r"""Return the arguments with which `attention` and its relatives compute a score.
 
@@ -32,6 +38,8 @@ def score_terms(
         The learned vectors of `additive_scores` and `leaky_relu_scores`; other scores have none.
     bias : Tensor broadcastable to (..., H, n_queries, n_keys), default None
         Added to the scores.
+    temperature : float, default 1
+        Scores (not the bias) are divided by it: weights grow equal as it rises, and single out one key as it falls to 0.
 
     Returns
     -------
@@ -42,7 +50,7 @@ def score_terms(
     Raises
     ------
     InputError
-        When the score is unknown, or needs ``combine``.
+        When the score is unknown, or needs ``combine``, or the temperature is not positive.
 
     Examples
     --------
@@ -52,14 +60,18 @@ def score_terms(
     tensor([0.9890, 0.0110])
     """
     check_score(score)
-    scale = 1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0
+    if not temperature > 0:
+        raise InputError(f"temperature: expected a positive number, got {temperature}.")
+    scale = (1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0) / temperature
     if score == "gaussian":
         height = -0.5 * key.square().sum(-1, keepdim=True)
         query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
     elif score in ("additive", "leaky_relu"):
         if combine is None:
             raise InputError(f"combine: expected the learned vectors of score={score!r}, got None.")
-        learned = (additive_scores if score == "additive" else leaky_relu_scores)(query, key, combine)
+        learned = (additive_scores if score == "additive" else leaky_relu_scores)(
+            query, key, combine
+        ) / temperature
         bias = learned if bias is None else bias + learned
         query, key = query[..., :1] * 0, key[..., :1] * 0
     return {"query": query, "key": key, "bias": bias, "scale": scale}
@@ -139,3 +151,47 @@ def leaky_relu_scores(query: Tensor, key: Tensor, combine: Tensor, *, slope: flo
     looking = (query * a[:, None]).sum(-1)[..., :, None]  # (..., H, Nq, 1)
     shown = (key * b[:, None]).sum(-1)[..., None, :]  # (..., H, 1, Nk)
     return F.leaky_relu(looking + shown, slope)
+
+
+def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: bool = True) -> Tensor:
+    r"""Return weights that are scores themselves, without an exponential.
+
+    .. math:: \alpha_{ij} = \frac{m_{ij} s_{ij}}{\sum_l m_{il} s_{il}} \qquad
+              \text{or, not normalised,} \qquad \alpha_{ij} = m_{ij} s_{ij}
+
+    Parameters
+    ----------
+    scores : Tensor, shape (..., n_queries, n_keys)
+        Not negative: a kernel, counts, market values.
+    mask : bool Tensor broadcastable to (..., n_queries, n_keys), default None
+        True where a query may attend.
+    normalise : bool, default True
+        False: kernel sums, which say how much there is nearby, too.
+
+    Returns
+    -------
+    Tensor, shape (..., n_queries, n_keys)
+        Rows without any score are all zeros.
+
+    Raises
+    ------
+    InputError
+        When a score is negative.
+
+    References
+    ----------
+    Nadaraya (1964); Watson (1964): with a kernel of the distance these are the weights of kernel regression.
+
+    Examples
+    --------
+    >>> kernel_weights(torch.tensor([[1.0, 3.0], [0.0, 0.0]]))
+    tensor([[0.2500, 0.7500],
+            [0.0000, 0.0000]])
+    """
+    if (scores < 0).any():
+        raise InputError(
+            f"scores: expected none below 0, got {float(scores.min()):.3g}. Use attention_weights."
+        )
+    weights = scores if mask is None else scores.masked_fill(~mask, 0.0)
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0) if normalise else weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 
 
+@dataclass(eq=False, repr=False)
 class PanelEncoder(TransformerMixin, BaseEstimator):
     """Turn a panel into numbers only, so that every model sees the same inputs.
 
@@ -43,10 +45,9 @@ class PanelEncoder(TransformerMixin, BaseEstimator):
     2   3.0           0.0       0.0       0.0
     """
 
-    def __init__(self, codes: Sequence[str] = (), firm: str = "firm", period: str = "period") -> None:
-        self.codes = codes
-        self.firm = firm
-        self.period = period
+    codes: Sequence[str] = ()
+    firm: str = "firm"
+    period: str = "period"
 
     def fit(self, X: Any, y: Any = None) -> PanelEncoder:
         """Learn medians, indicators and code levels from training rows."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import linear, normal
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import WindowedEstimator, check_series, column_number, windows_of
 
@@ -215,13 +215,22 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             _, layers = self._module().double()(
                 last.to(self.device), hidden.to(self.device), return_weights=True
             )
-        weights = torch.stack([layer[0, at] for layer in layers[: self.n_layers]]).cpu().numpy()
+        weights = stacked([layer[0, at] for layer in layers[: self.n_layers]])
         starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
         names = tuple(
             f"{start}..{start + self.patch - 1}{' hidden' if h else ''}"
             for start, h in zip(starts, hidden[0])
         )
         return AttentionMap(weights, names, names)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        """The last block of windows side by side is hidden."""
+        values = check_series(self, X, reset=False, shortest=self.window, why="window")
+        windows = windows_of((values - self.mean_) / self.scale_, self.window)[:: self.window]
+        hidden = torch.arange(self._n_patches) >= self._n_patches - self._block
+        for part in torch.tensor(windows, dtype=torch.float32).to(self.device).split(256):
+            error = module(part, hidden.expand(len(part), -1).to(self.device)) - module.encoder.patches(part)
+            yield error[:, :, hidden].square().mean((1, 2, 3)).sum(), len(part)
 
     def _scores(self, module: HiddenPatches, values: np.ndarray) -> np.ndarray:
         scaled = (values - self.mean_) / self.scale_

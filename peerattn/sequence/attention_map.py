@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.render import figure_style, svg, weight_colours
@@ -13,6 +16,12 @@ from peerattn.render import figure_style, svg, weight_colours
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+def stacked(layers: Sequence[Tensor]) -> np.ndarray:
+    """Return the weights of all layers, (n_layers, n_heads, n_queries, n_keys); zeros for heads that a pruned layer lacks."""
+    most = max(len(layer) for layer in layers)
+    return np.stack([F.pad(layer, (0, 0, 0, 0, 0, most - len(layer))).cpu().numpy() for layer in layers])
 
 
 @dataclass(frozen=True)

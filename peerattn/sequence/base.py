@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,9 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.state import read_state, write_state
 from peerattn.training import TrainingRecord, train
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KIND = "sequence model"  # of the files of `SavedEstimator`
 
@@ -91,6 +96,8 @@ class SequenceEstimator(SavedEstimator):
         The module's parameters.
     record_ : TrainingRecord
         Losses and steps of the last fit.
+    kept_heads_ : dict of str to int
+        Heads of the layers that were pruned; not there where none was.
     """
 
     random_state: Any
@@ -99,7 +106,63 @@ class SequenceEstimator(SavedEstimator):
     max_steps: int
     learning_rate: float
     state_: dict[str, np.ndarray]
+    kept_heads_: dict[str, int]
     record_: TrainingRecord
+
+    def head_importance(self, X: Any, y: Any = None) -> pd.Series:
+        r"""Return how much the loss would change, to first order, were each head silenced.
+
+        .. math:: I_h = \frac1B \sum_b \left| \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
+
+        L_b is the mean loss of a batch, :math:`\xi_h` a factor on what head h adds, see `peerattn.nn.head_importance`.
+
+        Parameters
+        ----------
+        X, y
+            As in ``fit``; rows that the model has not seen in training say more.
+
+        Returns
+        -------
+        Series
+            By layer (its name in the module) and head.
+        """
+        import pandas as pd
+
+        module = self._module()
+        losses = (total / n for total, n in self._loss_sums(module, X, y))
+        found = nn.head_importance(module, lambda loss: loss, losses)
+        rows = {(name, head): float(v) for name, heads in found.items() for head, v in enumerate(heads)}
+        return pd.Series(rows, name="importance").rename_axis(["layer", "head"])
+
+    def n_heads_by_layer(self) -> dict[str, int]:
+        """Return the number of heads of every attention layer, by its name in the module."""
+        layers = self._module().named_modules()
+        return {name: layer.n_heads for name, layer in layers if isinstance(layer, nn.MultiheadAttention)}
+
+    def with_heads(self, keep: Mapping[str, Sequence[int]]) -> Self:
+        """Return a copy of the fitted model with only these heads of these layers; other layers stay whole.
+
+        Parameters
+        ----------
+        keep : mapping of layer name to head numbers
+            Layers as ``head_importance`` names them.
+        """
+        model, module = copy.copy(self), self._module()
+        for name, heads in keep.items():
+            _take_heads(module, name, torch.tensor(list(heads), dtype=torch.int64))
+        kept = {name: len(heads) for name, heads in keep.items()}
+        model.kept_heads_ = getattr(self, "kept_heads_", {}) | kept
+        model._keep(module)
+        return model
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        """Yield sum and number of the losses of one batch after another."""
+        raise InputError(f"model: {type(self).__name__} has no heads whose importance is measured.")
+
+    def _mean_loss(self, X: Any, y: Any = None) -> float:
+        with torch.inference_mode():
+            sums = [(float(total), n) for total, n in self._loss_sums(self._module(), X, y)]
+        return sum(total for total, _ in sums) / sum(n for _, n in sums)
 
     def _build(self, generator: torch.Generator) -> torch.nn.Module:
         """Return the module at its random start."""
@@ -138,6 +201,8 @@ class SequenceEstimator(SavedEstimator):
         check_is_fitted(self)
         with torch.device("meta"):
             module = self._build(torch.Generator("cpu"))
+            for name, n in getattr(self, "kept_heads_", {}).items():
+                _take_heads(module, name, torch.arange(n, device="cpu"))
         state = {name: torch.tensor(value) for name, value in self.state_.items()}
         module.load_state_dict(state, assign=True)
         return module.to(self.device).eval()
@@ -152,7 +217,7 @@ class SequenceEstimator(SavedEstimator):
 def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return a value as JSON holds it; arrays go into ``arrays``, under names that start with ``name``."""
     if isinstance(value, SavedEstimator):
-        fitted = [key for key in (*value._fitted, "feature_names_in_") if hasattr(value, key)]
+        fitted = [key for key in (*value._fitted, "feature_names_in_", "kept_heads_") if hasattr(value, key)]
         parts = {
             "parameters": value.get_params(deep=False),
             "fitted": {key: getattr(value, key) for key in fitted},
@@ -206,3 +271,18 @@ def _kinds(base: type[SavedEstimator]) -> dict[str, type[SavedEstimator]]:
     """Return the classes of this package that inherit from one, by name."""
     found = {kind.__name__: kind for kind in base.__subclasses__() if kind.__module__.startswith("peerattn.")}
     return found | {name: kind for heir in found.values() for name, kind in _kinds(heir).items()}
+
+
+def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:
+    """Put the attention layer with only these heads in the place of the layer of this name."""
+    layer: Any = module.get_submodule(name)
+    module.set_submodule(name, nn.prune_heads(layer, keep))
+
+
+def class_numbers(classes: np.ndarray, y: Any) -> Tensor:
+    """Return the place of every class among those of ``fit``."""
+    labels = np.asarray(y)
+    new = ~np.isin(labels, classes)
+    if new.any():
+        raise InputError(f"y: expected classes of fit {classes.tolist()}, got {labels[new].tolist()[0]!r}.")
+    return torch.as_tensor(np.searchsorted(classes, labels))

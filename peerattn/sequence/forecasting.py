@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.patches import PatchForecast, pinball, spread_of
 from peerattn.sequence.series import WindowedEstimator, check_series, column_number, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
@@ -46,6 +46,8 @@ class AttentionForecaster(WindowedEstimator):
         False: attention alone forecasts the change from the last value.
     quantiles : sequence of float, default None
         Also forecast these quantiles, by their pinball loss; 0.5 must be among them. None: the mean, by squared error.
+    window : int, default None
+        Patches on either side that a patch attends to, at the cost of the window; None: all.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 1e-3
@@ -108,6 +110,7 @@ class AttentionForecaster(WindowedEstimator):
     channels: Literal["independent", "attending"] = "independent"
     line: bool = True
     quantiles: Sequence[float] | None = None
+    window: int | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -213,12 +216,17 @@ class AttentionForecaster(WindowedEstimator):
             losses = pinball(future[..., None] - found, found.new_tensor(self._levels))
         return losses.flatten(1).mean(1)
 
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        windows = _thinned(windows_of(self._scaled(X, self.horizon), self.lookback + self.horizon))
+        for part in torch.tensor(windows, dtype=torch.float32).split(64):
+            yield self._losses(module, part.to(self.device)).sum(), len(part)
+
     @property
     def _levels(self) -> list[float]:
         return [] if self.quantiles is None else sorted(self.quantiles)
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = self._encoder(self.lookback, generator)
+        encoder = self._encoder(self.lookback, generator, self.window)
         return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
 
     # ------------------------------------------------------------------ forecasts
@@ -292,7 +300,7 @@ class AttentionForecaster(WindowedEstimator):
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
         layers, at = self._weights(X), column_number(self, column)
-        weights = np.stack([layer[0, at].numpy() for layer in layers[: self.n_layers]])
+        weights = stacked([layer[0, at] for layer in layers[: self.n_layers]])
         ends = [self.patch * (k - weights.shape[-1]) for k in range(weights.shape[-1])]
         labels = tuple(f"{end + 1:d}..{end + self.patch:d}" for end in ends)
         return AttentionMap(weights, labels, labels)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
 from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
@@ -32,6 +32,8 @@ class LanguageModule(torch.nn.Module):
     def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
         self.embedding, self.stack = embedding, stack
+        blocks: Any = stack.blocks
+        self.windowed = any(block.attention.window is not None for block in blocks)
 
     def forward(
         self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
@@ -39,7 +41,8 @@ class LanguageModule(torch.nn.Module):
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n), and with ``return_weights`` the weights."""
         start = 0 if cache is None else cache.length
         n = symbols.shape[-1]
-        mask = None if n == 1 else nn.causal_mask(n, start + n, device=symbols.device)
+        alone = n == 1 or self.windowed
+        mask = None if alone else nn.causal_mask(n, start + n, device=symbols.device)
         found = self.stack(
             self.embedding(symbols, start=start), mask=mask, cache=cache, return_weights=return_weights
         )
@@ -93,6 +96,8 @@ class LanguageModel(SequenceEstimator):
     block_size : int, default 64
         Number of symbols that the model looks back over, in training and after.
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
+    window : int, default None
+        Each layer looks back so many symbols only, at the cost of the window; None: over the whole block.
     dropout : float, default 0
     max_steps : int, default 2000
     batch_size : int, default 12
@@ -141,6 +146,7 @@ class LanguageModel(SequenceEstimator):
     d_model: int = 128
     block_size: int = 64
     positions: nn.embedding.Positions = "rotary"
+    window: int | None = None
     dropout: float = 0.0
     max_steps: int = 2000
     batch_size: int = 12
@@ -190,22 +196,31 @@ class LanguageModel(SequenceEstimator):
             The text is read in blocks that start every ``stride`` symbols, so that every symbol but the first is
             predicted once, from at least ``block_size - stride`` before it; None: ``block_size``, blocks side by side.
         """
-        module, numbers = self._module(), self._read(X)
         stride = self.block_size if stride is None else stride
         if not 1 <= stride <= self.block_size:
             raise InputError(f"stride: expected 1 to block_size={self.block_size}, got {stride}.")
+        return self._mean_loss(X, stride)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        numbers, stride = self._read(X), self.block_size if y is None else y
         if len(numbers) < 2:
             raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
-        total = 0.0
-        with torch.inference_mode():
-            for windows, n_counted in _windows(numbers, self.block_size, stride):
-                for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
-                    logits = module(part[:, :-1])[:, -n_counted:]
-                    losses = F.cross_entropy(
-                        logits.flatten(0, 1), part[:, -n_counted:].flatten(), reduction="sum"
-                    )
-                    total += float(losses)
-        return total / (len(numbers) - 1)
+        for windows, n_counted in _windows(numbers, self.block_size, stride):
+            for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
+                logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
+                total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
+                yield total, truth.numel()
+
+    def perplexity(self, X: Any, *, stride: int | None = None) -> float:
+        """Return the exponential of :meth:`loss`: between how many symbols the model wavers, on average.
+
+        Examples
+        --------
+        >>> model = LanguageModel(n_layers=1, n_heads=2, d_model=16, max_steps=1, random_state=0).fit("abcd " * 50)
+        >>> bool(np.isclose(model.perplexity("abcd " * 9), np.exp(model.loss("abcd " * 9))))
+        True
+        """
+        return math.exp(self.loss(X, stride=stride))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
@@ -311,13 +326,14 @@ class LanguageModel(SequenceEstimator):
         names = tuple(
             str(int(k)) if self.tokenizer_ is None else self.tokenizer_.symbols_[int(k)] for k in numbers
         )
-        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
+        options |= {"window": self.window, "causal": self.window is not None}
         rotary = self.positions == "rotary"
         stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
         return LanguageModule(embedding, stack)

@@ -53,6 +53,8 @@ class MaskedLanguageModel(TextEstimator):
         Size of the stack.
     n_positions : int, default 64
         Symbols of a text that are read, ``<start>`` included; longer texts are cut.
+    window : int, default None
+        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text.
     dropout : float, default 0.1
     max_steps : int, default 3000
     batch_size : int, default 64
@@ -91,6 +93,7 @@ class MaskedLanguageModel(TextEstimator):
     n_heads: int = 4
     d_model: int = 128
     n_positions: int = 64
+    window: int | None = None
     dropout: float = 0.1
     max_steps: int = 3000
     batch_size: int = 64
@@ -126,17 +129,15 @@ class MaskedLanguageModel(TextEstimator):
 
         Which 15 % are masked depends on the texts alone, see `masked_places`; all of them are replaced by ``<mask>``.
         """
-        total, n = 0.0, 0
+        return self._mean_loss(X)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
-        module = self._module()
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
-                logits = module(symbols.masked_fill(places, MASK), lengths, places)
-                total += float(F.cross_entropy(logits, symbols[places], reduction="sum"))
-                n += int(places.sum())
-        return total / n
+        for at, symbols, lengths in self._by_length(sequences):
+            places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
+            logits = module(symbols.masked_fill(places, MASK), lengths, places)
+            yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""

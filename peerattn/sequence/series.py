@@ -46,9 +46,9 @@ class WindowedEstimator(SequenceEstimator):
                 batch = windows[at]
             yield batch.to(self.device)
 
-    def _encoder(self, length: int, generator: torch.Generator) -> PatchEncoder:
+    def _encoder(self, length: int, generator: torch.Generator, window: int | None = None) -> PatchEncoder:
         return PatchEncoder(
-            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
+            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout, window=window,
             n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator,
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.sequence.base import class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
@@ -52,6 +53,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         Size of the stack; taken from ``pretrained`` where that is given.
     n_positions : int, default 128
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
+    window : int, default None
+        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text. Likewise.
     dropout : float, default 0.5
     symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.
@@ -97,6 +100,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     n_heads: int = 4
     d_model: int = 64
     n_positions: int = 128
+    window: int | None = None
     dropout: float = 0.5
     symbol_dropout: float = 0.5
     n_epochs: int = 8
@@ -165,6 +169,12 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         """Return the most probable class of each text."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        truth = class_numbers(self.classes_, y)
+        for at, symbols, lengths in self._by_length(self._read(check_texts(X))):
+            logits = module(symbols, lengths)
+            yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
     def _build(self, generator: torch.Generator) -> ClassifierModule:
         encoder = self._encoder(generator)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
 
@@ -44,6 +44,7 @@ class TextEstimator(SequenceEstimator):
     n_positions: int
     n_layers: int
     n_heads: int
+    window: int | None
     d_model: int
     dropout: float
     batch_size: int
@@ -56,7 +57,9 @@ class TextEstimator(SequenceEstimator):
         size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
-        return TextEncoder(embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **options))
+        return TextEncoder(
+            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, window=size.window, **options)
+        )
 
     def _learn_symbols(self, texts: list[str]) -> None:
         self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
@@ -87,7 +90,7 @@ class TextEstimator(SequenceEstimator):
                 symbols.to(self.device), lengths.to(self.device), return_weights=True
             )
         names = tuple(self.tokenizer_.symbols_[k] for k in numbers)
-        return AttentionMap(torch.cat(weights).cpu().numpy(), names, names)
+        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
 
 
 def batches_of_texts(

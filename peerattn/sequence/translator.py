@@ -263,16 +263,14 @@ class Translator(SequenceEstimator):
 
     def loss(self, X: Any, y: Any) -> float:
         """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
+        return self._mean_loss(X, y)
+
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         pairs = [self._numbers(source, target)[:2] for source, target in zip(*_check_pairs(X, y))]
-        module = self._module()
-        total, n = 0.0, 0
-        with torch.inference_mode():
-            for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
-                part = pairs[first : first + _TRANSLATED_AT_ONCE]
-                n_symbols = sum(len(target) + 1 for _, target in part)
-                total += n_symbols * float(self._pair_loss(module, part, 0, 0.0))
-                n += n_symbols
-        return total / n
+        for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
+            part = pairs[first : first + _TRANSLATED_AT_ONCE]
+            n_symbols = sum(len(target) + 1 for _, target in part)
+            yield n_symbols * self._pair_loss(module, part, 0, 0.0), n_symbols
 
     def score(self, X: Any, y: Any) -> float:
         """Return minus the loss: larger is better."""

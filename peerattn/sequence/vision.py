@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import Encoder, LearnedPositions2d, linear, normal
-from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.attention_map import AttentionMap, stacked
+from peerattn.sequence.base import SequenceEstimator, class_numbers
 
 
 class VisionTransformer(nn.Module):
@@ -204,6 +204,13 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         found = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[found])
 
+    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+        images, truth = self._checked(X), class_numbers(self.classes_, y)
+        for k in range(0, len(images), 256):
+            scores = module(self._patches(self._standardised(images[k : k + 256])))
+            classes = truth[k : k + 256].to(self.device)
+            yield F.cross_entropy(scores, classes, reduction="sum"), len(classes)
+
     def attention(self, image: Any) -> AttentionMap:
         """Return the attention weights between patches of one image; "cls" is the row that the class is read from.
 
@@ -218,7 +225,7 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         columns = self.image_shape_[1] // self.patch
         n_patches = columns * (self.image_shape_[0] // self.patch)
         names = ("cls", *(f"{k // columns},{k % columns}" for k in range(n_patches)))
-        return AttentionMap(torch.stack(layers)[:, 0].cpu().numpy(), names, names)
+        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
 
     def _checked(self, X: Any) -> np.ndarray:
         images = _images(X)

@@ -7,7 +7,15 @@ import torch
 from torch import nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn import MultiheadAttention, linear
+from peerattn.nn import (
+    KeyValueCache,
+    MultiheadAttention,
+    causal_mask,
+    linear,
+    local_mask,
+    padding_mask,
+    prune_heads,
+)
 
 # Single precision rounds differently from one processor to the next; double precision shows equality.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -127,3 +135,47 @@ def test_heads_must_divide_the_width():
         MultiheadAttention(6, 4)
     with pytest.raises(InputError, match="n_heads: expected an integer of at least 1, got 0"):
         MultiheadAttention(6, 0, d_head=2)
+
+
+def test_symmetric_scores_have_one_matrix_for_queries_and_keys():
+    layer, x = (
+        MultiheadAttention(6, 2, symmetric=True),
+        torch.randn(5, 6, generator=torch.Generator().manual_seed(0)),
+    )
+    free = MultiheadAttention(6, 2)
+    free.load_state_dict(layer.state_dict() | {"key.weight": layer.query.weight, "key.bias": torch.zeros(6)})
+    torch.testing.assert_close(layer(x), free(x))
+    _, weights = prune_heads(layer, torch.tensor([1]))(x, return_weights=True)
+    torch.testing.assert_close(weights[0], free(x, return_weights=True)[1][1])
+    with pytest.raises(InputError, match="symmetric: needs d_memory == d_model=6, got 4"):
+        MultiheadAttention(6, 2, d_memory=4, symmetric=True)
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "gaussian", "additive"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
+    layer = MultiheadAttention(8, 2, window=3, causal=causal, score=score)
+    whole = MultiheadAttention(8, 2, score=score)
+    whole.load_state_dict(layer.state_dict())
+    x = torch.randn(2, 11, 8, generator=torch.Generator().manual_seed(0))
+    near = local_mask(11, 3) & (causal_mask(11) if causal else torch.tensor(True))
+    keys = padding_mask(torch.tensor([11, 6]))
+    for mask in (None, keys, causal_mask(11)):
+        expected = whole(x, mask=near if mask is None else near & mask)
+        torch.testing.assert_close(layer(x, mask=mask), expected)
+        torch.testing.assert_close(layer(x, mask=mask, return_weights=True)[0], expected)
+    if causal:
+        cache = KeyValueCache()
+        parts = [layer(part, cache=cache) for part in x.split([5, 1, 5], dim=1)]
+        torch.testing.assert_close(torch.cat(parts, dim=1), whole(x, mask=near))
+
+
+def test_options_of_the_window_that_do_not_go_together_are_refused():
+    for options, match in [
+        ({"window": 2, "keep": 3}, "window: goes with keep=None and n_features=None only"),
+        ({"causal": True}, "causal: goes with window"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            MultiheadAttention(4, 2, **options)
+    with pytest.raises(InputError, match="memory: expected None with a window"):
+        MultiheadAttention(4, 2, window=1)(torch.zeros(3, 4), torch.zeros(2, 4))

@@ -14,8 +14,11 @@ from peerattn.nn import (
     attention,
     attention_weights,
     causal_mask,
+    kernel_weights,
     leaky_relu_scores,
     linear_attention,
+    local_attention,
+    local_mask,
     score_terms,
     sparse_attention,
 )
@@ -125,3 +128,73 @@ def test_what_cannot_be_done_is_said():
         score_terms(q, q, "additive")
     with pytest.raises(InputError, match="n_features: goes with"):
         MultiheadAttention(4, 2, n_features=8, keep=3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n, window", [(1, 3), (7, 1), (23, 4), (24, 4), (9, 20)])
+def test_attention_within_a_window_is_attention_under_its_mask(n, window, causal):
+    generator = torch.Generator().manual_seed(n)
+    q, k = (torch.randn(2, 3, n, 4, generator=generator, dtype=torch.float64) for _ in "qk")
+    v = torch.randn(2, 1, n, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    near = local_mask(n, window) & (causal_mask(n) if causal else torch.tensor(True))
+    keys = torch.rand(2, 1, 1, n, generator=generator) < 0.7
+    for mask in (None, keys):
+        found = local_attention(q, k, v, window, causal=causal, mask=mask, scale=0.7)
+        expected = attention(q, k, v, mask=near if mask is None else near & mask, scale=0.7)
+        torch.testing.assert_close(found, expected)
+        slopes = [torch.autograd.grad(out.square().sum(), v)[0] for out in (found, expected)]
+        torch.testing.assert_close(*slopes)
+    one = local_attention(q[0, 0], k[0, 0], v[0, 0], window, causal=causal)
+    torch.testing.assert_close(one, attention(q[0, 0], k[0, 0], v[0, 0], mask=near))
+
+
+def test_bad_windows_are_refused():
+    q = torch.zeros(4, 2)
+    for arguments, options, match in [
+        ((q, q, q, 0), {}, "window: expected a number of rows of at least 1, got 0"),
+        ((q, q[:3], q[:3], 1), {}, r"key: expected the rows of the queries \(4\), got 3"),
+        ((q, q, q, 1), {"bias": q @ q.T}, "bias: attention within a window takes none"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            local_attention(*arguments, **options)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_are_divided_by_the_temperature(score):
+    q, k, bias = draw(2, 3, 4), draw(2, 5, 4, seed=1), draw(3, 5, seed=2)
+    combine = draw(2, 8 if score == "leaky_relu" else 4, seed=3)
+    cold, warm = (score_terms(q, k, score, combine=combine, bias=bias, temperature=t) for t in (1.0, 2.5))
+
+    def scores(terms):  # of every pair, up to a constant of the row
+        return attention_weights(**terms).log() - bias
+
+    expected = scores(cold) / 2.5
+    found = scores(warm)
+    torch.testing.assert_close(found - found[..., :1], expected - expected[..., :1])
+    with pytest.raises(InputError, match="temperature: expected a positive number, got 0"):
+        score_terms(q, k, score, combine=combine, temperature=0)
+
+
+def test_kernel_weights_are_shares_or_sums_of_scores():
+    kernel = torch.exp(-draw(4, 6).square())
+    may = torch.rand(4, 6, generator=torch.Generator().manual_seed(0)) < 0.6
+    may[2] = False
+    value = draw(6, 2, seed=1)
+    sums = kernel_weights(kernel, mask=may, normalise=False) @ value
+    means = kernel_weights(kernel, mask=may) @ value
+    for i in range(4):
+        found = [kernel[i, j] * value[j] for j in range(6) if may[i, j]]
+        total = sum(kernel[i, j] for j in range(6) if may[i, j])
+        torch.testing.assert_close(sums[i], sum(found, torch.zeros(2, dtype=torch.float64)))
+        torch.testing.assert_close(
+            means[i], sums[i] / total if total else torch.zeros(2, dtype=torch.float64)
+        )
+    nothing = torch.zeros(
+        4, 1, dtype=torch.float64
+    )  # with a Gaussian score, these are the weights of attention
+    torch.testing.assert_close(
+        kernel_weights(kernel, mask=may),
+        attention_weights(nothing, torch.zeros(6, 1), mask=may, bias=kernel.log()),
+    )
+    with pytest.raises(InputError, match="scores: expected none below 0, got -1"):
+        kernel_weights(-torch.ones(2, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from peerattn.evaluation.splits.walk_forward import WalkForward, check_whole, so
 from peerattn.exceptions import InputError
 
 
+@dataclass(eq=False, repr=False)
 class PurgedKFold(BaseCrossValidator):
     r"""Leave out one block of periods after the other, with a purge around it. Not a forecast.
 
@@ -59,20 +61,12 @@ class PurgedKFold(BaseCrossValidator):
 
     forecasts = False  #: a model may learn from later periods than those tested
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        horizon: int = 1,
-        embargo: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.n_splits = n_splits
-        self.horizon = horizon
-        self.embargo = embargo
-        self.firm = firm
-        self.period = period
+    n_splits: int = 5
+    _: KW_ONLY
+    horizon: int = 1
+    embargo: int = 0
+    firm: str = "firm"
+    period: str = "period"
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of blocks."""
@@ -104,6 +98,7 @@ class PurgedKFold(BaseCrossValidator):
             yield train, np.flatnonzero((when >= block[0]) & (when <= block[-1]))
 
 
+@dataclass(eq=False, repr=False)
 class NewFirms(BaseCrossValidator):
     r"""Test on later periods and on firms never seen: the split by period, crossed with a split by firm.
 
@@ -138,10 +133,10 @@ class NewFirms(BaseCrossValidator):
     ['A', 'D'] [('B', 2003), ('C', 2003)]
     """
 
-    def __init__(self, walk: WalkForward | None = None, *, n_splits: int = 5, random_state: Any = 0) -> None:
-        self.walk = walk
-        self.n_splits = n_splits
-        self.random_state = random_state
+    walk: WalkForward | None = None
+    _: KW_ONLY
+    n_splits: int = 5
+    random_state: Any = 0
 
     @property
     def horizon(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +47,7 @@ class Fold:
         return f"Fold(train {learned}, test {self.periods[0]} to {self.periods[-1]}, {len(self.test)} rows)"
 
 
+@dataclass(eq=False, repr=False)
 class WalkForward(BaseCrossValidator):
     r"""Walk forward through a panel: learn from the past, predict the periods after it, move on.
 
@@ -108,30 +109,17 @@ class WalkForward(BaseCrossValidator):
     2
     """
 
-    def __init__(
-        self,
-        test_periods: int | None = None,
-        refit_every: int = 1,
-        *,
-        window: Literal["expanding", "rolling"] = "expanding",
-        train_periods: int | None = None,
-        horizon: int = 1,
-        embargo: int = 0,
-        known_at: Any = None,
-        validation_periods: int | None = None,
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.test_periods = test_periods
-        self.refit_every = refit_every
-        self.window = window
-        self.train_periods = train_periods
-        self.horizon = horizon
-        self.embargo = embargo
-        self.known_at = known_at
-        self.validation_periods = validation_periods
-        self.firm = firm
-        self.period = period
+    test_periods: int | None = None
+    refit_every: int = 1
+    _: KW_ONLY
+    window: Literal["expanding", "rolling"] = "expanding"
+    train_periods: int | None = None
+    horizon: int = 1
+    embargo: int = 0
+    known_at: Any = None
+    validation_periods: int | None = None
+    firm: str = "firm"
+    period: str = "period"
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (training positions, test positions), one pair for each fit, in time order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,11 +23,12 @@ from peerattn.models.attention.members import Heads, Member, heads_table, prior_
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, clipped, count_rows, peers_shown
-from peerattn.models.attention.parts import COVARIANCE, HEADS, Fitter
+from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
+from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Fitter
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
+from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
 from peerattn.models.attention.search import search_heads
 from peerattn.models.attention.universes import (
@@ -44,71 +45,41 @@ D_CODE = 4
 MOST_FITS = 8  # of a part: for the network, and for held-out blocks
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
-    def __init__(
-        self,
-        *,
-        attention: str = "self",
-        values: str = "characteristics",
-        similarity: str = "auto",
-        symmetric_scores: bool = False,
-        prior: Any = None,
-        exclude_self: bool = True,
-        own_group: str | None = None,
-        own: Any = "additive",
-        n_layers: int = 1,
-        n_heads: int = 8,
-        d_head: int = 8,
-        scale: str | None = "standard",
-        codes: Sequence[str] = (),
-        loss: str = "auto",
-        quantile: float = 0.5,
-        prune: bool = True,
-        n_ensemble: int = 1,
-        max_steps: int = 800,
-        queries_per_step: int = 256,
-        learning_rate: float = 0.02,
-        purge: int = 0,
-        firm: str = "firm",
-        period: str = "period",
-        dtype: str = "auto",
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.attention = attention
-        self.values = values
-        self.similarity = similarity
-        self.symmetric_scores = symmetric_scores
-        self.prior = prior
-        self.exclude_self = exclude_self
-        self.own_group = own_group
-        self.own = own
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.d_head = d_head
-        self.scale = scale
-        self.codes = codes
-        self.loss = loss
-        self.quantile = quantile
-        self.prune = prune
-        self.n_ensemble = n_ensemble
-        self.max_steps = max_steps
-        self.queries_per_step = queries_per_step
-        self.learning_rate = learning_rate
-        self.purge = purge
-        self.firm = firm
-        self.period = period
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    attention: str = "self"
+    values: str = "characteristics"
+    similarity: str = "auto"
+    symmetric_scores: bool = False
+    prior: Any = None
+    exclude_self: bool = True
+    own_group: str | None = None
+    own: Any = "additive"
+    n_layers: int = 1
+    n_heads: int = 8
+    d_head: int = 8
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    loss: str = "auto"
+    quantile: float = 0.5
+    prune: bool = True
+    n_ensemble: int = 1
+    max_steps: int = 800
+    queries_per_step: int = 256
+    learning_rate: float = 0.02
+    purge: int = 0
+    firm: str = "firm"
+    period: str = "period"
+    dtype: str = "auto"
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _signed(self) -> bool:
-        return self.similarity == "linear" or COVARIANCE in self.parts_
+        return self.similarity == "linear" or bool({COVARIANCE, RIDGE} & self.parts_.keys())
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -327,7 +298,7 @@ class AttentionModel(AttentionNetworks):
     def _learn(self, training: Rows, panel: Panel) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
-            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}
+            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
         )
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
@@ -373,6 +344,9 @@ class AttentionModel(AttentionNetworks):
             dtype, seed = self._dtype(dated), int(draws[start, 0])
             return fit_covariance(sections, history=dated, seed=seed, dtype=dtype, device=self.device)
 
+        def ridge(sections: Sequence[Section], start: int) -> Covariance:
+            return fit_ridge_covariance(sections, self._plan(dated).own.code_levels)
+
         def heads(sections: Sequence[Section], start: int) -> Heads:
             settings, spec = self._settings(dated, sections), self._spec()
             learn = search_heads if self.prune and self.similarity != "linear" else train_heads
@@ -381,8 +355,11 @@ class AttentionModel(AttentionNetworks):
             members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
-        covariance = self._reads_covariance(weighed)
-        fitters: dict[str, Fitter] = {COVARIANCE: learned_covariance} if covariance else {}
+        fitters: dict[str, Fitter] = {}
+        if self._reads_covariance(weighed):
+            fitters[COVARIANCE] = learned_covariance
+            if self.prune:  # instead of the parts before it, which only evidence can decide
+                fitters[RIDGE] = ridge
         return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
 
     def _reads_covariance(self, weighed: bool) -> bool:
@@ -403,7 +380,7 @@ class AttentionModel(AttentionNetworks):
         everyone: Iterator[Section]
         if training.weight is not None and not panel.dated and self.attention == "self":
             training = training.take(training.weight > 0)
-            rows = training.anonymous() if self.exclude_self else training
+            rows = training.anonymous()
             everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
         else:
             everyone = self._cross_sections(panel, training, self.reference_)
@@ -429,7 +406,8 @@ class AttentionModel(AttentionNetworks):
         pool = None if section.within else self.training_pool_  # out of fold
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
-        return replace(section, focal=replace(clipped(section.focal), y=None), peers=peers)
+        own = (self.own_.predict(section.focal)[:, 0], pool[:, 0])
+        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=own)
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
@@ -444,7 +422,7 @@ class AttentionModel(AttentionNetworks):
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         outputs, seen = self.own_.predict(section.focal) + self.level_, self._as_seen(section)
-        for added in self.parts_.values():
+        for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)

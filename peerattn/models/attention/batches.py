@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from peerattn.models.pools import Rows, Section
 
 ROWS_PER_STEP = 1024  # small cross-sections are batched up to this many focal rows ...
 CELLS_PER_STEP = 2**19  # ... and this many pairs of focal row and peer
+CLIP = 4.0  # standard deviations
 FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs
 
 
@@ -34,14 +35,17 @@ class Batch:
 def row_tensors(
     rows: Rows, dtype: torch.dtype, device: str | torch.device = "cpu", answering: np.ndarray | None = None
 ) -> RowTensors:
-    """Return the rows of one cross-section as tensors, (1, n, ...); ``answering`` says which of them may be looked to."""
+    """Return the rows of one cross-section as tensors, (1, n, ...); ``answering`` says which of them may be looked to.
+
+    Characteristics are at most ``CLIP`` standard deviations: no outlier may carry a head alone.
+    """
     present = np.ones(len(rows), dtype=bool)
 
     def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
         return torch.as_tensor(values, dtype=kind).to(device)[None]
 
     return RowTensors(
-        one(rows.x, dtype),
+        one(rows.x.clip(-CLIP, CLIP), dtype),
         one(rows.codes, torch.int64),
         None if rows.y is None else one(np.nan_to_num(rows.y), dtype),
         one(rows.identity, torch.int32),
@@ -113,7 +117,13 @@ def pair_tensors(
     bias = [terms.bias(section, at) for section, at in zip(sections, rows, strict=True)]
     prior = [terms.prior(section, at) for section, at in zip(sections, rows, strict=True)]
     sparse = any(p.only for p in terms.priors) and _share_allowed(bias) < FEW_PAIRS
-    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse)
+    among = None
+    if terms.stacked:
+        pools = [section.pool() for section in sections]
+        everyone, one_layer = [slice(None)] * len(pools), replace(terms, stacked=False)
+        among = pair_tensors(pools, everyone, one_layer, dtype, device)
+        among = replace(among, copies=any(pool.own_copies for pool in pools))
+    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse, among)
 
 
 def _share_allowed(blocks: Sequence[np.ndarray | None]) -> float:

@@ -11,8 +11,9 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
+from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.peer_module import PeerModule, RowTensors
+from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
@@ -80,8 +81,10 @@ def _contributed(model: AttentionModel, seen: Section, rows: slice) -> np.ndarra
             if isinstance(part, Heads):
                 found = np.mean([_of_member(member, model, seen, rows) for member in part.members], axis=0)
             else:
-                assert seen.peers.y is not None
-                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(seen.peers.y))
+                assert isinstance(part, Covariance)
+                shown = part.shown(seen).peers.y
+                assert shown is not None
+                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(shown))
             total += added.factor / len(added.parts) * found
     return total
 
@@ -93,11 +96,11 @@ def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice
     peers = peer_tensors(seen, torch.float64)
     pairs = pair_tensors([seen], [rows], model.pair_terms_, torch.float64)
     weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
-    sizes = _sizes(module, focal, peers)  # (H, n_peers)
+    sizes = _sizes(module, focal, peers, pairs)  # (H, n_peers)
     return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())
 
 
-def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors) -> torch.Tensor:
+def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> torch.Tensor:
     """Return the length of ρ_h v_j^h, (H, n_peers)."""
-    sizes = module._value(module.features(focal, peers)[1], peers)[0].norm(dim=-1)
+    sizes = module._value(module.features(focal, peers, pairs)[1], peers)[0].norm(dim=-1)
     return sizes * module.slope.abs()[:, None] if module.spec.values == "outcomes" else sizes

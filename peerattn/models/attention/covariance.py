@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,14 @@ class Features:
     """
 
     x: Tensor
+    z: Tensor
     codes: Tensor
     past: Tensor
     strength: Tensor
 
     def take(self, at: Any) -> Features:
         """Return these firms."""
-        return Features(self.x[:, at], self.codes[:, at], self.past[:, at], self.strength)
+        return Features(self.x[:, at], self.z[:, at], self.codes[:, at], self.past[:, at], self.strength)
 
 
 def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
@@ -65,8 +66,9 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
     v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
-    theirs = torch.cat([b.x, b.x @ v["low_rank"]], dim=-1)
-    K = v["constant"] + torch.cat([a.x * v["linear"], a.x @ v["low_rank"]], dim=-1) @ theirs.mT
+    theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"]], dim=-1)
+    ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
+    K = v["constant"] + ours @ theirs.mT
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
     K = K + v["gaussian"] * near
     together: Tensor | None = None
@@ -155,6 +157,9 @@ class Covariance:
         ``emphasis`` δ.
     history : History or None
         Past outcomes of the training periods; None where the firms' past is not used.
+    of_outcomes : bool
+        Whether y are the outcomes themselves, so that a prediction takes the place of the own model's, rather than what own
+        models leave of them.
 
     References
     ----------
@@ -163,6 +168,7 @@ class Covariance:
 
     parameters: dict[str, np.ndarray]
     history: History | None = None
+    of_outcomes: bool = False
 
     def solved(
         self, section: Section, past: History | None = None, dtype: torch.dtype = torch.float64
@@ -183,8 +189,16 @@ class Covariance:
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal firm of successive periods, (n_focal, 1) each."""
-        past = None if self.history is None else self.history.joined(History.of(sections))
-        return [self.predict(section, section.past or past)[:, None] for section in sections]
+        shown = [self.shown(section) for section in sections]
+        past = None if self.history is None else self.history.joined(History.of(shown))
+        found = [self.predict(section, section.past or past) for section in shown]
+        if self.of_outcomes:
+            found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
+        return [prediction[:, None] for prediction in found]
+
+    def shown(self, section: Section) -> Section:
+        """Return what the covariance reads: outcomes, or what own models leave of them."""
+        return with_outcomes(section) if self.of_outcomes else section
 
     def derivative(self, section: Section, rows: slice) -> np.ndarray:
         """Return the derivative of the prediction by the peers' outcomes: the weights themselves."""
@@ -328,6 +342,18 @@ class Solved:
         return np.where(same, at, -1)
 
 
+def with_outcomes(section: Section) -> Section:
+    """Return the cross-section with outcomes where it has what own models leave of them."""
+    assert section.own is not None
+    own, pool = section.own
+    focal, peers = section.focal, section.peers
+    return replace(
+        section,
+        focal=focal if focal.y is None else replace(focal, y=focal.y + own),
+        peers=peers if peers.y is None else replace(peers, y=peers.y + pool),
+    )
+
+
 def _known(section: Section) -> np.ndarray:
     assert section.peers.y is not None
     known = np.isfinite(section.peers.y)
@@ -341,6 +367,7 @@ def features(rows: Rows, section: Section, history: History | None, dtype: torch
         past, strength = history.components(section.period, rows.label)
     return Features(
         torch.as_tensor(ranked(rows.x, section.peers.x), dtype=dtype)[None],
+        torch.as_tensor(rows.x, dtype=dtype)[None],
         torch.as_tensor(rows.codes.astype(np.int64))[None],
         torch.as_tensor(past, dtype=dtype)[None],
         torch.as_tensor(strength, dtype=dtype)[None, None],
@@ -446,6 +473,7 @@ def _start(p: int, c: int, past: bool) -> Parameters:
     start = {
         "constant": torch.tensor(0.0),
         "linear": torch.full((p,), math.log(0.3 / every)),
+        "slope": torch.full((p,), math.log(0.1 / every)),
         "low_rank": 0.2 / math.sqrt(every) * torch.randn(p, RANK, generator=generator),
         "inverse_length": torch.full((p,), 0.5 * math.log(4.5 / every)),
         "gaussian": torch.tensor(-3.0),
@@ -474,6 +502,7 @@ def _drawn(
 
     firms = Features(
         padded([q.firms.x[0, k] for q, k in pairs]),
+        padded([q.firms.z[0, k] for q, k in pairs]),
         padded([q.firms.codes[0, k] for q, k in pairs]),
         padded([q.firms.past[0, k] for q, k in pairs]),
         torch.cat([q.firms.strength for q, _ in pairs]).to(device),

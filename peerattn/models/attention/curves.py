@@ -14,8 +14,9 @@ MOST_VALUES = 200  # distinct values whose ranks are kept; between them ranks ar
 class Curves:
     r"""Columns in which a curve of every characteristic is linear.
 
-    For a characteristic with training ranks :math:`r \in [0, 1]` (mid-ranks, linear between known values, constant beyond them)
-    they are :math:`r, (r - 1/4)_+, (r - 1/2)_+, (r - 3/4)_+`, each scaled to unit variance. A rank bounds what an outlier can say.
+    For a characteristic with training ranks :math:`r \in [0, 1]` (mid-ranks, linear between known values, constant beyond
+    them) they are :math:`r, (r - 1/4)_+, (r - 1/2)_+, (r - 3/4)_+`, each scaled to unit variance. A rank bounds what an
+    outlier can say.
 
     Attributes
     ----------

@@ -64,7 +64,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         blocks of periods better by two standard errors. An estimator gets characteristics, missing-indicators and one column
         a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted over blocks of periods.
     n_layers : int, default 1
-        Layers of attention; all but the last encode characteristics (peers of peers).
+        Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
+        ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
         The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8

@@ -56,8 +56,8 @@ def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
     """Return a copy of the module with only these heads."""
     pruned = copy.deepcopy(module)
     pruned.spec = replace(module.spec, n_heads=len(keep))
-    for name, parameter in module.per_head().items():
-        setattr(pruned, name, nn.take_heads(parameter, 0, module.spec.n_heads, keep))
+    heads = module.per_head().items()
+    pruned.replace({name: nn.take_heads(each, 0, module.spec.n_heads, keep) for name, each in heads})
     return pruned
 
 

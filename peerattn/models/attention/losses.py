@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy import special
 from torch import Tensor
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -23,14 +25,23 @@ def huber(predicted: Tensor, y: Tensor) -> Tensor:
     return 2 * F.huber_loss(predicted[..., 0], y, reduction="none", delta=HUBER_THRESHOLD)
 
 
-def pinball(quantile: float) -> Loss:
-    """Return ``max(q (y − ŷ), (q − 1)(y − ŷ))``, whose minimum is the q-quantile (Koenker and Bassett 1978)."""
+@dataclass(frozen=True)
+class Pinball:
+    """``max(q (y − ŷ), (q − 1)(y − ŷ))``, whose minimum is the q-quantile (Koenker and Bassett 1978).
 
-    def loss(predicted: Tensor, y: Tensor) -> Tensor:
+    ``smooth`` h > 0: quadratic for errors of at most h, and above the loss by at most h/4 (Fernandes, Guerre and Horta 2021).
+    """
+
+    quantile: float
+    smooth: float = 0.0
+
+    def __call__(self, predicted: Tensor, y: Tensor) -> Tensor:
+        """Return the loss of each row."""
         error = y - predicted[..., 0]
-        return torch.maximum(quantile * error, (quantile - 1) * error)
-
-    return loss
+        size = error.abs()
+        if self.smooth:
+            size = torch.where(size < self.smooth, (size**2 / self.smooth + self.smooth) / 2, size)
+        return (self.quantile - 0.5) * error + size / 2
 
 
 def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
@@ -42,12 +53,33 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
 
 def regression_loss(name: str, quantile: float) -> Loss:
     """Return the loss of this name."""
-    return {
+    losses: dict[str, Loss] = {
         "auto": squared_error,
         "squared_error": squared_error,
         "huber": huber,
-        "pinball": pinball(quantile),
-    }[name]
+        "pinball": Pinball(quantile),
+    }
+    return losses[name]
+
+
+def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return each row's gradient by its prediction, (n, K)."""
+    at = torch.tensor(predicted, requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y)).sum(), at)
+    return np.asarray(slope)
+
+
+def curvature(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return each row's second derivative by its prediction, (n, K, K), not of a pinball loss that is not smooth."""
+    if isinstance(loss, Pinball):
+        return ((np.abs(predicted - y[:, None]) < loss.smooth) / (2 * loss.smooth))[..., None]
+    if loss is huber:
+        return 2.0 * (np.abs(predicted - y[:, None]) <= HUBER_THRESHOLD)[..., None]
+    if predicted.shape[1] == 1:
+        share = special.expit(predicted)
+        return (share * (1 - share))[..., None]
+    share = special.softmax(predicted, axis=1)
+    return share[:, :, None] * np.eye(share.shape[1]) - share[:, :, None] * share[:, None, :]
 
 
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -58,9 +90,7 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
     known = np.isfinite(y)
     found = np.full(offset.shape, np.nan)
     if known.any():
-        at = torch.tensor(offset[known], requires_grad=True)
-        (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y[known])).sum(), at)
-        found[known] = -slope.numpy() / 2
+        found[known] = -gradient(loss, offset[known], y[known]) / 2
     return found.squeeze(axis=1) if offset.shape[1] == 1 else found
 
 

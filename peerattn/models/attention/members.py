@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.heads import AnyModule, make_module
+from peerattn.models.attention.heads import AnyModule, make_module, with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.pools import Section
@@ -55,6 +56,16 @@ class Member:
         module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
 
+    def take(self, heads: Sequence[int]) -> Member:
+        """Return the member with only these heads."""
+        module = self.module()
+        if not isinstance(module, PeerModule):
+            raise InputError('similarity="linear" has one head, which cannot be pruned.')
+        pruned = with_heads(module, torch.tensor(list(heads), dtype=torch.int64))
+        member = Member.of(pruned, self.importance[list(heads)])
+        lacking = make_module(member.spec).state_dict()  # without heads, there are no parameters of heads
+        return replace(member, state={name: member.state[name] for name in lacking})
+
     def with_one_head(self, head: int) -> Member:
         """Return the member with all of the network's weight on one kept head."""
         return replace(self, share=np.eye(self.spec.n_heads)[head])
@@ -84,7 +95,7 @@ class Heads:
 
     def derivative(self, section: Section, rows: slice) -> np.ndarray:
         """Return the derivative of the addition by the peers' outcomes, (n_rows, n_peers): heads added up by their slopes."""
-        slopes = [replace(m, share=m.state["slope"]) if "value" not in m.state else m for m in self.members]
+        slopes = [replace(m, share=m.state["slope"]) if "slope" in m.state else m for m in self.members]
         return Heads(tuple(slopes), self.terms).weights(section, rows)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
@@ -100,7 +111,7 @@ class Heads:
                 W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
             else:
                 assert isinstance(module, PeerModule)
-                W += module.encoder_weights(focal, peers, layer)[0].mean(0).numpy()
+                W += module.encoder_weights(focal, peers, pairs, layer)[0].mean(0).numpy()
         return W / max(1, len(used))
 
 

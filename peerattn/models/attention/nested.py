@@ -30,7 +30,7 @@ from peerattn.models.attention.own_model import (
     minimised,
     row_weight,
 )
-from peerattn.models.attention.parts import Fitter, Part
+from peerattn.models.attention.parts import RIDGE, Fitter, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.pools import Section
 
@@ -98,22 +98,25 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
     parts: dict[str, Added] = {}
     rows, compared = [], []
     for name, fit in fitters.items():
-        tried = _judged(trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
+        tried = _judged(name, trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
         evidence = tried.evidence
         if evidence.factor > 0:
-            left = whole.residuals(plan.loss, outcomes=plan.outcomes)
+            left = _left(name, whole, plan)
             learn = partial(fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
             compared.append(agreement if agreement is None else agreement.assign(part=name))
             if fits:
                 added = Added(fits, evidence.factor)
-                additions = added.additions(left)
-                factor = evidence.factor * step_length(whole, additions, plan.loss)
+                moves = _moves(name, added, whole, plan)
+                factor = evidence.factor * step_length(whole, moves, plan.loss)
+                if name == RIDGE:  # it replaces the parts before it by so much
+                    parts = {n: replace(p, factor=(1 - factor) * p.factor) for n, p in parts.items()}
                 parts[name] = replace(added, factor=factor)
-                whole = whole.plus(additions, factor)
+                whole = whole.plus(moves, factor)
                 if name != list(fitters)[-1]:
                     trials = [
-                        t.plus(p, evidence.factor, plan) for t, p in zip(trials, tried.parts, strict=True)
+                        t.plus(name, p, evidence.factor, plan)
+                        for t, p in zip(trials, tried.parts, strict=True)
                     ]
             else:  # as many starts, as many networks
                 evidence = replace(evidence, factor=0.0)
@@ -141,20 +144,29 @@ class _Trial:
         own, block = cross_fit(training, plan.own)
         return cls(block, Block.of(own, judged))
 
-    def plus(self, part: Part, factor: float, plan: Plan) -> _Trial:
-        step = self.step(part, plan)
-        moved = [b.plus(_additions(part, b, plan), step * factor) for b in (self.training, self.judged)]
-        return _Trial(*moved)
+    def plus(self, name: str, part: Part, factor: float, plan: Plan) -> _Trial:
+        step = self.step(name, part, plan)
+        blocks = (self.training, self.judged)
+        return _Trial(*(b.plus(_moves(name, part, b, plan), step * factor) for b in blocks))
 
-    def step(self, part: Part, plan: Plan) -> float:
+    def step(self, name: str, part: Part, plan: Plan) -> float:
         """Return the part's step length on the rows it was learned from."""
         if plan.loss is squared_error:
             return 1.0
-        return step_length(self.training, _additions(part, self.training, plan), plan.loss)
+        return step_length(self.training, _moves(name, part, self.training, plan), plan.loss)
 
 
-def _additions(part: Part, block: Block, plan: Plan) -> list[np.ndarray]:
-    return part.additions(block.residuals(plan.loss, outcomes=plan.outcomes))
+def _left(name: str, block: Block, plan: Plan) -> list[Section]:
+    """Return what a part learns from: what the parts before leave, or all that the own model leaves."""
+    return (block.at_own() if name == RIDGE else block).residuals(plan.loss, outcomes=plan.outcomes)
+
+
+def _moves(name: str, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
+    """Return by how much the part, in full, would move the prediction of every focal row."""
+    found = part.additions(_left(name, block, plan))
+    if name != RIDGE:
+        return found
+    return [own + a - offset for own, a, offset in zip(block.own, found, block.offset, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,7 @@ class _Tried:
     parts: tuple[Part, ...]
 
 
-def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
+def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
     """Fit a part at every origin and weigh what it adds later; give up once it does worse than nothing."""
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
@@ -180,9 +192,9 @@ def _judged(trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> 
     if forecast and n_periods < FEW_PERIODS:  # they could not speak for a forecast
         return _Tried(replace(NOTHING, periods=n_periods), ())
     for number, trial in enumerate(trials):
-        part = fit(trial.training.residuals(plan.loss, outcomes=plan.outcomes), MOST_STARTS + number)
+        part = fit(_left(name, trial.training, plan), MOST_STARTS + number)
         parts.append(part)
-        rows.append(_held_out(part, trial, plan, number))
+        rows.append(_held_out(name, part, trial, plan, number))
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
@@ -223,9 +235,9 @@ def _outcomes(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return y, np.concatenate([row_weight(r) for r in rows])
 
 
-def _held_out(part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
-    judged, step = trial.judged, trial.step(part, plan)
-    additions = _additions(part, judged, plan)
+def _held_out(name: str, part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
+    judged, step = trial.judged, trial.step(name, part, plan)
+    additions = _moves(name, part, judged, plan)
     rows = [section.focal for section in judged.sections]
     period = [np.full(len(r), number + k * 1j if plan.dated else 0) for k, r in enumerate(rows)]
     return Judged(

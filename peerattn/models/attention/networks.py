@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.nested import Added
-from peerattn.models.attention.parts import COVARIANCE
+from peerattn.models.attention.parts import COVARIANCE, RIDGE
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
@@ -172,7 +172,7 @@ class AttentionNetworks(PeerModel):
         seen = self._as_seen(section)
         if heads is not None:
             return heads.weights(seen, rows, layer=layer)
-        if COVARIANCE not in self.parts_:
+        if not {COVARIANCE, RIDGE} & self.parts_.keys():
             return Heads(self.members_, self.pair_terms_).weights(seen, rows)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
         for added in self.parts_.values():

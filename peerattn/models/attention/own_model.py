@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +15,25 @@ from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.curves import Curves
-from peerattn.models.attention.losses import Loss, shown, squared_error, working_residual
+from peerattn.models.attention.losses import (
+    Loss,
+    Pinball,
+    curvature,
+    gradient,
+    shown,
+    squared_error,
+    working_residual,
+)
 from peerattn.models.pools import Rows, Section
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
-CLIP = 4.0  # standard deviations
 ERRORS = 2.0  # standard errors by which a ridge or curves must beat least squares over held-out folds
 NAMES = ("additive", "linear", "none")  # own models that have a name
 CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
-MOST_ITERATIONS = 500  # of L-BFGS, where the loss has no closed form
+MOST_ITERATIONS = 500  # where the loss has no closed form
+SMOOTH = (0.3, 0.03, 3e-3, 3e-4)  # of the pinball loss, in standard deviations of the outcome
+MOST_NEWTON = 200  # coefficients of Newton's method; L-BFGS takes more of them
 
 
 @dataclass(frozen=True)
@@ -213,8 +222,10 @@ def _solutions(
         base = minimised(fixed, y, weight, settings.loss, settings.n_outputs, fixed_penalty)
         found = np.zeros((a + q, len(penalties), settings.n_outputs))
         columns, offset = np.concatenate([fixed[:, :1], free], axis=1), fixed @ base
-        for k, penalty in enumerate(penalties if q else []):
-            more = minimised(columns, y, weight, settings.loss, settings.n_outputs, penalty, offset)
+        more = None
+        for k in np.argsort(penalties)[::-1] if q else ():  # from the largest on, each from the one before
+            penalty = float(penalties[k])
+            more = minimised(columns, y, weight, settings.loss, settings.n_outputs, penalty, offset, more)
             found[0, k], found[a:, k] = more[0], more[1:]
         found[:a] += base[:, None]
         return found
@@ -240,15 +251,78 @@ def minimised(
     n_outputs: int,
     penalty: float = 0.0,
     offset: np.ndarray | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + λ Σ_{k>0} b_k²``, by L-BFGS."""
-    Z, target, w = torch.as_tensor(z), torch.as_tensor(y), torch.as_tensor(weight)
-    start = torch.zeros(len(target), n_outputs, dtype=Z.dtype) if offset is None else torch.as_tensor(offset)
-    width = 1 if np.isinf(penalty) else Z.shape[1]
-    Z = Z[:, :width]
-    b = torch.zeros(width, n_outputs, dtype=Z.dtype, requires_grad=True)
+    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + c b_0² + λ Σ_{k>0} b_k²``.
+
+    By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss with a kink is made smooth, less and less.
+    """
+    width = 1 if np.isinf(penalty) else z.shape[1]
+    Z, at = z[:, :width], np.zeros((len(y), n_outputs)) if offset is None else offset
+    b = np.zeros((width, n_outputs)) if start is None else start[:width]
+    shrink = np.r_[CONSTANT, np.full(width - 1, penalty)][:, None]
+    target = torch.as_tensor(y)
+    for each in [replace(loss, smooth=h) for h in SMOOTH] if isinstance(loss, Pinball) else [loss]:
+
+        def value(b: np.ndarray, loss: Loss = each) -> float:
+            return float(weight @ loss(torch.as_tensor(at + Z @ b), target).numpy() + (shrink * b**2).sum())
+
+        def slope(b: np.ndarray, loss: Loss = each) -> np.ndarray:
+            down: np.ndarray = Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y)) + 2 * shrink * b
+            return down
+
+        def hessian(b: np.ndarray, loss: Loss = each) -> np.ndarray:
+            return _hessian(Z, weight, curvature(loss, at + Z @ b, y), shrink)
+
+        if width * n_outputs <= MOST_NEWTON:
+            b = newton(b, value, slope, hessian)
+        else:
+            b = _limited_memory(b, value, slope, weight.sum())
+    found = np.zeros((z.shape[1], n_outputs))
+    found[:width] = b
+    return found
+
+
+def _hessian(z: np.ndarray, weight: np.ndarray, bend: np.ndarray, shrink: np.ndarray) -> np.ndarray:
+    """Return ``Σ w z z' ⊗ bend + 2 diag(shrink)``, (p K, p K)."""
+    p, K = z.shape[1], bend.shape[-1]
+    found = np.empty((p, K, p, K))
+    for k in range(K):
+        for m in range(k, K):
+            found[:, k, :, m] = found[:, m, :, k] = z.T @ (z * (weight * bend[:, k, m])[:, None])
+    return found.reshape(p * K, p * K) + np.diag(np.repeat(2 * shrink[:, 0], K))
+
+
+def newton(
+    b: np.ndarray,
+    value: Callable[[np.ndarray], float],
+    slope: Callable[[np.ndarray], np.ndarray],
+    hessian: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return the minimum of a convex function: Newton steps, halved until the value falls enough (Armijo 1966)."""
+    least = value(b)
+    for _ in range(MOST_ITERATIONS):
+        down = slope(b)
+        step = np.linalg.solve(hessian(b), down.ravel()).reshape(b.shape)
+        fall, size = float((down * step).sum()), 1.0
+        while (tried := value(b - size * step)) > least - 1e-4 * size * fall and size > 1e-8:
+            size /= 2
+        b, least = (b - size * step, tried) if tried <= least else (b, least)
+        if fall <= 1e-14 * abs(least) or size <= 1e-8:
+            break
+    return b
+
+
+def _limited_memory(
+    b: np.ndarray,
+    value: Callable[[np.ndarray], float],
+    slope: Callable[[np.ndarray], np.ndarray],
+    size: float,
+) -> np.ndarray:
+    """Return the minimum by L-BFGS ; ``size`` scales the function."""
+    found = torch.tensor(b, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [b],
+        [found],
         max_iter=MOST_ITERATIONS,
         tolerance_grad=1e-12,
         tolerance_change=1e-15,
@@ -256,17 +330,12 @@ def minimised(
     )
 
     def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        value = ((loss(start + Z @ b, target) * w).sum() + CONSTANT * (b[0] ** 2).sum()) / w.sum()
-        if penalty and width > 1:
-            value = value + penalty * (b[1:] ** 2).sum() / w.sum()
-        value.backward()
-        return value
+        at = found.detach().numpy()
+        found.grad = torch.as_tensor(slope(at) / size)
+        return torch.tensor(value(at) / size)
 
     optimizer.step(closure)
-    found = np.zeros((z.shape[1], n_outputs))
-    found[:width] = b.detach().numpy()
-    return found
+    return found.detach().numpy()
 
 
 # ---------------------------------------------------------------- cross-fitting
@@ -297,7 +366,7 @@ def firm_keys(rows: Rows, dated: bool) -> np.ndarray:
 
 def count_rows(sections: Sequence[Section]) -> float:
     """Return the number of focal rows; a frequency weight on arrays counts as so many."""
-    copies = sections[0].own_copies
+    copies = sections[0].period is None
     return float(sum(row_weight(s.focal).sum() if copies else len(s.focal) for s in sections))
 
 
@@ -331,31 +400,36 @@ class Block:
         Outcomes in units of training.
     offset : list of ndarray (n_focal, K)
         Prediction of every focal row so far: the own term, then what parts add.
+    own : list of ndarray (n_focal, K)
+        Own term of every focal row.
     pool : list of ndarray (n_peers, K)
         Own term of every peer.
     """
 
     sections: list[Section]
     offset: list[np.ndarray]
+    own: list[np.ndarray]
     pool: list[np.ndarray]
 
     @classmethod
     def of(cls, own: Own, sections: Sequence[Section]) -> Block:
         """Return what a fitted own model says of cross-sections."""
-        return cls(
-            list(sections), [own.predict(s.focal) for s in sections], [own.predict(s.peers) for s in sections]
-        )
+        focal, pool = ([own.predict(rows) for rows in part] for part in _both(sections))
+        return cls(list(sections), focal, focal, pool)
 
     def residuals(self, loss: Loss, *, outcomes: bool) -> list[Section]:
         """Return cross-sections whose targets are what is left to explain, and whose peers show what their own models leave."""
         found = []
-        for section, offset, pool in zip(self.sections, self.offset, self.pool, strict=True):
+        for section, offset, own, pool in zip(self.sections, self.offset, self.own, self.pool, strict=True):
             assert section.focal.y is not None
-            focal = replace(clipped(section.focal), y=working_residual(loss, offset, section.focal.y))
-            found.append(
-                replace(section, focal=focal, peers=peers_shown(section.peers, pool, loss, outcomes))
-            )
+            focal = replace(section.focal, y=working_residual(loss, offset, section.focal.y))
+            peers = peers_shown(section.peers, pool, loss, outcomes)
+            found.append(replace(section, focal=focal, peers=peers, own=(own[:, 0], pool[:, 0])))
         return found
+
+    def at_own(self) -> Block:
+        """Return the block before any part was added."""
+        return replace(self, offset=self.own)
 
     def plus(self, additions: Sequence[np.ndarray], factor: float) -> Block:
         """Return the block with a part's additions in its predictions."""
@@ -363,15 +437,14 @@ class Block:
         return replace(self, offset=moved)
 
 
-def clipped(rows: Rows) -> Rows:
-    """Return rows whose characteristics are at most ``CLIP`` standard deviations: no outlier may carry a head alone."""
-    return replace(rows, x=rows.x.clip(-CLIP, CLIP))
+def _both(sections: Sequence[Section]) -> tuple[list[Rows], list[Rows]]:
+    return [s.focal for s in sections], [s.peers for s in sections]
 
 
 def peers_shown(peers: Rows, pool: np.ndarray, loss: Loss, outcomes: bool) -> Rows:
     """Return peers as parts see them: their outcomes, where they are read, beyond their own models."""
     y = shown(loss, pool, peers.y) if outcomes and peers.y is not None else None
-    return replace(clipped(peers), y=y)
+    return replace(peers, y=y)
 
 
 def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, Block]:
@@ -393,7 +466,7 @@ def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, 
         for k, section in enumerate(sections):
             at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
             if at.any():
-                block.offset[k][at] = without.predict(section.focal.take(at))
+                block.own[k][at] = without.predict(section.focal.take(at))
             if mine.any():
                 block.pool[k][mine] = without.predict(section.peers.take(mine))
     return own, block

@@ -9,7 +9,7 @@ import numpy as np
 
 from peerattn.models.pools import Section
 
-COVARIANCE, HEADS = "covariance", "heads"  # names of the parts
+COVARIANCE, RIDGE, HEADS = "covariance", "ridge", "heads"  # names of the parts
 
 
 class Part(Protocol):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils import skip_init
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
@@ -99,11 +101,22 @@ class PairTensors:
 
     ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
     with a learned strength per head. ``sparse``: the bias forbids most pairs, and attention goes along the edges it leaves.
+    ``among``: the same of pairs of peers, for the layers that encode them. ``copies``: a row's other copies are its peers.
     """
 
     bias: Tensor | None = None
     prior: Tensor | None = None
     sparse: bool = False
+    among: PairTensors | None = None
+    copies: bool = False
+
+    def terms(self, strength: Tensor | None) -> Tensor | None:
+        """Return what is added to the scores, (B, 1 or H, n_focal, n_peers), with this strength of the priors (H, K)."""
+        bias = None if self.bias is None else self.bias[:, None]
+        if self.prior is None or strength is None:
+            return bias
+        learned = torch.einsum("bijk,hk->bhij", self.prior, strength)
+        return learned if bias is None else bias + learned
 
 
 class PeerModule(torch.nn.Module):
@@ -130,43 +143,65 @@ class PeerModule(torch.nn.Module):
         def zeros(*shape: int) -> torch.nn.Parameter:
             return torch.nn.Parameter(torch.zeros(*shape, dtype=dtype))
 
+        def projection(width: int, size: float = 1.0, bias: bool = False) -> torch.nn.Linear:
+            layer = skip_init(torch.nn.Linear, p, H * width, bias=bias, dtype=dtype)
+            drawn = uniform(H, p, width, size=size).detach()
+            layer.weight = torch.nn.Parameter(drawn.mT.reshape(H * width, p))
+            if bias:
+                layer.bias = zeros(H * width)
+            return layer
+
         tables = [
             torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
             for n in spec.code_levels
         ]
         self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
-        self.query, self.query_bias = uniform(H, p, d, size=SHARP), zeros(H, d)
-        if not spec.symmetric:
-            self.key = uniform(H, p, d, size=SHARP)
-            of_codes = slice(spec.n_characteristics, spec.n_inputs)
-            with torch.no_grad():  # firms first look to those of their own codes
-                self.key[:, of_codes] = self.query[:, of_codes]
-        if spec.similarity == "additive":
-            self.combine = uniform(H, d)
-        if spec.values == "characteristics":
-            self.value = uniform(H, p, K)
-        else:
-            self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / max(H, 1), dtype=dtype))
-        if spec.n_priors:
-            # a relation that was named is first leaned on
-            self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
+        if H:
+            self.query = projection(d, SHARP, bias=True)
+            if not spec.symmetric:
+                self.key = projection(d, SHARP)
+                of_codes = slice(spec.n_characteristics, spec.n_inputs)
+                with torch.no_grad():  # firms first look to those of their own codes
+                    self.key.weight[:, of_codes] = self.query.weight[:, of_codes]
+            if spec.similarity == "additive":
+                self.combine = uniform(H, d)
+            if spec.values == "characteristics":
+                self.value = projection(K)
+            else:
+                self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / H, dtype=dtype))
+            if spec.n_priors:
+                # a relation that was named is first leaned on
+                self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
         if spec.own == "linear":
             self.own_slope, self.intercept = zeros(spec.n_inputs, K), zeros(K)
         if spec.n_layers > 1:
             self.embed = uniform(spec.n_inputs, D_ENCODER)
+            score: Any = spec.similarity
             blocks = [
-                nn.TransformerBlock(D_ENCODER, ENCODER_HEADS, generator=generator)
+                nn.TransformerBlock(
+                    D_ENCODER, ENCODER_HEADS, generator=generator, score=score, symmetric=spec.symmetric
+                )
                 for _ in range(spec.n_layers - 1)
             ]
             self.blocks = torch.nn.ModuleList(blocks).to(dtype)
+            if spec.n_priors:
+                strength = torch.ones(spec.n_layers - 1, ENCODER_HEADS, spec.n_priors, dtype=dtype)
+                self.encoder_strength = torch.nn.Parameter(strength)
             with torch.no_grad():  # heads start without what stacked layers add, as those of one layer
-                for name in {"query", "key", "value"} & self.per_head().keys():
-                    getattr(self, name)[:, spec.n_inputs :] = 0
+                for name, parameter in self.per_head().items():
+                    if name in ("query.weight", "key.weight", "value.weight"):
+                        parameter[:, spec.n_inputs :] = 0
 
     def per_head(self) -> dict[str, torch.nn.Parameter]:
-        """Return the parameters whose first dimension is the head."""
-        names = ("query", "query_bias", "key", "combine", "value", "slope", "prior_strength")
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        """Return the parameters that belong to single heads, head after head along the first dimension."""
+        names = ("query.", "key.", "combine", "value.", "slope", "prior_strength")
+        return {name: parameter for name, parameter in self.named_parameters() if name.startswith(names)}
+
+    def replace(self, parameters: dict[str, Tensor]) -> None:
+        """Put other tensors in the place of these parameters."""
+        for name, value in parameters.items():
+            owner, _, last = name.rpartition(".")
+            setattr(self.get_submodule(owner), last, torch.nn.Parameter(value.detach()))
 
     @property
     def code_tables(self) -> torch.nn.ParameterList:
@@ -175,8 +210,21 @@ class PeerModule(torch.nn.Module):
 
     @property
     def head_values(self) -> Tensor:
-        """Value vectors of the heads, or their slopes on the peers' outcomes, (H, ...)."""
-        return self.value if self.spec.values == "characteristics" else self.slope[:, None]
+        """Value vectors of the heads (H, width, K), or their slopes on the peers' outcomes (H, 1)."""
+        return self._matrices(self.value) if self.spec.values == "characteristics" else self.slope[:, None]
+
+    @property
+    def query_matrices(self) -> Tensor:
+        """``W_Q`` of the heads, (H, width, d_head)."""
+        return self._matrices(self.query)
+
+    @property
+    def key_matrices(self) -> Tensor:
+        """``W_K`` of the heads, (H, width, d_head)."""
+        return self._matrices(self.query if self.spec.symmetric else self.key)
+
+    def _matrices(self, projection: torch.nn.Linear) -> Tensor:  # (H d, width) -> (H, width, d)
+        return projection.weight.unflatten(0, (self.spec.n_heads, -1)).mT
 
     # ------------------------------------------------------------------ features
 
@@ -185,23 +233,31 @@ class PeerModule(torch.nn.Module):
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
         return torch.cat([rows.x, *codes], dim=-1)
 
-    def features(self, focal: RowTensors, peers: RowTensors) -> tuple[Tensor, Tensor]:
+    def features(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> tuple[Tensor, Tensor]:
         """Return what heads see of focal rows and of peers, (B, n, width).
 
-        Stacked layers encode characteristics only: no outcome enters here.
+        Stacked layers encode characteristics only: no outcome enters here. They keep to the priors as the last layer does.
         """
         own, pool = self.inputs(focal), self.inputs(peers)
         if self.spec.n_layers == 1:
             return own, pool
-        h_focal, h_pool = self._encoded(focal, peers, len(self.blocks))
+        h_focal, h_pool = self._encoded(focal, peers, pairs, len(self.blocks))
         return torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
 
-    def _encoded(self, focal: RowTensors, peers: RowTensors, n_layers: int) -> tuple[Tensor, Tensor]:
+    def _encoded(
+        self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, n_layers: int
+    ) -> tuple[Tensor, Tensor]:
         """Return focal rows and peers after the first layers, (B, n, D_ENCODER)."""
         h_focal, h_pool = self.inputs(focal) @ self.embed, self.inputs(peers) @ self.embed
-        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, peers))
-        for block in self.blocks[:n_layers]:
-            h_focal, h_pool = block(h_focal, h_pool, mask=to_pool), block(h_pool, mask=within_pool)
+        among = PairTensors() if pairs.among is None else pairs.among
+        looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
+        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, looking))
+        for layer, block in enumerate(self.blocks[:n_layers]):
+            strength = self.encoder_strength[layer] if self.spec.n_priors else None
+            h_focal, h_pool = (
+                block(h_focal, h_pool, mask=to_pool, bias=pairs.terms(strength)),
+                block(h_pool, mask=within_pool, bias=among.terms(strength)),
+            )
         return h_focal, h_pool
 
     # ------------------------------------------------------------------ prediction and weights
@@ -222,39 +278,37 @@ class PeerModule(torch.nn.Module):
     def _contributions(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
         if not self.spec.n_heads:
             return focal.x.new_zeros(*focal.x.shape[:1], 0, focal.x.shape[1], self.spec.n_outputs)
-        looking, shown = self.features(focal, peers)
+        looking, shown = self.features(focal, peers, pairs)
         scores = self._scores(looking, shown, pairs)
         heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
     def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
         """Return the weights of every head, (B, H, n_focal, n_peers)."""
-        scores = self._scores(*self.features(focal, peers), pairs)
+        scores = self._scores(*self.features(focal, peers, pairs), pairs)
         return nn.attention_weights(mask=admissible(focal, peers)[:, None], **scores)
 
-    def encoder_weights(self, focal: RowTensors, peers: RowTensors, layer: int) -> Tensor:
+    def encoder_weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, layer: int) -> Tensor:
         """Return the weights in a layer before the last, (B, ENCODER_HEADS, n_focal, n_peers)."""
-        h_focal, h_pool = self._encoded(focal, peers, layer)
-        to_pool = others(focal, peers)[:, None]
-        weights: Tensor = self.blocks[layer](h_focal, h_pool, mask=to_pool, return_weights=True)[1]
+        h_focal, h_pool = self._encoded(focal, peers, pairs, layer)
+        bias = pairs.terms(self.encoder_strength[layer] if self.spec.n_priors else None)
+        block, may = self.blocks[layer], others(focal, peers)[:, None]
+        weights: Tensor = block(h_focal, h_pool, mask=may, bias=bias, return_weights=True)[1]
         return weights
 
     def _scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification."""
-        key_map = self.query if self.spec.symmetric else self.key
-        query = torch.einsum("bnp,hpd->bhnd", looking, self.query) + self.query_bias[:, None]
-        key = torch.einsum("bnp,hpd->bhnd", shown, key_map)
-        bias = None if pairs.bias is None else pairs.bias[:, None]  # (B, 1, n_focal, n_peers)
-        if pairs.prior is not None:
-            learned = torch.einsum("bijk,hk->bhij", pairs.prior, self.prior_strength)
-            bias = learned if bias is None else bias + learned
+        d, profile = self.spec.d_head, self.query if self.spec.symmetric else self.key
+        query = nn.split_heads(self.query(looking), d)
+        key = nn.split_heads(F.linear(shown, profile.weight), d)
+        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
         combine = self.combine if self.spec.similarity == "additive" else None
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K)."""
         if self.spec.values == "characteristics":
-            return torch.einsum("bnp,hpk->bhnk", shown, self.value)
+            return nn.split_heads(self.value(shown), self.spec.n_outputs)
         assert peers.y is not None
         outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)

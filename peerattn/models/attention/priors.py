@@ -46,10 +46,13 @@ class PairTerms:
     priors : tuple of Prior
     columns : dict
         Position of each code column.
+    stacked : bool
+        Whether there are layers in which peers look to each other.
     """
 
     priors: tuple[Prior, ...]
     columns: dict[str, int]
+    stacked: bool = False
 
     @property
     def soft(self) -> tuple[Prior, ...]:

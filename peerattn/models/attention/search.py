@@ -233,7 +233,7 @@ def _start(
 
 def _scores(module: PeerModule) -> dict[str, torch.nn.Parameter]:
     """Return what scores depend on: all parameters but those in which predictions are linear."""
-    linear = ("value", "slope", "own_slope", "intercept")
+    linear = ("value.weight", "slope", "own_slope", "intercept")
     return {name: parameter for name, parameter in module.named_parameters() if name not in linear}
 
 
@@ -247,9 +247,8 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
     """Return one module with the heads of both; what heads share is the second's."""
     both = with_heads(more, torch.arange(more.spec.n_heads))
     both.spec = replace(more.spec, n_heads=found.spec.n_heads + more.spec.n_heads)
-    for name, parameter in found.per_head().items():
-        joined = torch.cat([parameter.detach(), getattr(more, name).detach()])
-        setattr(both, name, torch.nn.Parameter(joined))
+    theirs = more.per_head()
+    both.replace({name: torch.cat([mine, theirs[name]]) for name, mine in found.per_head().items()})
     return both
 
 
@@ -355,7 +354,7 @@ def columns(module: PeerModule, batch: Batch) -> Tensor:
     if not module.spec.n_heads:
         width = module.spec.n_outputs if module.spec.values == "outcomes" else module.spec.width
         return batch.focal.x.new_zeros(*batch.focal.x.shape[:2], 0, width)
-    looking, shown = module.features(batch.focal, batch.peers)
+    looking, shown = module.features(batch.focal, batch.peers, batch.pairs)
     if module.spec.values == "outcomes":
         value = module._value(shown, batch.peers)
     else:
@@ -422,8 +421,9 @@ def _products(own: Tensor, mixed: Tensor, y: Tensor) -> Tensor:
 
 def penalty(module: PeerModule, n_rows: float) -> Tensor:
     """Return ``λ ‖θ‖² / N`` of the scores of each head, (H,); what heads share counts in equal parts."""
-    of_heads = [getattr(module, name) for name in module.per_head().keys() & _scores(module).keys()]
-    squares = torch.stack([parameter.square().flatten(1).sum(1) for parameter in of_heads]).sum(0)
+    scores, H = _scores(module), module.spec.n_heads
+    of_heads = [scores[name].reshape(H, -1) for name in module.per_head() if name in scores]
+    squares = torch.stack([parameter.square().sum(1) for parameter in of_heads]).sum(0)
     for parameter in _shared(module).values():
         squares = squares + parameter.square().sum() / len(squares)
     return SCORE_RIDGE / n_rows * squares
@@ -477,8 +477,7 @@ def solve(module: PeerModule, sample: Sample) -> None:
     gram, (n_own, n_targets) = _total(products(module, None, sample, joint=True, most=math.inf))
     b = ridge_solution(gram, n_targets, RIDGE)[0]
     if module.spec.n_heads:
-        heads = module.slope if module.spec.values == "outcomes" else module.value
-        heads.copy_(b[n_own:].reshape(heads.shape))
+        module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))
     if module.spec.own == "linear":
         module.own_slope.copy_(b[:n_own].reshape(module.spec.n_inputs + 1, -1)[:-1])
         module.intercept.zero_()

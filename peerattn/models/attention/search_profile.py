@@ -59,11 +59,12 @@ class SearchProfile:
         for k, member in enumerate(members):
             module = member.module()
             assert isinstance(module, PeerModule)
-            keys = module.query if member.spec.symmetric else module.key
+            queries, keys = module.query_matrices, module.key_matrices
+            bias = module.query.bias.view(len(queries), -1)
             for at, head in enumerate(member.kept):
-                M = (module.query[at] @ keys[at].T).numpy() / scale
+                M = (queries[at] @ keys[at].T).numpy() / scale
                 matrices.append(pd.DataFrame(M, index=names, columns=names))
-                popularity = (keys[at] @ module.query_bias[at]).numpy() / scale
+                popularity = (keys[at] @ bias[at]).numpy() / scale
                 key_terms.append(pd.Series(popularity, index=names))
                 values.append(module.head_values[at].numpy().squeeze() * unit)
                 heads.append((k, head))

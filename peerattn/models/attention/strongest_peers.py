@@ -12,7 +12,6 @@ from scipy import sparse
 from peerattn import nn
 from peerattn.models.attention.batches import peer_tensors, row_tensors
 from peerattn.models.attention.members import Member
-from peerattn.models.attention.own_model import clipped
 from peerattn.models.attention.peer_module import PairTensors, PeerModule
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section
@@ -34,9 +33,10 @@ def strongest_peers(
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
     if not (modules and plain) or terms.priors:
         return None
-    section = replace(section, focal=replace(clipped(section.focal), y=None), peers=clipped(section.peers))
+    section = replace(section, focal=replace(section.focal, y=None))
     focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
-    scores = [module._scores(*module.features(focal, peers), PairTensors()) for module in modules]
+    pairs = PairTensors()
+    scores = [module._scores(*module.features(focal, peers, pairs), pairs) for module in modules]
     share = torch.as_tensor(np.concatenate([member.share for member in used]) / len(used))
     counts = share.nonzero()[:, 0]
     query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth crite
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NadarayaWatsonRegressor(PeerRegressor):
     """Kernel-weighted mean (or line) of the other firms' outcomes.
 
@@ -103,30 +104,16 @@ class NadarayaWatsonRegressor(PeerRegressor):
     array([0.5])
     """
 
-    def __init__(
-        self,
-        *,
-        bandwidth: str | float | Sequence[float] | Mapping[str, float] = "normal_reference",
-        kernel: str = "gaussian",
-        degree: int = 0,
-        neighbors: int | None = None,
-        codes: Sequence[str] = (),
-        ordered: Sequence[str] = (),
-        n_starts: int = 2,
-        dtype: str = "float64",
-        firm: str = "firm",
-        period: str = "period",
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.degree = degree
-        self.neighbors = neighbors
-        self.codes = codes
-        self.ordered = ordered
-        self.n_starts = n_starts
-        self.dtype = dtype
-        self.firm = firm
-        self.period = period
+    bandwidth: str | float | Sequence[float] | Mapping[str, float] = "normal_reference"
+    kernel: str = "gaussian"
+    degree: int = 0
+    neighbors: int | None = None
+    codes: Sequence[str] = ()
+    ordered: Sequence[str] = ()
+    n_starts: int = 2
+    dtype: str = "float64"
+    firm: str = "firm"
+    period: str = "period"
 
     _isolates_get = "the training mean"
 

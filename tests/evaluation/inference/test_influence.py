@@ -100,7 +100,7 @@ def test_contributions_are_weights_times_information(values):
                 v = member.state["slope"][at] * (Y[rows.index] - own).to_numpy()
             else:
                 z = model.design_.transform(as_panel(rows))
-                v = z @ member.state["value"][at][:, 0] * model.y_scale_
+                v = z @ member.state["value.weight"][at] * model.y_scale_
             expected += np.abs(W * v) / 2
     np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)
     table = connectedness(found)

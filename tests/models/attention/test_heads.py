@@ -27,8 +27,8 @@ def pair(panel):
 
 def test_codes_start_with_firms_looking_to_their_own():
     module = PeerModule(PeerSpec(3, code_levels=(5,), n_heads=2), torch.Generator().manual_seed(0))
-    assert torch.equal(module.key[:, 3:], module.query[:, 3:])
-    assert not torch.equal(module.key[:, :3], module.query[:, :3])
+    assert torch.equal(module.key.weight[:, 3:], module.query.weight[:, 3:])
+    assert not torch.equal(module.key.weight[:, :3], module.query.weight[:, :3])
 
 
 def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
@@ -49,7 +49,8 @@ def test_taken_heads_are_those_heads():
     taken = with_heads(module, torch.tensor([2, 0]))
     assert taken.spec.n_heads == 2
     for name, parameter in taken.per_head().items():
-        assert torch.equal(parameter, getattr(module, name)[[2, 0]])
+        whole = module.get_parameter(name)
+        assert torch.equal(parameter, whole.view(3, -1)[[2, 0]].reshape(-1, *whole.shape[1:]))
 
 
 def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
@@ -57,7 +58,7 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
     z = (panel.X - pair.design_.center) / pair.design_.spread
     for k, member in enumerate(pair.members_):
         for head in range(2):
-            network, v = pair.peer_network(panel.X, member=k, head=head), member.state["value"][head, :, 0]
+            network, v = pair.peer_network(panel.X, member=k, head=head), member.state["value.weight"][head]
             moved = [network.matrix(t) @ z.xs(t, level="period") @ v for t in network.periods]
             expected = np.sqrt(np.mean([m.var(ddof=0) for m in moved])) * pair.y_scale_
             table = pair.heads_.set_index(["member", "head"])

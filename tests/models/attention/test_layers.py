@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn import PeerAttentionRegressor, Prior, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
 from peerattn.network import rollout
@@ -97,4 +97,73 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
     after, _ = module(focal, focal)
     assert torch.equal(before, after)
     after.square().sum().backward()
-    assert module.query.grad[:, spec.n_inputs :].abs().sum() > 0
+    assert module.query.weight.grad[:, spec.n_inputs :].abs().sum() > 0
+
+
+STACKED = {
+    "n_layers": 2,
+    "n_heads": 2,
+    "max_steps": 20,
+    "prune": False,
+    "random_state": 0,
+    "dtype": "float64",
+}
+
+
+@pytest.fixture(scope="module")
+def industries():
+    return simulate_panel(15, 6, 3, n_industries=3, random_state=0)
+
+
+@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
+def test_every_layer_looks_within_the_industry_alone(industries, values):
+    """Moving another industry moves no prediction, and no layer's network leaves the industry."""
+    X, y = industries.X, industries.y
+    options = STACKED | {"values": values, "own": "none", "scale": None}
+    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(
+        X, y
+    )
+    told = {"outcomes": y} if values == "outcomes" else {}
+    moved, first = X.copy(), X["industry"] == X["industry"].iloc[0]
+    moved.loc[~first, ["x1", "x2", "x3"]] += 5.0
+    before, after = model.predict(X, **told), model.predict(moved, **told)
+    np.testing.assert_allclose(after[first], before[first], atol=1e-12)
+    assert np.abs(after[~first] - before[~first]).max() > 1e-3
+    codes = X["industry"].xs(industries.network.periods[0], level="period")
+    for layer in (0, 1):
+        W = model.peer_network(X, layer=layer, **told).matrix(industries.network.periods[0])
+        other = codes.loc[W.index].to_numpy()[:, None] != codes.loc[W.columns].to_numpy()
+        assert W.to_numpy()[other].max() == 0
+        np.testing.assert_allclose(W.sum(axis=1), 1)
+
+
+def test_earlier_layers_lean_on_a_soft_prior(industries):
+    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **STACKED).fit(
+        industries.X, industries.y
+    )
+    period = industries.network.periods[0]
+    codes = industries.X["industry"].xs(period, level="period")
+    before = model.peer_network(industries.X, layer=0).matrix(period)
+    same = codes.loc[before.index].to_numpy()[:, None] == codes.loc[before.columns].to_numpy()
+    model.members_[0].state["encoder_strength"] += 3.0
+    after = model.peer_network(industries.X, layer=0).matrix(period)
+    assert after.to_numpy()[same].sum() > before.to_numpy()[same].sum() + 1
+
+
+@pytest.mark.parametrize("similarity", ["dot_product", "gaussian", "additive"])
+def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
+    spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True)
+    for block in PeerModule(spec, torch.Generator().manual_seed(0)).blocks:
+        assert block.attention.score == similarity and block.attention.key is None
+
+
+@pytest.mark.parametrize("exclude_self", [True, False])
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_a_frequency_weight_is_the_row_repeated_in_every_layer(n_layers, exclude_self):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(40, 3)), rng.integers(1, 4, 40)
+    y, new = X[:, 0] + X[:, 1] ** 2, rng.normal(size=(5, 3))
+    options = STACKED | {"n_layers": n_layers, "exclude_self": exclude_self}
+    weighted = PeerAttentionRegressor(**options).fit(X, y, sample_weight=weight)
+    repeated = PeerAttentionRegressor(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict(new), repeated.predict(new), atol=1e-10)

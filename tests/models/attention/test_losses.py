@@ -9,9 +9,9 @@ from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.attention.losses import (
     HUBER_THRESHOLD,
+    Pinball,
     cross_entropy,
     huber,
-    pinball,
     shown,
     squared_error,
     working_residual,
@@ -24,7 +24,7 @@ def test_losses_are_their_formulas():
     c = HUBER_THRESHOLD
     assert torch.allclose(squared_error(f, y), torch.tensor([[0.25, 0.0, 16.0]], dtype=torch.float64))
     assert torch.allclose(huber(f, y), torch.tensor([[0.25, 0.0, c * (2 * 4 - c)]], dtype=torch.float64))
-    assert torch.allclose(pinball(0.9)(f, y), torch.tensor([[0.05, 0.0, 0.4]], dtype=torch.float64))
+    assert torch.allclose(Pinball(0.9)(f, y), torch.tensor([[0.05, 0.0, 0.4]], dtype=torch.float64))
     labels, logits = torch.tensor([[1.0]]), torch.tensor([[[0.3]]])
     assert cross_entropy(logits, labels).item() == pytest.approx(np.log1p(np.exp(-0.3)), abs=1e-6)
 
@@ -49,7 +49,7 @@ def test_working_residuals_are_what_is_left():
         np.clip(y - 9 * offset[:, 0], -HUBER_THRESHOLD, HUBER_THRESHOLD),
     )
     np.testing.assert_allclose(
-        working_residual(pinball(0.2), offset, y)[~np.isnan(y)],
+        working_residual(Pinball(0.2), offset, y)[~np.isnan(y)],
         np.where(rest[~np.isnan(y)] > 0, 0.1, -0.4),
     )
     np.testing.assert_allclose(shown(huber, offset, y), rest)  # peers show outcomes, not gradients

@@ -35,7 +35,7 @@ def test_on_noise_nothing_enters_and_the_own_model_is_left_exactly(values):
         X, y = noise(seed)
         model = PeerAttentionRegressor(values=values, n_heads=1, random_state=0).fit(X, y)
         told = {"outcomes": y} if values == "outcomes" else {}
-        expected = ["covariance", "heads"] if values == "outcomes" else ["heads"]
+        expected = ["covariance", "ridge", "heads"] if values == "outcomes" else ["heads"]
         assert model.evidence_.index.tolist() == expected
         entered += len(model.parts_)
         if not model.parts_:

@@ -5,19 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.exceptions import InputError
+from peerattn.models.attention.batches import CLIP, row_tensors
+from peerattn.models.attention.curves import Curves
 from peerattn.models.attention.losses import cross_entropy, squared_error
 from peerattn.models.attention.own_model import (
     ERRORS,
     PENALTIES,
-    Block,
     OwnSettings,
-    best_penalty,
+    best_penalties,
     count_rows,
     cross_fit,
     fit_own,
@@ -27,6 +29,7 @@ from peerattn.models.attention.own_model import (
 from peerattn.models.pools import Rows, Section
 
 SETTINGS = OwnSettings("linear", squared_error, 1, (), True)
+LINES = (0.0, np.inf)  # penalties: least squares, no curves
 
 
 def rows(x, y, weight=None, codes=None, labels=None):
@@ -55,15 +58,17 @@ def test_the_linear_own_model_is_ridge_regression(weighed):
     scaler = StandardScaler().fit(x[:, :3], sample_weight=weight)
     for penalty in (1e-9, 1.0, 300.0):
         expected = Ridge(alpha=penalty).fit(scaler.transform(x[:, :3]), y, sample_weight=weight)
-        found = fit_own(rows(x, y, weight), SETTINGS, penalty)
+        found = fit_own(rows(x, y, weight), SETTINGS, (penalty, np.inf))
         np.testing.assert_allclose(found.slope[:3, 0], expected.coef_, atol=1e-7)
         new = rng.normal(size=(5, 4))
         np.testing.assert_allclose(
             found.predict(rows(new, None))[:, 0], expected.predict(scaler.transform(new[:, :3])), atol=1e-7
         )
     ols = LinearRegression().fit(x, y, sample_weight=weight).predict(x)
-    np.testing.assert_allclose(fit_own(rows(x, y, weight), SETTINGS, 0.0).predict(rows(x, y))[:, 0], ols)
-    mean = fit_own(rows(x, y, weight), SETTINGS, np.inf).predict(rows(x, y))
+    np.testing.assert_allclose(
+        fit_own(rows(x, y, weight), SETTINGS, (0.0, np.inf)).predict(rows(x, y))[:, 0], ols
+    )
+    mean = fit_own(rows(x, y, weight), SETTINGS, (np.inf, np.inf)).predict(rows(x, y))
     np.testing.assert_allclose(mean, np.average(y, weights=weight))
 
 
@@ -74,37 +79,100 @@ def test_the_own_model_of_classes_is_logistic_regression(n_classes):
     x = rng.normal(size=(80, 3))
     y = (x[:, 0] + rng.normal(size=80) > 0) + (x[:, 1] > 1.0) * (n_classes - 2.0)
     settings = replace(SETTINGS, loss=cross_entropy, n_outputs=1 if n_classes == 2 else 3)
-    found = fit_own(rows(x, y), settings, 3.0).predict(rows(x, y))
+    found = fit_own(rows(x, y), settings, (3.0, np.inf)).predict(rows(x, y))
     z = StandardScaler().fit_transform(x)
     expected = LogisticRegression(C=1 / 6, tol=1e-10, max_iter=1000).fit(z, y).decision_function(z)
     centred = found if n_classes == 2 else found - found.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(centred.squeeze(), expected, atol=2e-3)
 
 
-def brute_force(x, y, fold, firm):
-    """Return the penalty of least held-out error if its gain exceeds its error, clustered by firm, times ``ERRORS``."""
-    z = (x - x.mean(axis=0)) / x.std(axis=0)
-    losses = np.empty((len(y), len(PENALTIES)))
+def brute_force(x, y, fold, firm, penalties, fitted):
+    """Return the first penalty whose held-out error exceeds the least by at most ``ERRORS`` errors, clustered by firm."""
+    losses = np.empty((len(y), len(penalties)))
     for f in np.unique(fold):
         a, b = fold != f, fold == f
-        for k, penalty in enumerate(PENALTIES):
-            mean = np.full(b.sum(), y[a].mean())
-            model = LinearRegression() if penalty == 0 else Ridge(alpha=penalty if penalty < np.inf else 1.0)
-            predicted = mean if np.isinf(penalty) else model.fit(z[a], y[a]).predict(z[b])
-            losses[b, k] = (y[b] - predicted) ** 2
-    best = losses.sum(axis=0).argmin()
-    gain = pd.Series(losses[:, 0] - losses[:, best]).groupby(firm).sum()
-    return PENALTIES[best if gain.sum() > ERRORS * gain.std(ddof=0) * np.sqrt(len(gain)) else 0]
+        for k, penalty in enumerate(penalties):
+            losses[b, k] = (y[b] - fitted(a, penalty)[b]) ** 2
+    excess = pd.DataFrame(losses - losses[:, [losses.sum(axis=0).argmin()]]).groupby(firm).sum()
+    return penalties[(excess.sum() <= ERRORS * excess.std(ddof=0) * np.sqrt(len(excess))).to_numpy().argmax()]
 
 
 @pytest.mark.parametrize("p, signal", [(2, 1.0), (30, 0.0), (30, 0.05)])
-def test_the_penalty_is_that_of_least_held_out_error_where_it_clearly_is(p, signal):
+def test_ridge_replaces_least_squares_where_held_out_rows_clearly_say_so(p, signal):
     rng = np.random.default_rng(p)
     x, firm, fold = rng.normal(size=(100, p)), np.tile(np.arange(20), 5), np.repeat(np.arange(5), 20)
     y = signal * x.sum(axis=1) + rng.normal(size=100)
-    found = best_penalty(rows(x, y, labels=firm), fold, SETTINGS)
-    assert found == brute_force(x, y, fold, firm)
-    assert (found == 0) == (p == 2)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+
+    def fitted(a, penalty):
+        if np.isinf(penalty):
+            return np.full(100, y[a].mean())
+        model = LinearRegression() if penalty == 0 else Ridge(alpha=penalty)
+        return model.fit(z[a], y[a]).predict(z)
+
+    found = best_penalties(rows(x, y, labels=firm), fold, SETTINGS)
+    assert found == (brute_force(x, y, fold, firm, PENALTIES, fitted), np.inf)
+    assert (found[0] == 0) == (p == 2)
+
+
+# ---------------------------------------------------------------- curves
+
+
+@pytest.mark.parametrize("bent", [0.0, 0.4])
+def test_curves_replace_lines_where_held_out_rows_clearly_say_so(bent):
+    rng = np.random.default_rng(1)
+    x, firm, fold = rng.normal(size=(300, 2)), np.tile(np.arange(60), 5), np.repeat(np.arange(5), 60)
+    y = x[:, 0] + bent * x[:, 1] ** 2 + rng.normal(size=300)
+    z, curves = np.c_[np.ones(300), StandardScaler().fit_transform(x)], Curves.of(x, np.ones(300)).columns(x)
+
+    def fitted(a, penalty):
+        light = np.r_[np.zeros(3), np.full(curves.shape[1], min(penalty, 1e12))]
+        columns = np.c_[z, curves]
+        gram = columns[a].T @ columns[a] + np.diag(light)
+        return columns @ np.linalg.lstsq(gram, columns[a].T @ y[a], rcond=1e-13)[0]
+
+    additive, given = replace(SETTINGS, own="additive"), rows(x, y, labels=firm)
+    found = best_penalties(given, fold, additive)
+    assert found[0] == 0
+    assert found[1] == brute_force(x, y, fold, firm, PENALTIES[:0:-1], fitted)
+    assert np.isinf(found[1]) == (bent == 0)
+    model = fit_own(given, additive, (0.0, 10.0))
+    np.testing.assert_allclose(model.predict(given)[:, 0], fitted(np.full(300, True), 10.0), atol=1e-7)
+    straight = fit_own(given, additive, (0.0, 1e12))
+    np.testing.assert_allclose(
+        straight.predict(given)[:, 0], LinearRegression().fit(x, y).predict(x), atol=1e-6
+    )
+
+
+def test_a_curve_is_linear_in_ranks_between_their_quartiles_and_bounded():
+    x = np.arange(1.0, 102.0)[:, None]
+    curves = Curves.of(x, np.ones(101))
+    unscaled = curves.columns(x) * curves.spread + curves.center
+    r = (x[:, 0] - 0.5) / 101
+    expected = np.column_stack([r, *((r - knot).clip(0) for knot in (0.25, 0.5, 0.75))])
+    np.testing.assert_allclose(unscaled, expected, atol=1e-12)
+    np.testing.assert_array_equal(curves.columns(np.array([[1e9], [101.0]])), curves.columns(x[[-1, -1]]))
+    assert (
+        not Curves.of(np.ones((9, 1)), np.ones(9)).columns(np.zeros((2, 1))).any()
+    )  # a constant has no curve
+
+
+def test_in_curves_a_weight_of_two_is_a_repeated_row():
+    rng = np.random.default_rng(0)
+    x, weight = rng.integers(0, 9, size=(40, 2)) * 1.0, rng.integers(1, 4, size=40)
+    weighed, repeated = Curves.of(x, weight * 1.0), Curves.of(x.repeat(weight, axis=0), np.ones(weight.sum()))
+    np.testing.assert_allclose(weighed.columns(x), repeated.columns(x), atol=1e-12)
+
+
+def test_classes_have_curves_too():
+    rng = np.random.default_rng(0)
+    x, fold = rng.normal(size=(400, 1)), np.repeat(np.arange(5), 80)
+    y = (x[:, 0] ** 2 > 1) * 1.0
+    settings = OwnSettings("additive", cross_entropy, 1, (), False)
+    penalties = best_penalties(rows(x, y), fold, settings)
+    assert np.isfinite(penalties[1])
+    right = (fit_own(rows(x, y), settings, penalties).predict(rows(x, y))[:, 0] > 0) == y
+    assert right.mean() > 0.85  # lines alone: two thirds
 
 
 @pytest.mark.parametrize("own", ["linear", KNeighborsRegressor(3)])
@@ -133,10 +201,7 @@ def test_cross_fitting_is_a_plain_loop(own):
 
 
 def test_heads_see_values_of_at_most_four_standard_deviations():
-    section = panel(T=1)[0]
-    far = replace(section.peers, x=section.peers.x * 10)
-    block = Block([replace(section, peers=far)], [np.zeros((19, 1))], [np.zeros((20, 1))])
-    assert np.abs(block.residuals(squared_error, outcomes=True)[0].peers.x).max() == 4.0
+    assert row_tensors(rows(np.array([[9.0], [-1.0]]), None), torch.float64).x.tolist() == [[[CLIP], [-1.0]]]
 
 
 def arrays(x, y, weight=None):
@@ -177,12 +242,12 @@ def test_an_estimator_sees_a_column_for_each_level():
     np.testing.assert_array_equal(levels[:, 1:].sum(axis=1), codes[:, 0] > 0)  # the unknown code has none
     y, weight = codes[:, 0] + 0.1 * rng.normal(size=90), rng.uniform(size=90)
     given = rows(x, y, weight, codes)
-    model = fit_own(given, replace(SETTINGS, own=HistGradientBoostingRegressor(), code_levels=(3,)), np.inf)
+    model = fit_own(given, replace(SETTINGS, own=HistGradientBoostingRegressor(), code_levels=(3,)), LINES)
     expected = HistGradientBoostingRegressor().fit(levels, y, sample_weight=weight).predict(levels)
     np.testing.assert_array_equal(model.predict(given)[:, 0], expected)
     assert model.predict(given.take(slice(0, 0))).shape == (0, 1)
     with pytest.raises(InputError, match="own: KNeighborsRegressor takes no sample_weight"):
-        fit_own(given, replace(SETTINGS, own=KNeighborsRegressor()), np.inf)
+        fit_own(given, replace(SETTINGS, own=KNeighborsRegressor()), LINES)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -191,12 +256,12 @@ def test_a_classifier_gives_log_odds(n_classes):
     x, y = rng.normal(size=(90, 2)), rng.integers(0, n_classes, size=90).astype(float)
     own = HistGradientBoostingClassifier(max_iter=5)
     settings = replace(SETTINGS, own=own, loss=cross_entropy, n_outputs=1 if n_classes == 2 else 3)
-    model = fit_own(rows(x, y), settings, np.inf)
+    model = fit_own(rows(x, y), settings, LINES)
     probability = model.estimator.predict_proba(x)
     found = model.predict(rows(x, y))
     if n_classes == 2:
         np.testing.assert_allclose(1 / (1 + np.exp(-found[:, 0])), probability[:, 1], atol=1e-12)
     else:
         np.testing.assert_allclose(np.exp(found), probability, atol=1e-12)
-        without = fit_own(rows(x, y).take(y != 1), settings, np.inf).predict(rows(x, y))
+        without = fit_own(rows(x, y).take(y != 1), settings, LINES).predict(rows(x, y))
         assert without.shape == (90, 3) and (without[:, 1] == np.log(1e-6)).all()

@@ -151,15 +151,15 @@ def test_gradient_is_that_of_the_solved_problem(panel, values):
 
     loss().backward()
     direction = torch.randn(
-        module.query.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+        module.query.weight.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64
     )
-    slope = float((module.query.grad * direction).sum())
+    slope = float((module.query.weight.grad * direction).sum())
     ends = []
     for sign in (1, -1):
         with torch.no_grad():
-            module.query.add_(sign * 1e-5 * direction)
+            module.query.weight.add_(sign * 1e-5 * direction)
             ends.append(float(loss()))
-            module.query.sub_(sign * 1e-5 * direction)
+            module.query.weight.sub_(sign * 1e-5 * direction)
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-5)
 
 
@@ -174,7 +174,7 @@ def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     Z = torch.cat([batch.focal.x, peers], dim=-1)
     Z = (Z - Z.mean(1, keepdim=True)).flatten(0, 1).numpy()
     within = rest.reshape(12, -1) - rest.reshape(12, -1).mean(axis=1, keepdims=True)
-    b = np.r_[module.own_slope.detach()[:, 0], module.value.detach()[0, :, 0]]
+    b = np.r_[module.own_slope.detach()[:, 0], module.head_values.detach()[0, :, 0]]
     np.testing.assert_allclose(Z.T @ within.ravel(), b, atol=1e-8)  # the ridge's normal equations, λ = 1
 
 
@@ -213,7 +213,9 @@ def test_several_targets_share_the_weights(panel, quick):
         replace(s, focal=replace(s.focal, y=np.c_[s.focal.y, -2 * s.focal.y])) for s in sections_of(panel)
     ]
     module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0).module
-    np.testing.assert_allclose(module.value[..., 1].detach(), -2 * module.value[..., 0].detach(), rtol=1e-8)
+    np.testing.assert_allclose(
+        module.head_values[..., 1].detach(), -2 * module.head_values[..., 0].detach(), rtol=1e-8
+    )
 
 
 def test_one_slope_on_outcomes_serves_all_classes(panel, quick):

@@ -17,7 +17,9 @@ def frozen(model, X, y, **state):
     """Fit with one step, then set the arrays: a model of known parameters."""
     model.set_params(max_steps=1, prune=False, n_heads=1, own="none", random_state=0).fit(X, y)
     for name, value in state.items():
-        model.members_[0].state[name] = value
+        module = model.members_[0].module()
+        shape = module.state_dict()[name].shape
+        model.members_[0].state[name] = np.broadcast_to(value, shape).copy()
     return model
 
 
@@ -31,10 +33,9 @@ def test_no_peers_is_ordinary_least_squares(panel):
 
 def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
     X, y = panel.X, panel.y
-    width = 3 + 4  # characteristics and the code's embedding
     model = frozen(
         PeerAttentionRegressor(values="outcomes", prior="only", codes=["industry"]),
-        X, y, query=np.zeros((1, width, 8)), query_bias=np.zeros((1, 8)), slope=np.ones(1),
+        X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
     )  # fmt: skip
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), industry.predict(X, outcomes=y), atol=1e-10)
@@ -48,7 +49,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel):
     given = industry.peer_network(panel.X, outcomes=y)
     model = frozen(
         PeerAttentionRegressor(values="outcomes", prior=Prior(given, only=True)),
-        X, y, query=np.zeros((1, 3, 8)), query_bias=np.zeros((1, 8)), slope=np.ones(1),
+        X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(
         model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10
@@ -60,7 +61,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
         PeerAttentionRegressor(values="outcomes", similarity="gaussian", scale=None, d_head=3),
-        X, y, query=np.diag(1 / h)[None], query_bias=np.zeros((1, 3)), key=np.diag(1 / h)[None], slope=np.ones(1),
+        X, y, **{"query.weight": np.diag(1 / h), "query.bias": 0.0, "key.weight": np.diag(1 / h), "slope": 1.0},
     )  # fmt: skip
     kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), kernel.predict(X, outcomes=y), atol=1e-10)

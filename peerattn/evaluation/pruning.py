@@ -1,0 +1,139 @@
+"""Pruning of trained models: which heads matter, the model without the others, and what that costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
+from peerattn.sequence.base import SequenceEstimator
+
+
+def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series:
+    r"""Return how much a trained model's loss would change, to first order, were each head silenced.
+
+    .. math:: I_h = \frac1B \sum_b \left| \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
+
+    :math:`L_b` is the mean loss of a batch (of a panel: of a cross-section), :math:`\xi_h` a factor on what head h adds.
+
+    Parameters
+    ----------
+    model : attention estimator of panels, or of sequences
+        Fitted.
+    X, y
+        As in ``fit``; rows that the model has not been fitted on say more. A language model takes no y.
+    **told
+        Of a panel: ``outcomes`` and ``reference``, as in ``predict``.
+
+    Returns
+    -------
+    Series
+        By member and head of a panel model, in units of its standardised outcome's loss; by layer and head of a sequence
+        model.
+
+    Raises
+    ------
+    InputError
+        When the model has no heads of softmax attention.
+
+    Notes
+    -----
+    One backward pass a batch. Michel et al. compare layers after dividing by each layer's norm; this does not divide.
+    ``heads_`` holds another measure, the standard deviation of what a head adds.
+
+    References
+    ----------
+    Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, NeurIPS.
+
+    Examples
+    --------
+    >>> from peerattn import PeerAttentionRegressor, simulate_panel
+    >>> panel = simulate_panel(12, 10, 2, random_state=0)
+    >>> model = PeerAttentionRegressor(n_heads=3, prune=False, max_steps=5, random_state=0).fit(panel.X, panel.y)
+    >>> importance = head_importance(model, panel.X, panel.y)
+    >>> importance.index.tolist()
+    [(0, 0), (0, 1), (0, 2)]
+    >>> len(prune(model, keep=importance.nlargest(2).index).heads_)
+    2
+    """
+    if isinstance(model, AttentionModel):
+        return panel_head_importance(model, X, y, **told)
+    return _sequence(model).head_importance(X, y)
+
+
+def prune(model: Any, keep: Any) -> Any:
+    """Return a trained model with only some of its heads; nothing is fitted again.
+
+    Parameters
+    ----------
+    model : attention estimator of panels, or of sequences
+        Fitted; it stays as it is.
+    keep : MultiIndex, list of pairs, or Series of bool
+        The heads that stay, as :func:`head_importance` names them: ``importance.nlargest(4).index`` or ``importance > 0.01``.
+
+    Returns
+    -------
+    estimator
+        It predicts, shows its attention and is saved like the model itself. Without any head a layer adds its constant,
+        a panel model what its own term says.
+
+    Raises
+    ------
+    InputError
+        When a head is named that the model does not have.
+    """
+    panel = isinstance(model, AttentionModel)
+    have = _heads(model if panel else _sequence(model))
+    if isinstance(keep, pd.Series):
+        keep = keep.index[keep.to_numpy(dtype=bool)]
+    kept: dict[Any, list[int]] = {layer: [] for layer, _ in have}
+    for name in keep:
+        if tuple(name) not in have:
+            raise InputError(f"keep: the model has no head {tuple(name)}; its heads are {sorted(have)}.")
+        layer, head = name
+        kept[layer].append(int(head))
+    kept = {layer: sorted(heads) for layer, heads in kept.items()}
+    return panel_with_heads(model, kept) if panel else model.with_heads(kept)
+
+
+def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> pd.DataFrame:
+    """Return the score of a trained model with fewer and fewer heads, the least important left out first.
+
+    Parameters
+    ----------
+    model : attention estimator of panels, or of sequences
+    importance : Series
+        From :func:`head_importance`.
+    X, y
+        As in ``model.score``; rows that neither fit nor ``importance`` has seen.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``heads`` (how many are left, from all to none), ``importance`` (of the head left out last) and ``score``.
+        ``.plot(x="heads", y="score")`` draws it.
+    """
+    order, rows = importance.sort_values(ascending=False, kind="stable"), []
+    for n in range(len(order), -1, -1):
+        score = prune(model, order.index[:n]).score(*((X,) if y is None else (X, y)))
+        rows.append(
+            {"heads": n, "importance": order.iloc[n] if n < len(order) else float("nan"), "score": score}
+        )
+    return pd.DataFrame(rows)
+
+
+def _heads(model: Any) -> set[tuple[Any, int]]:
+    if isinstance(model, AttentionModel):
+        return {(k, head) for k, member in enumerate(model.members_) for head in member.kept}
+    return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
+
+
+def _sequence(model: Any) -> SequenceEstimator:
+    if not isinstance(model, SequenceEstimator):
+        raise InputError(
+            f"model: expected an attention estimator of panels or sequences, got {type(model).__name__}."
+        )
+    return model

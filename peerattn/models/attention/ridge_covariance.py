@@ -1,0 +1,55 @@
+"""The ridge across the firms of a period, as a covariance: what peers' outcomes say without any own model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from peerattn.models.attention.covariance import RANK, Covariance, with_outcomes
+from peerattn.models.attention.own_model import with_levels
+from peerattn.models.pools import Section
+from peerattn.models.ridge import ALPHAS, leave_one_out_errors
+
+NONE, FLAT = (
+    -60.0,
+    7.0,
+)  # log variances: of a kernel that is absent, and of the level of a period, which is not penalised
+
+
+def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]) -> Covariance:
+    r"""Return the covariance of a ridge regression of each period's outcomes on characteristics and codes.
+
+    .. math:: K_{ij} = s + \lambda^{-1} \bigl(z_i'z_j + \textstyle\sum_c 1[c_i = c_j]\bigr) + 1[i = j]
+
+    with a flat level s. Its leave-one-out predictions are those of :class:`~peerattn.CrossSectionalRidge`, and λ is the penalty
+    of least leave-one-out error over the training periods. Nothing else is learned, so that it depends on no seed.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        Training periods, with what own models leave of the outcomes, and their terms.
+    code_levels : sequence of int
+        Number of levels of each code.
+    """
+    total, size = np.zeros(len(ALPHAS)), 0.0
+    for section in map(with_outcomes, sections):
+        focal = section.focal
+        if len(focal) > 1 and focal.y is not None:
+            errors, n = leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)
+            total, size = total + errors, size + n
+    alpha = float(ALPHAS[int(np.argmin(total))])
+    p, c = sections[0].peers.x.shape[1], len(code_levels)
+    parameters = {
+        "constant": np.array(FLAT),
+        "linear": np.full(p, NONE),
+        "slope": np.full(p, -np.log(alpha)),
+        "low_rank": np.zeros((p, RANK)),
+        "inverse_length": np.full(p, NONE),
+        "gaussian": np.array(NONE),
+        "code": np.full(c, -np.log(alpha)),
+        "near_in_code": np.full(c, NONE),
+        "scale": np.zeros(p),
+        "noise": np.zeros(p),
+    }
+    return Covariance(parameters, None, of_outcomes=True)

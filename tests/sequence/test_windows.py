@@ -1,0 +1,75 @@
+"""Sequence models whose attention is local: the window's mask, the window's cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from peerattn.sequence import AttentionForecaster, LanguageModel, MaskedLanguageModel, TextClassifier
+
+TEXT = "the cat sat on the mat. " * 30
+SMALL = {"n_heads": 2, "d_model": 16, "random_state": 0}
+
+
+def test_a_language_model_of_one_layer_forgets_what_lies_beyond_the_window():
+    model = LanguageModel(**SMALL, n_layers=1, window=3, block_size=32, max_steps=5, positions="rotary").fit(
+        TEXT
+    )
+    near, far = model.predict_proba(["cat sat on the", "dog eat on the"])
+    np.testing.assert_allclose(near, far, atol=1e-6)
+    assert np.abs(near - model.predict_proba(["cat sat on a th"])[0]).max() > 1e-4
+    whole = LanguageModel(**SMALL, n_layers=1, block_size=32, max_steps=5, positions="rotary").fit(TEXT)
+    assert np.abs(np.subtract(*whole.predict_proba(["cat sat on the", "dog eat on the"]))).max() > 1e-4
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_generation_with_a_cache_equals_generation_without(n_layers):
+    model = LanguageModel(**SMALL, n_layers=n_layers, window=4, block_size=24, max_steps=40).fit(TEXT)
+    cached, plain = (model.generate("the cat", 40, temperature=0, cache=cache) for cache in (True, False))
+    assert cached == plain
+    seen = model.attention("the cat sat").weights
+    at = np.arange(11)
+    beyond = (at[:, None] - at > 4) | (at > at[:, None])
+    assert (seen[..., beyond] == 0).all() and (seen[..., ~beyond] > 0).all()
+
+
+def test_a_window_as_long_as_the_text_changes_nothing():
+    texts = ["a fine film", "a dull film", "fine and warm and long"] * 4
+    for make, told in [(MaskedLanguageModel, (texts,)), (TextClassifier, (texts, [0, 1, 2] * 4))]:
+        options = SMALL | ({"n_epochs": 2} if make is TextClassifier else {"max_steps": 3})
+        narrow, wide, whole = (make(**options, window=window).fit(*told) for window in (1, 50, None))
+        compute = "transform" if make is MaskedLanguageModel else "predict_proba"
+        found = [getattr(model, compute)(texts) for model in (narrow, wide, whole)]
+        np.testing.assert_allclose(found[1], found[2], atol=1e-5)
+        assert np.abs(found[0] - found[2]).max() > 1e-5
+
+
+def test_a_forecaster_looks_at_neighbouring_patches():
+    wave = np.sin(np.arange(200) / 5)[:, None]
+    options = SMALL | {"horizon": 4, "lookback": 64, "patch": 8, "line": False, "max_steps": 3, "n_layers": 1}
+    seen = AttentionForecaster(**options, window=1).fit(wave).attention(wave).weights
+    at = np.arange(8)
+    assert (seen[..., np.abs(at[:, None] - at) > 1] == 0).all()
+
+
+COST = """
+import resource, torch
+from peerattn import nn
+torch.set_num_threads(1)
+layer = nn.TransformerBlock(64, 4, 128, window=64, causal=True, rotary=True)
+x = torch.randn(1, 8000, 64, generator=torch.Generator().manual_seed(0))
+layer(x[:, :100]).sum().backward()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with torch.no_grad():
+    layer(x)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured in Linux's units")
+def test_eight_thousand_positions_cost_less_than_100_mb():
+    found = subprocess.run([sys.executable, "-c", COST], capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 100  # all pairs of one head alone would take 256 MB

@@ -1,7 +1,8 @@
 # make setup: .venv.   make report: comparisons on a simulated and on a real panel.   make test: lint, types, tests, doctests.
-# Each first makes .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
+# make docs: the documentation site in build/docs.   make release: wheel and sdist, each tried in a clean environment.
+# All first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
 
-.PHONY: setup report test reference clean
+.PHONY: setup report test docs release clean
 .DEFAULT_GOAL := report
 
 # Whatever environment is active must not leak in; how to reach the package index must.
@@ -31,8 +32,14 @@ test: $(STAMP)
 	.venv/bin/python -m mypy
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4
 
-reference: $(STAMP)
-	.venv/bin/python docs/make_api.py
+# Executes the course and the gallery; warnings are errors. What only it needs is installed on its first run.
+docs: .venv/made-docs-$(KEY)
+	OMP_NUM_THREADS=1 .venv/bin/python -m sphinx -q -W --keep-going -j 2 docs build/docs
+	@echo "build/docs/index.html"
+
+.venv/made-docs-$(KEY): $(STAMP)
+	.venv/bin/python -m pip install --no-user --constraint constraints.txt --editable '.[docs]'
+	@touch $@
 
 $(STAMP):
 	@if [ -L .venv ]; then \
@@ -53,5 +60,8 @@ $(STAMP):
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-user --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+release: $(STAMP)
+	.ci/release
+
 clean:
-	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv report build dist docs/learn docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache

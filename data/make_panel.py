@@ -73,7 +73,9 @@ def make_panel(
         here = pd.MultiIndex.from_arrays([panel[firm], spans])
         after = pd.MultiIndex.from_arrays([panel[firm], spans + 1])
         panel[f"{name}_next"] = pd.Series(panel[name].to_numpy(), index=here).reindex(after).to_numpy()
-    as_panel(panel, firm=firm, period=period, characteristics=())  # refuses labels that are missing or cannot be sorted
+    as_panel(
+        panel, firm=firm, period=period, characteristics=()
+    )  # refuses labels that are missing or cannot be sorted
     return panel.sort_values([period, firm], ignore_index=True)
 
 

@@ -34,7 +34,7 @@ def ladder(
     random_state: int = 0,
     **options: Any,
 ) -> Ladder:
-    r"""Climb from own characteristics to stacked attention: where does the gain come from?
+    r"""Climb from own characteristics to stacked attention, and say where the gain comes from.
 
     .. math:: \text{own characteristics} \to \text{industry mean} \to \text{kernel} \to \text{linear attention}
               \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{stacked attention}

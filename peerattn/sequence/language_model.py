@@ -227,7 +227,7 @@ class LanguageModel(SequenceEstimator):
         return -self.loss(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of every symbol to come next after each text: (n_texts, n_symbols_).
+        """Return the probability of every symbol to come next after each text: ``(n_texts, n_symbols_)``.
 
         Parameters
         ----------

@@ -142,7 +142,7 @@ def encompassing(
     model: str = "model",
     baseline: str = "baseline",
 ) -> ForecastTest:
-    r"""Test whether the baseline encompasses the model: would a combination of both forecast no better?
+    r"""Test whether the baseline encompasses the model, so that a combination of both forecasts no better.
 
     .. math:: d_t = \tfrac{1}{n_t} \sum_i e^{base}_{it} (e^{base}_{it} - e^{model}_{it})
 

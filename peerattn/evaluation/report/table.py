@@ -41,7 +41,7 @@ def table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars: bo
         Keys of ``scores``, in the order wanted; also ``fm_slope``, ``fm_t`` (Fama–MacBeth) and ``cal_slope``, ``cal_p``
         (Mincer–Zarnowitz).
     stars : bool, default False
-        Mark the DM t by its two-sided p-value: * below 10 %, ** below 5 %, *** below 1 %.
+        Mark the DM t by its two-sided p-value: ``*`` below 10 %, ``**`` below 5 %, ``***`` below 1 %.
 
     Returns
     -------

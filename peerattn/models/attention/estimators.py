@@ -22,7 +22,7 @@ from peerattn.panel.panel import Panel
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
-    r"""Attention over a cross-section of firms: whom does each firm learn from?
+    r"""Attention over a cross-section of firms, which says whom each firm learns from.
 
     .. math:: \hat y_i = \text{own}(x_i) + f \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}
@@ -43,12 +43,12 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Information of a peer: a linear function of its characteristics (a forecast), or its outcome (valuation by comparable
         firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
     similarity : {"auto", "scaled_dot_product", "dot_product", "additive", "gaussian", "linear", "covariance"}
-        "auto" (default): heads with scores ``q'k / √d`` and, where outcomes are values, a learned covariance before them. By
-        name, one of them alone: the score of search criterion q and profile k, ``q'k / √d``, ``q'k``, ``a' tanh(q + k)``
-        (O(n² d) memory) or ``−½ ‖q − k‖²``; "linear": signed weights ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned
-        features z, O(n p²); "covariance": signed weights ``−P_ij / P_ii``, P the inverse of a learned covariance
-        (:class:`~peerattn.models.attention.covariance.Covariance`), O(n³). A covariance is symmetric: its direction is
-        popularity alone, ``P_jj / P_ii``.
+        "auto" (default): heads with scores ``q'k / √d`` and, where outcomes are values, a learned covariance and a
+        cross-sectional ridge before them. By name, one kind alone: the score of search criterion q and profile k, ``q'k / √d``,
+        ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory) or ``−½ ‖q − k‖²``; "linear": signed weights
+        ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned features z, O(n p²); "covariance": signed weights
+        ``−P_ij / P_ii``, P the inverse of a learned covariance (:class:`~peerattn.models.attention.covariance.Covariance`),
+        O(n³), with the ridge. A covariance is symmetric: its direction is popularity alone, ``P_jj / P_ii``.
     symmetric_scores : bool, default False
         Tie ``W_Q = W_K``: the restricted model, in which i scores j as j scores i.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
@@ -59,10 +59,12 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Leave the own firm out of its pool. False is the textbook softmax over all firms (characteristics only).
     own_group : str, optional
         Column that widens "own": rows of the same group (share classes of one company) are never peers.
-    own : {"linear", "none"} or scikit-learn estimator, default "linear"
-        The firm's own model. "linear": least squares on the characteristics, or ridge regression where it predicts held-out
-        blocks of periods better by two standard errors. An estimator gets characteristics, missing-indicators and one column
-        a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted over blocks of periods.
+    own : {"additive", "linear", "none"} or scikit-learn estimator, default "additive"
+        The firm's own model. "linear": least squares on the characteristics, or ridge regression where held-out blocks of
+        periods clearly prefer it (by two standard errors). "additive": where they clearly prefer it, a curve of each
+        characteristic beside its line (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
+        missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
+        over blocks of periods.
     n_layers : int, default 1
         Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
         ``prior`` and peer weights hold in every layer, each with its own λ.
@@ -108,9 +110,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     Attributes
     ----------
     evidence_ : DataFrame
-        One row for each part that was tried ("covariance", "heads"): the factor by which it enters, the factor of least
-        held-out loss, the t statistic and its critical value, the relative gain, the number of judged periods, and what errors
-        are clustered by.
+        One row for each part that was tried ("covariance", "ridge", "heads"): the factor by which it enters ("ridge" takes the
+        place of the parts before it by so much), the factor of least held-out loss, the t statistic and its critical value, the
+        relative gain, the number of judged periods, and what errors are clustered by.
     stability_ : DataFrame
         How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
         starts: correlation of the weights, and share of common top-5 peers.

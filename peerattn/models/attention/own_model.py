@@ -163,16 +163,18 @@ def best_penalties(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> tuple
     """
     if not (isinstance(settings.own, str) and settings.own != "none" and rows.x.shape[1]):
         return np.inf, np.inf
-    # separable classes have no estimate without a penalty
-    light_first = PENALTIES if settings.loss is squared_error else PENALTIES[1::2]
+    # separable classes have no estimate without a penalty, and cost more to fit
+    every = slice(None) if settings.loss is squared_error else slice(1, -1, 2)
+    path = PENALTIES[every]
+    finite = path[(path > 0) & np.isfinite(path)]
     if len(np.unique(fold)) < 2:
-        return float(light_first[0]), np.inf
+        return float(path[0]), np.inf
     z = _standardised(rows)[2]
-    penalty = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, light_first)
+    penalty = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, path)
     if settings.own != "additive":
         return penalty, np.inf
     curves = Curves.of(rows.x, row_weight(rows)).columns(rows.x)
-    return penalty, _best(z, penalty, curves, rows, fold, settings, light_first[:0:-1])
+    return penalty, _best(z, penalty, curves, rows, fold, settings, np.r_[np.inf, finite[::-1]])
 
 
 def _best(
@@ -305,10 +307,12 @@ def newton(
         down = slope(b)
         step = np.linalg.solve(hessian(b), down.ravel()).reshape(b.shape)
         fall, size = float((down * step).sum()), 1.0
+        if fall <= 1e-12 * abs(least):  # the values no longer tell; one more step is exact
+            return b - step
         while (tried := value(b - size * step)) > least - 1e-4 * size * fall and size > 1e-8:
             size /= 2
         b, least = (b - size * step, tried) if tried <= least else (b, least)
-        if fall <= 1e-14 * abs(least) or size <= 1e-8:
+        if size <= 1e-8:
             break
     return b
 
@@ -319,7 +323,7 @@ def _limited_memory(
     slope: Callable[[np.ndarray], np.ndarray],
     size: float,
 ) -> np.ndarray:
-    """Return the minimum by L-BFGS ; ``size`` scales the function."""
+    """Return the minimum by L-BFGS; ``size`` scales the function."""
     found = torch.tensor(b, requires_grad=True)
     optimizer = torch.optim.LBFGS(
         [found],

@@ -44,7 +44,7 @@ class Difference:
     values : pandas.Series
         Characteristic by firm, or by firm and period.
     absolute : bool, default True
-        Take |x_i − x_j|.
+        Take ``|x_i − x_j|``.
     """
 
     values: pd.Series

@@ -108,15 +108,15 @@ def mrqap(
     PermutationRegression
         With ``p = (1 + count) / (1 + n_permutations)``.
 
-    Notes
-    -----
-    Where some firms are absent in some periods a permutation passes over them (see :func:`among`), so that a firm takes the
-    same place in every period in which both are there.
-
     Raises
     ------
     InputError
         When there are fewer than four firms in every period, or a regressor does not vary or repeats others.
+
+    Notes
+    -----
+    Where some firms are absent in some periods a permutation passes over them (see :func:`among`), so that a firm takes the
+    same place in every period in which both are there.
 
     References
     ----------

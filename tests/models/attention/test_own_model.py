@@ -134,7 +134,7 @@ def test_curves_replace_lines_where_held_out_rows_clearly_say_so(bent):
     additive, given = replace(SETTINGS, own="additive"), rows(x, y, labels=firm)
     found = best_penalties(given, fold, additive)
     assert found[0] == 0
-    assert found[1] == brute_force(x, y, fold, firm, PENALTIES[:0:-1], fitted)
+    assert found[1] == brute_force(x, y, fold, firm, PENALTIES[:0:-1], fitted)  # from ∞ down
     assert np.isinf(found[1]) == (bent == 0)
     model = fit_own(given, additive, (0.0, 10.0))
     np.testing.assert_allclose(model.predict(given)[:, 0], fitted(np.full(300, True), 10.0), atol=1e-7)

@@ -1,0 +1,122 @@
+"""Sphinx configuration of the documentation site; `make docs` builds it into build/docs, without network."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import partial
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx_gallery.scrapers import matplotlib_scraper
+
+import peerattn
+
+project = "peerattn"
+author = "The peerattn developers"
+copyright = "The peerattn developers"  # noqa: A001 - Sphinx's name
+version = release = peerattn.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["course/*.rst", "figures/*.rst"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# Markdown pages
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# Reference: a page an object
+add_module_names = False
+autodoc_typehints = "none"  # the docstring's list gives the types
+autosummary_generate = True
+autosummary_imported_members = True
+autosummary_ignore_module_all = False
+numpydoc_show_class_members = False
+# Every check but those that ask for a section where a sentence does, and those that our grouping of parameters breaks.
+numpydoc_validation_checks = {
+    "all",
+    *("ES01", "EX01", "SA01"),  # extended summary, examples, see also
+    *("PR01", "PR02", "PR03", "PR04", "PR07", "PR08"),  # "query, key : as in ..." documents several at once
+    *("RT01", "RT02", "RT03", "YD01", "SS05"),
+}
+numpydoc_validation_exclude = {r"\.Schedule$", r"\.forecasts$"}  # an alias of a type; a constant
+
+# Executed pages: the course and the gallery. Pictures are vectors, with text as outlines: the same on every machine.
+sphinx_gallery_conf = {
+    "examples_dirs": ["course", "figures"],
+    "gallery_dirs": ["learn", "gallery"],
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": (partial(matplotlib_scraper, format="svg", bbox_inches="tight"),),
+    "only_warn_on_example_error": False,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "capture_repr": ("_repr_html_",),
+    "min_reported_time": 15,
+    "write_computation_times": False,
+    "nested_sections": False,
+    "parallel": True,
+}
+
+# Page
+html_theme = "pydata_sphinx_theme"
+html_title = f"peerattn {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_sidebars = {"index": [], "why/*": ["sidebar-nav-bs"]}
+html_theme_options = {
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": {part: ["page-toc"] for part in ("how-to/*", "why/**", "reference/**")},
+}
+html_context = {"default_mode": "light"}
+
+
+def _math(source: str, *, block: bool) -> str:
+    """Return a formula as MathML, which browsers show without a script; bridge what docutils' converter lacks."""
+    source = re.sub(r"(\\[bB]ig)(?![a-z])", r"\1l", source.strip().replace("\\textstyle", ""))
+    source = re.sub(r"(\\(?:wide)?(?:hat|bar|tilde)(?: ?[A-Za-z]|\\[a-z]+|\{\w+\}))(?=[_^])", r"\1{}", source)
+    source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", source)
+    if "&" in source and "\\begin" not in source:
+        source = rf"\begin{{aligned}}{source}\end{{aligned}}"
+    return tex2mathml(source, as_block=block)
+
+
+def _inline_math(translator: Any, node: nodes.math) -> None:
+    translator.body.append(_math(node.astext(), block=False))
+    raise nodes.SkipNode
+
+
+def _displayed_math(translator: Any, node: nodes.math_block) -> None:
+    translator.body.append(f'<div class="formula">{_math(node.astext(), block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _only_ours(_app: Any, _what: str, _name: str, value: Any, skip: bool, _options: Any) -> bool:
+    """Leave out what a class inherits from scikit-learn, torch or Python."""
+    raw = getattr(value, "fget", value) or value
+    home = getattr(inspect.unwrap(raw) if callable(raw) else raw, "__module__", None)
+    return skip or bool(home and not str(home).startswith("peerattn"))
+
+
+def setup(app: Any) -> None:
+    """Register how formulas are shown and which members are listed."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_displayed_math, None))
+    app.config.html_math_renderer = "mathml"
+    app.connect("autodoc-skip-member", _only_ours)

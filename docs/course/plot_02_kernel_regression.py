@@ -1,0 +1,59 @@
+"""
+2. Kernel regression is attention
+=================================
+
+Nadaraya (1964) and Watson (1964) predict by a weighted mean of the outcomes of similar firms,
+
+.. math:: \\hat y(x) = \\sum_j \\alpha_j(x) y_j, \\qquad \\alpha_j(x) = \\frac{K((x - x_j)/h)}{\\sum_l K((x - x_l)/h)}.
+
+With a Gaussian K the weights are a softmax of :math:`-(x - x_j)^2 / 2h^2`. That is the look-up of page 1,
+with x for the query.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from peerattn import NadarayaWatsonRegressor
+from peerattn.nn import attention
+from peerattn.render import INK, PALETTE, figure_style
+
+rng = np.random.default_rng(0)
+x = np.sort(rng.uniform(0, 10, 80))
+y = np.sin(x) + 0.1 * x + rng.normal(scale=0.3, size=80)
+grid = np.linspace(0, 10, 200)
+h = 0.5
+
+# %%
+# The estimator, and the same numbers from an attention layer: queries and keys are x/h, the values are the
+# outcomes. A product of query and key is all that attention knows, and :math:`-\frac12 (q - k)^2 = qk -
+# \frac12 k^2 - \frac12 q^2`: the second term is a bias of the key, and the last is the same for all keys,
+# so the softmax drops it.
+
+kernel = NadarayaWatsonRegressor(bandwidth=h).fit(x[:, None], y)
+by_kernel = kernel.predict(grid[:, None])
+q, k, v = (torch.from_numpy(a)[:, None] for a in (grid / h, x / h, y))
+by_attention, alpha = attention(q, k, v, bias=-0.5 * k.T**2, scale=1.0, return_weights=True)
+print("largest difference:", np.abs(by_kernel - by_attention[:, 0].numpy()).max())
+assert np.allclose(by_kernel, by_attention[:, 0].numpy(), atol=1e-10)
+
+# %%
+# At each point the prediction is the mean of its neighbours, the more weight (area of the dots) the closer
+# they are:
+
+at = 85
+with figure_style():
+    figure, ax = plt.subplots(figsize=(6.4, 3.4))
+    ax.scatter(x, y, s=6, color=INK, alpha=0.35, label="firms")
+    ax.scatter(
+        x, y, s=700 * alpha[at].numpy(), color=PALETTE[0], alpha=0.45, linewidth=0, label=r"weight $\alpha_j$"
+    )
+    ax.plot(grid, by_kernel, color=PALETTE[1], label="prediction")
+    ax.axvline(grid[at], color=PALETTE[1], linewidth=0.8, linestyle=":")
+    ax.set(xlabel="characteristic x (units of x)", ylabel="outcome y (units of y)")
+    ax.legend(ncols=3, loc="upper center", markerscale=0.8)
+
+# %%
+# What the kernel cannot do: its distance is given, not learned, each characteristic counts alike in both
+# directions, and a firm far from all others has no good peer. The next pages loosen this step by step. The
+# fixed kernel stays in every comparison of this package as the rung to beat.

@@ -1,0 +1,44 @@
+"""
+One-sided pairs, and popularity
+===============================
+
+Both directions of every pair on log scales, the larger across. Points far below the line are one-sided: one
+firm looks to the other, which hardly looks back. A symmetric kernel has such points too, because its rows
+are normalised; they disappear once popularity is taken out.
+"""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from peerattn import simulate_panel
+from peerattn.network import asymmetry, pair_plot
+from peerattn.render import PALETTE, figure_style
+
+networks = {
+    kind: simulate_panel(60, 4, 4, truth=kind, sharpness=2.5, random_state=1).network
+    for kind in ("directed", "symmetric")
+}
+
+with figure_style():
+    figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.2), sharex=True, sharey=True)
+    for ax, (kind, network) in zip(axes, networks.items()):
+        pair_plot(network, "2000-01", ax=ax, label=0)
+        ax.set(xlim=(1e-6, 1.5), ylim=(1e-9, 1.5), title=f"{kind} scores")
+
+# %%
+# The split of log w_ij − log w_ji, whose mean squares add up; mean over periods:
+
+parts = pd.DataFrame(
+    {
+        kind: (asymmetry(net).to_frame()[["popularity", "direction"]] ** 2).mean()
+        for kind, net in networks.items()
+    }
+)
+with figure_style():
+    figure, ax = plt.subplots(figsize=(5.6, 2.2))
+    left = 0.0
+    for part, color in zip(parts.index, PALETTE):
+        ax.barh(parts.columns, parts.loc[part], left=left, color=color, label=part)
+        left = left + parts.loc[part].to_numpy()
+    ax.set(xlabel="mean square of log w_ij − log w_ji")
+    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))

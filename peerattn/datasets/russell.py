@@ -66,7 +66,7 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
     --------
     >>> panel = load_russell()
     >>> print(panel)
-    Panel(1968 rows, 500 firms, 4 periods, outcome='ebit_ta')
+    Panel(1,968 rows, 500 firms, 4 periods, outcome='ebit_ta')
     outcome: ebit_ta (known in 1,964 of 1,968 rows)
     characteristics (7): size, lev, cash_ta, ppe_ta, gw_ta, turn, cogs_sales
     codes (2): sector, industry

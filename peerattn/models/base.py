@@ -235,7 +235,7 @@ class PeerModel(PanelModel):
                 LabelWarning(
                     f"X carries neither {self.firm!r} nor {self.period!r}, so its {len(panel):,} rows are one cross-section, "
                     f"all periods in one. Of a panel set them as index, df.set_index([{self.firm!r}, {self.period!r}]), or name "
-                    "yours with firm= and period=; pass X.to_numpy() where one cross-section is meant."
+                    "yours with firm= and period=; index the rows by firm where one cross-section is meant."
                 ),
                 stacklevel=4,
             )

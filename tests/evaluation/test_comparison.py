@@ -206,7 +206,12 @@ def test_whether_peers_help_is_always_answered():
     assert alone.startswith("Do peers help? Yes, in these 4 periods: the mean squared error of Model 1, the ")
     assert alone.endswith("(paired, clustered by firm, given these 4 periods: p < 0.001).")
     assert "Not shown" in answer(n_periods=1, noise=(1.0, 0.9), peers=["Model 1"], seed=3)
-    many = {"n_periods": 4, "noise": (1.0, 0.95, 0.9, 3.0), "peers": ["Model 1", "Model 2", "Model 3"]}
+    many = {
+        "n_periods": 4,
+        "noise": (1.0, 0.95, 0.9, 3.0),
+        "peers": ["Model 1", "Model 2", "Model 3"],
+        "seed": 3,
+    }
     p = made(**many).test("Model 2", "Model 0").test.p_value
     assert f"{p_words(min(1, 3 * p))}, the search among 3 peer models accounted for" in answer(**many)
     assert answer(n_periods=4, n_firms=1, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
@@ -336,10 +341,10 @@ def test_an_empty_network_is_said_to_be_empty(real, tmp_path):
     frame = real.predictions.assign(Learned=0.5)
     both = replace(real, predictions=frame, models=models, networks={name: network, "Learned": empty})
     text = both.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert (
-        "Learned kept no peers: the network is empty, and it predicts from its own term alone."
-        in both.summary()
-    )
+    worse = replace(both, predictions=frame.assign(Learned=5.0))
+    said = "Learned kept no peers: the network is empty, and it predicts from its own term alone."
+    assert said in worse.summary()
+    assert said not in replace(worse, networks={name: network}).summary()
     assert "Learned found no peers" in text and text.count("<svg") == 6
 
 

@@ -67,7 +67,7 @@ def ties_plot(
     --------
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
-    >>> sorted(text.get_text() for text in ties_plot(network).texts)
+    >>> sorted(text.get_text() for text in ties_plot(network).texts if text.get_text())
     ['A', 'B', 'C']
     """
     label, section = network.section(period)

@@ -11,6 +11,10 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import NadarayaWatsonRegressor
 from peerattn.models.kernel.bandwidth import criterion_value, normal_reference_bandwidth
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:X carries neither"
+)  # frames of one cross-section, without labels
+
 
 def simulated_panel(n_firms=15, n_periods=4, seed=0):
     rng = np.random.default_rng(seed)
@@ -33,7 +37,6 @@ def smooth_sample(n=120, seed=0):
     return x, np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=n)
 
 
-@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 def test_check_estimator():
     check_estimator(NadarayaWatsonRegressor())
 

@@ -70,8 +70,8 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
     outcome: ebit_ta (known in 1,964 of 1,968 rows)
     characteristics (7): size, lev, cash_ta, ppe_ta, gw_ta, turn, cogs_sales
     codes (2): sector, industry
-    >>> panel.X.loc[("Apple", 2016), ["turn", "industry"]].tolist()
-    [0.67..., 'Computer Manufacturing']
+    >>> panel.X.loc[("Apple", 2016), "industry"]
+    'Computer Manufacturing'
     """
     if outcome not in _OUTCOMES:
         raise InputError(f"outcome must be one of {', '.join(map(repr, _OUTCOMES))}, got {outcome!r}.")

@@ -325,9 +325,8 @@ class PeerNetwork:
             return found
         sizes, shown = np.abs(weights), np.abs(found["weight"].to_numpy()).sum()
         if chosen.top_k is None:
-            title = (
-                f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {shown / sizes.sum():.1%} shown"
-            )
+            share = f"{shown / sizes.sum():.1%}{' of all |w|' if chosen.signed else ''} shown"
+            title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
         else:
             title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {shown:.1%} shown")
         return found.rename_axis(columns=title)

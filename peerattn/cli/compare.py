@@ -50,6 +50,7 @@ def compare(
     """Compare models out of sample on a panel and write the report."""
     from peerattn.cli.asked import panel_asked, reference_asked, split_asked
     from peerattn.cli.config import check_again, write_config
+    from peerattn.cli.factors import read_factors
     from peerattn.cli.output import say
     from peerattn.cli.panels import limits_of, split_in_words, take_models
     from peerattn.render import check_writable
@@ -76,6 +77,7 @@ def compare(
         n_jobs=jobs,
         store=None if fresh else folder / "fits",
         verbose=not quiet,
+        factors=read_factors(asked.get("factors"), taken),
         **{name: asked.get(name) for name in ("baseline", "is_return", "market_value")},
     )
     result = replace(result, configuration=write_config(asked, sets, result, folder))

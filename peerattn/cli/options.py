@@ -142,6 +142,10 @@ class CompareOptions(SplitOptions, PanelOptions):
     market_value: str | None = given_as(
         "Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"
     )
+    factors: str | None = given_as(
+        "CSV or Parquet of factor returns in decimals, first column the period: alphas of portfolios.",
+        metavar="FILE",
+    )
     audit: bool | None = given_as("Try to find a leak in each peer model: four more fits each.", "--audit")
 
 

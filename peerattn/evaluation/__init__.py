@@ -3,6 +3,7 @@
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
+from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
@@ -39,9 +40,11 @@ from peerattn.evaluation.steps import Ladder, Step
 __all__ = [
     "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "clark_west", "compare",
     "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals", "deflated_sharpe",
+    "describe_panel",
     "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
     "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
     "Ladder", "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_by_firm",
+    "PanelDescription",
     "peer_r2_test", "PeerR2", "pinball_loss", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios",
     "QuantilePortfolios",
     "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "ShortPanelWarning", "Step",

@@ -13,6 +13,7 @@ import pandas as pd
 from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
+from peerattn.evaluation.description import Labels, describe_panel
 from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.sorting import named_like_return
 from peerattn.evaluation.report.methods import PACKAGES
@@ -78,6 +79,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     limits: Sequence[str] = (),
     is_return: bool | None = None,
     market_value: str | None = None,
+    factors: pd.DataFrame | None = None,
+    labels: Labels | None = None,
     audit: bool | Sequence[str] = False,
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -134,7 +137,13 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
         name (``ret_next``, ``ret_exc_lead1m``), and the report says so.
     market_value : str, optional
-        Column of X with market values, in any unit: the report then shows portfolios weighted by them, too.
+        Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
+        fifths of them in each period.
+    factors : DataFrame, optional
+        Factor returns in decimals, indexed by period: where the outcome is a return, the report shows the spread's alpha.
+    labels : mapping of str to str or (str, str), optional
+        Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
+        :func:`peerattn.evaluation.describe_panel`.
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
@@ -207,7 +216,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     folds, short = checked_folds(cv, panel, task)
     _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
-    by_group = groups_of(panel, tested, groups)
+    sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
+    by_group = groups_of(panel, tested, [*groups, *map(str, sizes)])
     values = None if market_value is None else market_values(panel, tested, market_value)
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
@@ -244,6 +254,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         market_value=values,
         caution=panel.caution,
         truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
+        factors=factors,
+        description=describe_panel(panel, labels=labels),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.description import PanelDescription
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.multiple_tests import (
@@ -131,6 +132,10 @@ class Comparison:
         Of the panel: a sentence that stands beside the finding.
     truth : PeerNetwork or None
         The network that made the data in the last tested period, where the panel is simulated.
+    factors : DataFrame or None
+        Factor returns in decimals by period, for the alphas of portfolios.
+    description : PanelDescription or None
+        Descriptive statistics of the panel.
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 
@@ -162,6 +167,8 @@ class Comparison:
     market_value: pd.Series | None = None
     caution: str = ""
     truth: PeerNetwork | None = None
+    factors: pd.DataFrame | None = None
+    description: PanelDescription | None = None
     configuration: str = ""
 
     # How it is shown and written: functions of report/ and measures/ that take a comparison, bound as methods.

@@ -10,6 +10,7 @@ from peerattn.models.attention import (
 )
 from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_names
+from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
@@ -22,12 +23,16 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
+from peerattn.models.split_sample import split_sample
+from peerattn.models.two_stage import TwoStage
+from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [
     "contributions",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
     "FirmMeanRegressor",
+    "Identification",
     "IndustryMeansRegressor",
     "IndustryPeerRegressor",
     "LastValueRegressor",
@@ -43,6 +48,9 @@ __all__ = [
     "Prior",
     "Reference",
     "SearchProfile",
+    "TwoStage",
     "make_model",
     "model_names",
+    "split_sample",
+    "wild_cluster_p",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from scipy.sparse.linalg import lsqr, spsolve
+from scipy.sparse.linalg import spsolve
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
 from peerattn.models.base import PeerRegressor
@@ -19,12 +19,15 @@ from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
+from peerattn.render import Table
 
 LEARNED = ("PeerAttention",)  # networks named so were learned from outcomes
 SINGULAR = 1e-8
 PEERS_OUTCOME = "peers' outcome"
+LABELS = ("firm", "period", "network")  # effects that are no code
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -47,11 +50,19 @@ class LinearInMeansRegressor(PeerRegressor):
     learned_until : period label, optional
         Last period whose outcomes the network was learned from, to its end (``"2000-06"``: all of June); None = it was not
         learned from outcomes. A network learned from outcomes that are explained here is refused: it was chosen to fit them.
-    effects : sequence of {"firm", "period"}, default ("period",)
-        Effects that are absorbed, by ``pyhdfe``. Without periods in X, or with one period only, there is one constant.
+    effects : sequence of str, default ("period",)
+        Effects that are absorbed, by ``pyhdfe``: ``"firm"``, ``"period"``, a column with codes, ``"network"`` (the connected
+        parts of a period's network: network effects, Bramoullé, Djebbari and Fortin 2009), or several joined by ``×``:
+        ``"sic×period"``. A code that is absorbed is no characteristic. Without periods in X, or with one period only,
+        ``"period"`` is one constant.
     cluster : {"firm", "period", ("firm", "period"), None}, default "firm"
         Standard errors allow dependence within firms, periods or both; None: heteroskedasticity alone. With G clusters t has
         G − 1 degrees of freedom.
+    n_bootstrap : int, default 0
+        Draws of the wild cluster bootstrap, for p values with few clusters (of one kind); of the peers' outcome by the
+        Anderson–Rubin test. 0: Student's t.
+    random_state : int, default 0
+        Of the bootstrap.
     codes : sequence of str
         Columns that are codes (besides those of dtype category or string): one dummy a level.
     firm, period : str
@@ -60,17 +71,17 @@ class LinearInMeansRegressor(PeerRegressor):
     Attributes
     ----------
     results_ : TwoStage
-        Estimates, standard errors, first-stage F.
+        Estimates, standard errors; ``identification``: effective first-stage F, Anderson–Rubin test and set, Hansen's J.
     coef_ : Series
         Coefficients by regressor.
     effects_ : dict of str to Series
-        Absorbed effects by firm or period, their mean over the training rows zero; ``intercept_`` is that mean.
+        Absorbed effects by firm, period, ..., their mean over the training rows zero; ``intercept_`` is that mean.
 
     Notes
     -----
     ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − βW)⁻¹(a + Xγ + WXδ)``,
-    over the rows of each period of the call. A period or firm that was not in training gets the mean effect. Peers with unknown
-    outcomes count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates are those of ``linearmodels``
+    over the rows of each period of the call. What was not in training gets the mean effect. Peers with unknown outcomes
+    count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates are those of ``linearmodels``
     (``IV2SLS``); weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
     earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning says so. β is a
     causal peer effect only if the network and the characteristics are exogenous.
@@ -100,6 +111,8 @@ class LinearInMeansRegressor(PeerRegressor):
     learned_until: Any = None
     effects: Sequence[str] = ("period",)
     cluster: str | tuple[str, ...] | None = "firm"
+    n_bootstrap: int = 0
+    random_state: int = 0
     codes: Sequence[str] = ()
     firm: str = "firm"
     period: str = "period"
@@ -109,28 +122,33 @@ class LinearInMeansRegressor(PeerRegressor):
         """Whether ``predict`` can take ``outcomes=``."""
         return self.network is not None and self.peer_outcome
 
-    def summary(self) -> Any:
-        """Return the estimates as a table in statsmodels' form."""
+    def summary(self) -> Table:
+        """Return the estimates as a table in linearmodels' form."""
         return self.results_.summary()
 
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return tuple(self.codes)
+        return tuple(dict.fromkeys([*self.codes, *self._absorbed_codes()]))
+
+    def _groupings(self) -> tuple[str, ...]:
+        return tuple(self._absorbed_codes())
+
+    def _absorbed_codes(self) -> list[str]:
+        return effect_codes(self.effects, LABELS)
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self._check_network(panel)
-            self.design_ = Design.fit(panel, weight=weight)
+            self.design_ = Design.fit(panel, weight=weight, without=self._absorbed_codes())
             self.feature_names_ = self.design_.names
-        return self.design_.transform(panel), np.empty((len(panel), 0))
+        return self.design_.transform(panel), panel.codes[self._absorbed_codes()].to_numpy(dtype=object)
 
     def _check_network(self, panel: Panel) -> None:
-        for name, given in {"cluster": _names(self.cluster), "effects": _names(self.effects)}.items():
-            if not set(given) <= {"firm", "period"}:
-                raise InputError(f'{name} must be of "firm" and "period", got {getattr(self, name)!r}.')
+        if not set(_names(self.cluster)) <= {"firm", "period"}:
+            raise InputError(f'cluster must be of "firm" and "period", got {self.cluster!r}.')
         self.network_: PeerNetwork | None = None
         if self.network is None:
             return
@@ -172,19 +190,22 @@ class LinearInMeansRegressor(PeerRegressor):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        blocks, gram, period_of = [], np.zeros((3, 3)), np.empty(len(training), dtype=int)
+        blocks, gram = [], np.zeros((3, 3))
+        part = np.zeros(len(training), dtype=int)
         assert training.y is not None
-        for number, (period, at) in enumerate(panel.cross_sections()):
-            period_of[at] = number
+        for period, at in panel.cross_sections():
             rows = training.take(at)
             W = self._square(period if panel.dated else None, rows)
             blocks.append(self._regressors(rows, W, self._known(period if panel.dated else None, rows)))
             gram += _gram(W) if self.network_ is not None else 0.0
+            part[at] = sparse.csgraph.connected_components(W)[1]
         x, peers_x, second_x, peers_y = (np.concatenate([block[k] for block in blocks]) for k in range(4))
         known = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
-        labels = pd.DataFrame({"firm": training.identity, "period": period_of})
-        several = panel.dated and period_of[known].min(initial=0) < period_of[known].max(initial=0)
-        absorbed = list(_names(self.effects)) if several else []
+        groups = self._groups(training, panel.period, part)[known]
+        several = panel.dated and panel.period[known].nunique() > 1
+        if not several:
+            groups = groups.drop(columns="period", errors="ignore")
+        absorbed = list(groups)
         columns, values = [*self.feature_names_], [x]
         if not absorbed:
             columns, values = ["intercept", *columns], [np.ones((len(x), 1)), x]
@@ -204,9 +225,11 @@ class LinearInMeansRegressor(PeerRegressor):
             peers_y[known] if instrumented else None,
             second if instrumented else None,
             weight=weight,
-            effects=labels.loc[known, absorbed] if absorbed else None,
-            clusters=labels.loc[known, clustered] if clustered else None,
+            effects=groups if absorbed else None,
+            clusters=self._labels(training, panel.period).loc[known, clustered] if clustered else None,
             endogenous_name=PEERS_OUTCOME,
+            n_bootstrap=self.n_bootstrap,
+            random_state=self.random_state,
         )
         if instrumented and not self.results_.instruments:
             raise InputError(
@@ -215,15 +238,25 @@ class LinearInMeansRegressor(PeerRegressor):
             )
         self.coef_ = self.results_.params
         fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
-        names = {"firm": training.label, "period": panel.period}
-        found = effects_of(training.y[known] - fitted.to_numpy(), labels.loc[known, absorbed], weight)
-        self.intercept_ = found.pop("", 0.0)
-        self.effects_ = {
-            name: pd.Series(
-                values, index=names[name][known][np.unique(labels.loc[known, name], return_index=True)[1]]
-            )
-            for name, values in found.items()
-        }
+        self.intercept_ = 0.0
+        self.effects_: dict[str, pd.Series] = {}
+        if absorbed:
+            rest = training.y[known] - fitted.to_numpy()
+            self.intercept_, self.effects_ = estimated_effects(rest, groups, weight)
+
+    @staticmethod
+    def _labels(rows: Rows, period: pd.Index) -> pd.DataFrame:
+        return pd.DataFrame(
+            {"firm": pd.Series(rows.label.to_numpy()), "period": pd.Series(period.to_numpy())}
+        )
+
+    def _groups(self, rows: Rows, period: pd.Index, part: np.ndarray) -> pd.DataFrame:
+        """Return the groups of the absorbed effects, one column each."""
+        labels = self._labels(rows, period)
+        codes = dict(zip(self._absorbed_codes(), rows.codes.T, strict=True))
+        return effect_labels(
+            self.effects, {"firm": labels["firm"], "period": labels["period"], "network": part} | codes
+        )
 
     @staticmethod
     def _check_identified(gram: np.ndarray) -> None:
@@ -270,13 +303,14 @@ class LinearInMeansRegressor(PeerRegressor):
         rows = section.focal
         W = self._square(section.period, rows)
         named = {"intercept": np.ones(len(rows))}
-        known = {"firm": rows.label, "period": pd.Index([section.period] * len(rows))}
         named |= dict(zip(self.feature_names_, rows.x.T, strict=True))
         named |= dict(zip(describe(self.feature_names_, "peers'"), (W @ rows.x).T, strict=True))
         own = np.full(len(rows), self.intercept_)
         own += sum(value * named[name] for name, value in self.coef_.items() if name in named)
-        for name, effect in self.effects_.items():
-            own += effect.reindex(known[name]).fillna(0.0).to_numpy()
+        if self.effects_:
+            part = sparse.csgraph.connected_components(W)[1]
+            groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
+            own += known_effects(self.effects_, groups)
         nobody = np.zeros(len(rows), dtype=bool)
         if self.network_ is None:
             return own, nobody
@@ -297,28 +331,6 @@ class LinearInMeansRegressor(PeerRegressor):
 
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given or ())
-
-
-def effects_of(rest: np.ndarray, groups: pd.DataFrame, weight: np.ndarray | None) -> dict[str, Any]:
-    """Return the effects of groups by least squares, each with mean zero over the rows; under "" the mean itself.
-
-    >>> effects_of(np.array([1.0, 3.0, 5.0]), pd.DataFrame({"firm": [0, 0, 4]}), None)
-    {'': 3.0, 'firm': array([-1.,  2.])}
-    """
-    if not groups.shape[1]:
-        return {}
-    root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
-    mean, place = float(np.average(rest, weights=root**2)), np.arange(len(rest))
-    codes = [np.unique(groups[name], return_inverse=True)[1] for name in groups]
-    dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code in codes]).tocsr()
-    found = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]
-    ends = np.cumsum([code.max() + 1 for code in codes])[:-1]
-    parts = dict(zip(map(str, groups), np.split(found, ends), strict=True))
-    for name, code in zip(parts, codes, strict=True):
-        level = float(np.average(parts[name][code], weights=root**2))
-        parts[name] = parts[name] - level
-        mean += level
-    return {"": mean, **parts}
 
 
 def _gram(W: sparse.csr_array) -> np.ndarray:

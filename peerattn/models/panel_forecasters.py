@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from peerattn.models.base import PanelRegressor
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
 
 ALPHAS = np.logspace(-2, 5, 15)
@@ -320,6 +322,9 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     ----------
     estimator : regressor, optional
         Any of scikit-learn's; by default ``LinearRegression()``.
+    effects : sequence of str
+        Effects absorbed by least squares (without ``estimator``): ``"firm"``, ``"period"``, a column with codes, or several
+        joined by ``×``. A prediction adds those known from training; a new firm or period has the mean effect.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -327,6 +332,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     ----------
     design_ : Design
         What the columns that ``estimator`` sees are.
+    effects_ : dict of str to Series
+        Absorbed effects, their mean over the training rows zero.
     model_ : Pipeline
         The fitted scaler and estimator.
 
@@ -338,14 +345,39 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     """
 
     estimator: Any = None
+    effects: Sequence[str] = ()
+
+    def _code_columns(self) -> tuple[Any, ...]:
+        return tuple(effect_codes(self.effects))
+
+    _groupings = _code_columns
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
-        estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
-        self.model_ = make_pipeline(StandardScaler(), estimator).fit(self.design_.numbers(panel)[known], y)
+        self.effects_: dict[str, pd.Series] = {}
+        X = self.design_.numbers(panel)[known]
+        if not self.effects or panel.firm is None:
+            estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
+            self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
+            return
+        if self.estimator is not None:
+            raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
+        groups = self._groups(panel)[known]
+        both, _ = net_of(groups, np.column_stack([X, y]))
+        gone = np.linalg.norm(both, axis=0) <= 1e-9 * np.linalg.norm(np.column_stack([X, y]), axis=0)
+        slopes = LinearRegression(fit_intercept=False).fit(
+            np.where(gone[:-1], 0.0, both[:, :-1]), both[:, -1]
+        )
+        self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
+        mean, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
+        slopes.intercept_ = mean
+
+    def _groups(self, panel: Panel) -> pd.DataFrame:
+        return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        return own + known_effects(self.effects_, self._groups(panel)) if self.effects_ else own
 
 
 class ElasticNetRegressor(OwnCharacteristicsRegressor):
@@ -386,7 +418,7 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
         self.period = period
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.design_ = Design.fit(panel, without=list(panel.codes))
+        self.design_, self.effects_ = Design.fit(panel, without=list(panel.codes)), {}
         folds = forward_folds(panel.period[known]) if panel.dated else []
         search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
         self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)

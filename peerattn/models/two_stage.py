@@ -1,4 +1,4 @@
-"""Two-stage least squares by ``linearmodels``: absorbed effects, clustered errors for few clusters, effective first-stage F."""
+"""Two-stage least squares by ``linearmodels``: absorbed effects, clustered errors, few clusters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pandas as pd
 from scipy import stats
 
 from peerattn.exceptions import InputError
-from peerattn.render import Table
+from peerattn.models.identification import Identification, identification
+from peerattn.models.wild_bootstrap import wild_cluster_p
+from peerattn.panel.effects import integers, net_of
+from peerattn.render import Regression
 
 FEW_CLUSTERS = 50
 DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
 
 
-@dataclass(frozen=True)
-class TwoStage:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TwoStage(Regression):
     """Estimates of ``y = Xβ + effects + e`` with one column of X instrumented.
 
     Attributes
@@ -27,84 +30,64 @@ class TwoStage:
         By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any: with the factor
         ``G / (G − 1) · (n − 1) / (n − k)`` for G clusters, and with fewer than 50 of one kind by the jackknife over clusters
         (MacKinnon, Nielsen and Webb 2023), ``(G − 1) / G Σ_g (b₋g − b)²``.
+    pvalues : Series
+        Two-sided, Student's t with ``freedom`` degrees of freedom; with ``n_bootstrap`` by the wild cluster bootstrap
+        (of the instrumented column: the Anderson–Rubin test's).
     freedom : int
         Degrees of freedom of t: G − 1 (of the smaller number of clusters), or n − k without clusters.
-    n_rows : int
+    nobs : int
     clusters : dict of str to int
         Number of clusters by what they are.
     effects : tuple of str
         Effects that were absorbed.
-    r_squared : float
+    rsquared : float
         ``1 − Σe²/Σ(y − ȳ)²``, net of absorbed effects; may be negative in two-stage least squares.
     instrumented : str or None
         Name of the endogenous regressor.
-    first_stage_f : float or None
-        Effective F of the excluded instruments (Montiel Olea and Pflueger 2013), with the same clusters; below 10 they are weak.
+    identification : Identification or None
+        Effective first-stage F, Anderson–Rubin test and interval, Hansen's J.
     instruments : tuple of str
     dropped : tuple of str
         Columns left out because earlier ones, or the effects, contain them.
+    n_bootstrap : int
+        Draws of the wild cluster bootstrap.
     """
 
-    params: pd.Series
-    std_errors: pd.Series
-    freedom: int
-    n_rows: int
     clusters: dict[str, int]
     effects: tuple[str, ...]
-    r_squared: float
     instrumented: str | None = None
-    first_stage_f: float | None = None
+    identification: Identification | None = None
     instruments: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    n_bootstrap: int = 0
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return coefficients, standard errors, t, p and 95 % intervals."""
-        t = self.params / self.std_errors
-        width = stats.t.ppf(0.975, self.freedom) * self.std_errors
-        return pd.DataFrame(
-            {
-                "coef": self.params,
-                "std err": self.std_errors,
-                "t": t,
-                "P>|t|": 2 * stats.t.sf(np.abs(t), self.freedom),
-                "[0.025": self.params - width,
-                "0.975]": self.params + width,
-            }
-        )
+    @property
+    def first_stage_f(self) -> float | None:
+        """Effective F of the excluded instruments (Montiel Olea and Pflueger 2013); below 10 they are weak."""
+        return None if self.identification is None else self.identification.effective_f
 
-    def summary(self) -> Table:
-        """Return the estimates as a table in statsmodels' form."""
-        frame = self.to_frame()
+    def _figures(self) -> dict[str, object]:
+        figures: dict[str, object] = {f"{name} effects": "yes" for name in self.effects}
+        figures |= {f"Clusters: {name}": count for name, count in self.clusters.items()}
+        return figures if self.identification is None else figures | self.identification.figures()
+
+    def _footnotes(self) -> list[str]:
         counted = " and ".join(f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
         notes = [
-            f"{self.n_rows:,} rows, R² {self.r_squared:.3f}. Standard errors "
-            f"{f'clustered by {counted}' if counted else 'robust'}; t with {self.freedom:,} degrees of freedom."
+            f"Standard errors {f'clustered by {counted}' if counted else 'robust'}; t with {self.freedom:,} degrees of freedom."
         ]
+        if self.n_bootstrap:
+            notes.append(f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed.")
         if self.effects:
             notes.append(f"Absorbed: {' and '.join(self.effects)} effects.")
-        if self.instrumented is not None:
-            weak = " (weak: below 10)" if (self.first_stage_f or 0) < 10 else ""
+        if self.instrumented is not None and self.identification is not None:
             notes.append(
                 f"{self.instrumented} is instrumented by {len(self.instruments)} columns ({', '.join(self.instruments)}): "
-                f"effective first-stage F {self.first_stage_f:.1f}{weak}."
+                f"{self.identification.said()}"
             )
         if self.dropped:
             notes.append(f"Left out as combinations of others: {', '.join(self.dropped)}.")
-        title = "Linear-in-means model, two-stage least squares" if self.instrumented else "Least squares"
-        rows = [(str(name), *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
-        return Table(
-            title,
-            ("", *frame.columns),
-            rows,
-            formats=("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g"),
-            footnotes=tuple(notes),
-        )
-
-    def __str__(self) -> str:
-        return self.summary().text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().html()
+        return notes
 
 
 def independent_columns(columns: np.ndarray) -> np.ndarray:
@@ -137,12 +120,18 @@ def two_stage(
     effects: pd.DataFrame | None = None,
     clusters: pd.DataFrame | None = None,
     endogenous_name: str = "peers' outcome",
+    n_bootstrap: int = 0,
+    random_state: int = 0,
 ) -> TwoStage:
     """Estimate by two-stage least squares (ordinary where nothing is endogenous).
 
     ``β = (X'P_Z X)⁻¹ X'P_Z y`` with ``Z`` the exogenous columns and the instruments, all net of ``effects``. Dependent columns
-    are dropped first. ``effects`` and ``clusters`` hold one column of integers each, at most two clusters.
+    are dropped first. ``effects`` and ``clusters`` hold one column of labels each, at most two clusters.
     """
+    if n_bootstrap and (clusters is None or clusters.shape[1] != 1):
+        raise InputError(
+            "n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=."
+        )
     from linearmodels.iv import IV2SLS
 
     ours, n_x = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float), exogenous.shape[1]
@@ -151,7 +140,7 @@ def two_stage(
         names += map(str, instruments.columns)
         parts += [instruments.to_numpy(dtype=float), endogenous[:, None]]
     raw = np.column_stack([*parts, y])
-    table, absorbed = _net_of(effects, raw, ours, clusters)
+    table, absorbed = net_of(effects, raw, ours, clusters)
     unit = np.linalg.norm(table, axis=0)
     absent = unit <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
     unit = np.where(absent, 1.0, unit)
@@ -165,7 +154,7 @@ def two_stage(
     degrees = len(y) - len(used) - absorbed
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
     if clusters is not None:
-        config |= {"cov_type": "clustered", "clusters": clusters.to_numpy()}
+        config |= {"cov_type": "clustered", "clusters": integers(clusters).to_numpy()}
     if absorbed and degrees > 0:
         config["extra_df"] = absorbed
     both = (W, Z) if len(z_at) else (None, None)
@@ -173,27 +162,66 @@ def two_stage(
     columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
     counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
     errors = np.asarray(fit.std_errors)
-    if len(counts) == 1 and next(iter(counts.values())) < FEW_CLUSTERS:
-        root = np.sqrt(ours)[:, None]
-        cluster = np.asarray(clusters)[:, 0]
+    cluster = None if clusters is None or len(counts) > 1 else np.asarray(integers(clusters))[:, 0]
+    root = np.sqrt(ours)[:, None]
+    if cluster is not None and len(np.unique(cluster)) < FEW_CLUSTERS:
         errors = _jackknife(
             table[:, used] * root, table[:, np.r_[x_at, z_at]] * root, table[:, -1] * root[:, 0], cluster
         )
     residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
     total = float(ours @ (table[:, -1] - center) ** 2)
+    freedom = max(min(counts.values()) - 1 if counts else degrees, 1)
+    params = np.asarray(fit.params)
+    p = 2 * stats.t.sf(np.abs(params / errors), freedom)
+    if n_bootstrap:
+        assert cluster is not None and clusters is not None
+        p = _bootstrapped(table[:, -1], X, W, Z, ours, cluster, effects, n_bootstrap, random_state, len(used))
+    scale = unit[-1] / unit[used]
     return TwoStage(
-        pd.Series(np.asarray(fit.params) * unit[-1] / unit[used], index=columns),
-        pd.Series(errors * unit[-1] / unit[used], index=columns),
-        max(min(counts.values()) - 1 if counts else degrees, 1),
-        len(y) if weight is None else int(ours.sum()),
-        counts,
-        () if effects is None else tuple(effects.columns),
-        1 - float(ours @ residual**2) / total if total > 0 else 0.0,
-        None if endogenous is None else endogenous_name,
-        _effective_f(W[:, 0], X, Z, ours, config) if len(z_at) else None,
-        tuple(names[k] for k in z_at),
-        tuple(name for name, keep in zip(names, kept) if not keep),
+        params=pd.Series(params * scale, index=columns),
+        std_errors=pd.Series(errors * scale, index=columns),
+        pvalues=pd.Series(p, index=columns),
+        freedom=freedom,
+        nobs=len(y) if weight is None else int(ours.sum()),
+        clusters=counts,
+        effects=() if effects is None else tuple(effects.columns),
+        rsquared=1 - float(ours @ residual**2) / total if total > 0 else 0.0,
+        instrumented=None if endogenous is None else endogenous_name,
+        identification=identification(table[:, -1], W[:, 0], X, Z, ours, config, float(scale[-1]))
+        if len(z_at)
+        else None,
+        instruments=tuple(names[k] for k in z_at),
+        dropped=tuple(name for name, keep in zip(names, kept) if not keep),
+        n_bootstrap=n_bootstrap,
+        title="Linear-in-means model, two-stage least squares" if endogenous is not None else "Least squares",
     )
+
+
+def _bootstrapped(
+    y: np.ndarray,
+    X: np.ndarray,
+    W: np.ndarray,
+    Z: np.ndarray,
+    weight: np.ndarray,
+    cluster: np.ndarray,
+    effects: pd.DataFrame | None,
+    n_draws: int,
+    random_state: int,
+    n_params: int,
+) -> np.ndarray:
+    """Return p values of zero: of each column of X by least squares, of W by the Anderson–Rubin regression on Z."""
+    options: dict[str, Any] = {
+        "weight": weight,
+        "effects": effects,
+        "n_draws": n_draws,
+        "random_state": random_state,
+    }
+    if not Z.shape[1]:
+        others = [np.delete(X, k, axis=1) for k in range(X.shape[1])]
+        return np.array([wild_cluster_p(y, o, X[:, [k]], cluster, **options) for k, o in enumerate(others)])
+    p = np.full(n_params, np.nan)  # of exogenous columns beside an instrumented one: no test that holds
+    p[-1] = wild_cluster_p(y, X, Z, cluster, **options)
+    return p
 
 
 def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray) -> np.ndarray:
@@ -209,34 +237,6 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
     whole = sums.sum(axis=0)
     shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
     return np.sqrt((1 - 1 / len(sums)) * (shift**2).sum(axis=0))
-
-
-def _net_of(
-    effects: pd.DataFrame | None, table: np.ndarray, weight: np.ndarray, clusters: pd.DataFrame | None
-) -> tuple[np.ndarray, int]:
-    """Return the columns net of effects, and the degrees of freedom these take beyond those nested in clusters."""
-    if effects is None:
-        return table, 0
-    import pyhdfe
-
-    nested = None if clusters is None else clusters.to_numpy()
-    absorb = pyhdfe.create(effects.to_numpy(), cluster_ids=nested, drop_singletons=False)
-    return absorb.residualize(table, weight[:, None]), int(absorb.degrees)
-
-
-def _effective_f(
-    endogenous: np.ndarray, X: np.ndarray, Z: np.ndarray, weight: np.ndarray, config: dict[str, Any]
-) -> float:
-    """Return ``π'π / tr(V)`` of the first stage, its instruments made orthonormal and net of the exogenous columns."""
-    from linearmodels.iv import IV2SLS
-
-    root = np.sqrt(weight / weight.mean())[:, None]
-    outside = np.linalg.qr(X * root)[0]
-    net = Z * root - outside @ (outside.T @ (Z * root))
-    orthonormal = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
-    fit = IV2SLS(endogenous, np.column_stack([X, orthonormal]), None, None, weights=weight).fit(**config)
-    slopes, cov = np.asarray(fit.params)[X.shape[1] :], np.asarray(fit.cov)[X.shape[1] :, X.shape[1] :]
-    return float(slopes @ slopes / np.trace(cov)) if np.trace(cov) > 0 else np.inf
 
 
 def describe(names: Sequence[str], prefix: str) -> list[str]:

@@ -5,11 +5,12 @@ from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colou
 from peerattn.render.files import atomic_path, check_writable, write_atomic
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
+from peerattn.render.regression import Regression, regression_table
 from peerattn.render.table import Table, show_label
 from peerattn.render.workbook import write_workbook
 
 __all__ = [
-    "Code", "Frame", "INK", "PALETTE", "Picture", "Section", "Table", "atomic_path", "check_writable",
+    "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "atomic_path", "check_writable",
     "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
-    "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
+    "regression_table", "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
 ]  # fmt: skip

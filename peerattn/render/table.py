@@ -283,7 +283,11 @@ class Table:
         <BLANKLINE>
         """
         rule = ["---:" if side == "r" else ":---" for side in self.alignment]
-        heads, *rows = ([markdown_text(cell) or " " for cell in row] for row in (self.columns, *self.cells()))
+        cells = [
+            [_minus(*pair) for pair in zip(texts, raw, strict=True)]
+            for texts, raw in zip(self.cells(), self.rows, strict=True)
+        ]
+        heads, *rows = ([markdown_text(cell) or " " for cell in row] for row in (self.columns, *cells))
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
         title = [f"**{markdown_text(self.title)}**"] if self.title else []
         return "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"

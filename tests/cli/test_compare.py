@@ -447,3 +447,21 @@ def test_bad_settings(capsys, sample):
         ("attention.max_stps=3", "attention has no option 'max_stps'. Near matches: 'max_steps'"),
     ):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)
+
+
+def test_factors_come_from_a_file_in_decimals(tmp_path):
+    from peerattn.cli.factors import read_factors
+
+    panel = simulate_panel(12, 6, 2, random_state=0)
+    assert read_factors(None, panel) is None
+    periods = panel.period.unique()
+    frame = pd.DataFrame(
+        {"date": [str(p)[:10] for p in periods], "mkt": np.linspace(-0.05, 0.05, len(periods))}
+    )
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    found = read_factors(str(tmp_path / "f.csv"), panel)
+    assert found.index.equals(pd.Index(periods)) and found.columns.tolist() == ["mkt"]
+    frame.assign(mkt=[5.0, -3.0, 2.0, 1.0, -1.0, 4.0]).to_csv(tmp_path / "percent.csv", index=False)
+    for name, word in (("percent.csv", "per cent"), ("nowhere.csv", "cannot read")):
+        with pytest.raises(InputError, match=word):
+            read_factors(str(tmp_path / name), panel)

@@ -300,6 +300,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "the-ladder",
         "whom-firms-look-to",
         "performance-by-subgroup",
+        "descriptive-statistics",
         "the-sample-and-its-limits",
         "inputs",
         "reproduction",

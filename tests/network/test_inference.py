@@ -91,9 +91,9 @@ def test_mrqap_estimates_are_least_squares_with_period_constants() -> None:
     dummies = pd.get_dummies([period for _, _, period in who]).to_numpy(dtype=float)
     expected = sm.OLS(y, np.column_stack([X[:, 1:], dummies])).fit()
     found = mrqap(network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=9)
-    np.testing.assert_allclose(found.coefficients["coefficient"], expected.params[:2])
+    np.testing.assert_allclose(found.params, expected.params[:2])
     scale = np.sqrt((len(y) - 3) / (len(y) - 4))  # one constant counted instead of one a period
-    np.testing.assert_allclose(found.coefficients["t"], expected.tvalues[:2] * scale)
+    np.testing.assert_allclose(found.tstats, expected.tvalues[:2] * scale)
 
 
 def test_qap_equals_brute_force() -> None:
@@ -116,7 +116,7 @@ def test_qap_equals_brute_force() -> None:
     )
     frame = pd.DataFrame(other, index=firms, columns=firms)
     found = mrqap(network, {"other": frame}, n_permutations=4000, random_state=1)
-    assert found.coefficients["p"].iloc[0] == pytest.approx(exact, abs=0.015)
+    assert found.pvalues.iloc[0] == pytest.approx(exact, abs=0.015)
     assert found.method == "QAP"
 
 
@@ -140,7 +140,7 @@ def test_semi_partialing_equals_regressions_on_permuted_residuals() -> None:
     found = mrqap(
         network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5
     )
-    assert found.coefficients["p"].iloc[0] == (1 + count) / 50
+    assert found.pvalues.iloc[0] == (1 + count) / 50
 
 
 def test_one_permutation_of_firms_serves_all_periods() -> None:
@@ -154,11 +154,11 @@ def test_one_permutation_of_firms_serves_all_periods() -> None:
         network = PeerNetwork.from_matrices({t: (firms, None, W) for t in range(12)})
         size = pd.Series(rng.normal(size=14), index=firms)
         found = mrqap(network, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
-        rejected += found.coefficients["p"].iloc[0] <= 0.05
+        rejected += found.pvalues.iloc[0] <= 0.05
     assert rejected / 120 <= 0.10
     once = PeerNetwork.from_matrices({0: (firms, None, W)})
     alone = mrqap(once, {"gap": Difference(size)}, n_permutations=39, random_state=seed)
-    assert alone.coefficients["p"].equals(found.coefficients["p"])
+    assert alone.pvalues.equals(found.pvalues)
 
 
 def test_absent_firms_are_passed_over_by_a_permutation() -> None:
@@ -177,10 +177,10 @@ def test_firms_with_unknown_values_are_left_out_and_networks_can_explain() -> No
     network = panel((9,))
     size = SIZE.copy()
     size["F4"] = np.nan
-    assert mrqap(network, {"gap": Difference(size)}, n_permutations=1).n_pairs == 8 * 7
+    assert mrqap(network, {"gap": Difference(size)}, n_permutations=1).nobs == 8 * 7
     same = mrqap(network, {"itself": network}, n_permutations=99)
-    assert same.r_squared == pytest.approx(1.0) and same.coefficients["p"].iloc[0] == 0.01
-    assert same.coefficients["standardized"].iloc[0] == pytest.approx(1.0)
+    assert same.rsquared == pytest.approx(1.0) and same.pvalues.iloc[0] == 0.01
+    assert same.standardized.iloc[0] == pytest.approx(1.0)
     assert "999" not in str(same) and "QAP" in same._repr_html_()
 
 

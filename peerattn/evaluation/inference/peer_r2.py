@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import among
+from peerattn.panel.effects import effect_labels, effect_parts, net_of
 from peerattn.render import Table
 
 FEWEST_FIRMS = 5  # of a period, for a regression
@@ -89,6 +90,7 @@ def peer_r2_test(
     schemes: Mapping[str, pd.Series | PeerNetwork],
     *,
     baseline: str | None = None,
+    effects: Mapping[str, pd.Series] | Sequence[str] = (),
     n_permutations: int = 199,
     horizon: int = 1,
     random_state: int = 0,
@@ -111,6 +113,10 @@ def peer_r2_test(
         period; an undated network serves all periods.
     baseline : str, optional
         The scheme the others are compared with, by default the first.
+    effects : sequence of {"firm", "period"}, or mapping of str to Series indexed by (firm, period)
+        Absorbed from the outcomes first: with ``("firm",)`` peers' lasting levels are no evidence. A mapping names codes, alone
+        or joined by ``×`` with others, ``{"sic×period": codes}`` being ``sic`` in each period; a
+        scheme whose own groups are absorbed has an R² of −1 by construction.
     n_permutations : int, default 199
     horizon : int, default 1
         Forecast horizon in periods, for the variance over periods of the difference between schemes.
@@ -151,6 +157,7 @@ def peer_r2_test(
     True
     """
     names, table = _check(outcomes, schemes, baseline, n_permutations)
+    table = _net_of_effects(table, effects)
     baseline = names[0] if baseline is None else baseline
     codes, periods = sorted_periods(table.index.get_level_values(1))
     readers = {name: _links_of(scheme, table.index) for name, scheme in schemes.items()}
@@ -202,6 +209,26 @@ def _check(
     if table.index.has_duplicates:
         raise InputError("outcomes: (firm, period) is duplicated.")
     return list(schemes), table
+
+
+def _net_of_effects(table: pd.DataFrame, effects: Mapping[str, pd.Series] | Sequence[str]) -> pd.DataFrame:
+    """Return the outcomes net of effects, each over its own known rows."""
+    labels = {name: table.index.get_level_values(name) for name in ("firm", "period")}
+    if isinstance(effects, Mapping):
+        for name, parts in effect_parts(tuple(effects)).items():
+            own: Any = effects[name]
+            code = own.reorder_levels(["firm", "period"]).reindex(table.index).to_numpy()
+            labels |= {part: code for part in parts if part not in ("firm", "period")}
+    groups = effect_labels(tuple(effects), labels)
+    if not groups.shape[1]:
+        return table
+    columns = {}
+    for name in table.columns:
+        known = table[name].notna().to_numpy()
+        net = np.full(len(table), np.nan)
+        net[known] = net_of(groups[known], table.loc[known, [name]].to_numpy(dtype=float))[0][:, 0]
+        columns[name] = net
+    return pd.DataFrame(columns, index=table.index)
 
 
 def _links_of(scheme: Any, index: pd.Index) -> Any:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, mean_test, p_words
+from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, format_p, mean_test, p_words
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
+from peerattn.models.wild_bootstrap import wild_cluster_p
+from peerattn.panel.effects import effect_labels, net_of
+from peerattn.render import Regression
 
 
 @dataclass(frozen=True)
@@ -108,36 +112,73 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     return FamaMacBethSlope(mean_test(slopes, horizon), float(np.mean(fit.avg_rsquared)), slopes)
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Calibration(Regression):
     """Whether outcomes are on average what was predicted.
 
     Attributes
     ----------
-    intercept, slope : float
-        Of outcomes on predictions; 0 and 1 where predictions are calibrated.
-    intercept_se, slope_se : float or None
-        Clustered by period, and by firm where firms were given; None with fewer than twelve clusters of either kind.
+    params, std_errors, pvalues : Series
+        Of ``constant`` (without effects) and ``prediction``: 0 and 1 where predictions are calibrated. Clustered by period, and
+        by firm where firms were given; errors and p values (against zero, as in every regression) are NaN with fewer than
+        twelve clusters of either kind.
     p_value : float or None
-        Of both being 0 and 1: Hotelling's F(2, G − 2), G the smaller number of clusters.
+        Of constant 0 and slope 1: Hotelling's F(2, G − 2), G the smaller number of clusters; with effects of slope 1, t(G − 1);
+        with ``n_bootstrap`` of slope 1, by the wild cluster bootstrap.
     bins : DataFrame
         Mean prediction, mean outcome and number of rows by quantile of the prediction.
+    effects : tuple of str
+        Effects that were absorbed.
     """
 
-    intercept: float
-    slope: float
-    intercept_se: float | None
-    slope_se: float | None
     p_value: float | None
     bins: pd.DataFrame
+    effects: tuple[str, ...] = ()
+    title: str = "Calibration: outcome on prediction"
+
+    @property
+    def intercept(self) -> float:
+        """The constant; NaN where effects take its place."""
+        return float(self.params.get("constant", np.nan))
+
+    @property
+    def slope(self) -> float:
+        """What a unit more predicted is on average; NaN where predictions do not differ."""
+        return float(self.params["prediction"])
+
+    def _figures(self) -> dict[str, object]:
+        p = "n/a" if self.p_value is None else format_p(self.p_value)
+        figures: dict[str, object] = {f"p of calibration ({self._null})": p}
+        return figures | {f"{name} effects": "yes" for name in self.effects}
+
+    @property
+    def _null(self) -> str:
+        return "1" if self.effects else "0, 1"
+
+    def _footnotes(self) -> list[str]:
+        p = "n/a" if self.p_value is None else p_words(self.p_value)
+        what = "slope 1" if self.effects else "constant 0 and slope 1"
+        return [
+            f"P values are against zero; of {what}: {p}. Errors clustered by period, and by firm where firms are given."
+        ]
 
     def __repr__(self) -> str:
         p = "n/a" if self.p_value is None else p_words(self.p_value)
+        if self.effects:
+            return f"Calibration(slope={self.slope:.4g}, effects={self.effects}; of 1: {p})"
         return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {p})"
 
 
 def calibration(
-    outcome: Any, prediction: Any, period: Any, *, firm: Any = None, n_bins: int = 10
+    outcome: Any,
+    prediction: Any,
+    period: Any,
+    *,
+    firm: Any = None,
+    effects: Mapping[str, Any] | Sequence[str] = (),
+    n_bins: int = 10,
+    n_bootstrap: int = 0,
+    random_state: int = 0,
 ) -> Calibration:
     r"""Return the calibration of predictions: Mincer and Zarnowitz's regression, and means by bin.
 
@@ -153,8 +194,16 @@ def calibration(
         Period labels.
     firm : array-like of length n, optional
         Firm labels; without them variances are clustered by period alone, which takes rows of one firm as independent.
+    effects : sequence of {"firm", "period"} or mapping of str to array-like (n,)
+        Absorbed in place of the constant: with ``("period",)`` the slope between firms, with ``("firm",)`` within firms.
+        A mapping names other groups, such as ``{"sic×period": labels}``.
     n_bins : int, default 10
         Quantile groups of the prediction, over all rows; equal predictions share a group.
+    n_bootstrap : int, default 0
+        Draws of the wild cluster bootstrap of slope 1, by firm or period, whichever has fewer clusters: a test where there are
+        fewer than twelve. 0: none.
+    random_state : int, default 0
+        Of the bootstrap.
 
     Returns
     -------
@@ -165,7 +214,9 @@ def calibration(
     ----------
     Mincer, J. and Zarnowitz, V. (1969), The evaluation of economic forecasts, in: Economic Forecasts and
     Expectations, NBER. Cameron, A. C., Gelbach, J. and Miller, D. (2011), Robust inference with multiway clustering, Journal
-    of Business & Economic Statistics 29(2), 238–249.
+    of Business & Economic Statistics 29(2), 238–249. MacKinnon, J., Nielsen, M. and Webb, M. (2021), Wild bootstrap and
+    asymptotic inference with multiway clustering, Journal of Business & Economic Statistics 39(2) (clusters of the smaller
+    number).
 
     Examples
     --------
@@ -174,33 +225,83 @@ def calibration(
     """
     if n_bins < 1:
         raise InputError(f"n_bins must be at least 1, got {n_bins!r}.")
-    codes = sorted_periods(period)[0]
-    firms = codes if firm is None else pd.factorize(np.asarray(firm))[0]
-    y, forecast, *clusters = scored_rows(outcome, prediction, codes, firms)
-    groups = np.column_stack(clusters[: 1 if firm is None else 2]).astype(int)
-    frame = pd.DataFrame({"prediction": forecast, "outcome": y})
+    labels = {"period": sorted_periods(period)[0]}
+    if firm is not None:
+        labels["firm"] = pd.factorize(np.asarray(firm))[0]
+    y, forecast, kept = scored_rows(outcome, prediction, np.arange(len(labels["period"])))
+    kept = kept.astype(int)
+    clusters = pd.DataFrame({name: label[kept] for name, label in labels.items()})
+    if isinstance(effects, Mapping):
+        labels = {name: np.asarray(group) for name, group in effects.items()}
+    groups = effect_labels(tuple(effects), {name: label[kept] for name, label in labels.items()})
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
+    frame = pd.DataFrame({"prediction": forecast, "outcome": y})
     bins = frame.groupby(at).mean().assign(rows=np.bincount(at)[np.unique(at)]).rename_axis("bin")
+    absorbed = tuple(map(str, groups))
     if np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast)):
-        return Calibration(float(np.mean(y - forecast)), float("nan"), None, None, None, bins)
+        level = {} if absorbed else {"constant": float(np.mean(y - forecast))}
+        return _calibration(level | {"prediction": np.nan}, None, None, bins, len(y), np.nan, absorbed, None)
+    from scipy import stats
     from statsmodels.regression.linear_model import OLS
 
-    design = np.column_stack([np.ones(len(y)), forecast])
-    fit = OLS(y, design)
-    fewest = min(len(np.unique(group)) for group in groups.T)
-    a, b = (round(float(value), 12) + 0.0 for value in fit.fit().params)
+    (forecast, y), _ = _columns(net_of(groups, np.column_stack([forecast, y])))
+    one = np.ones((len(y), 0 if absorbed else 1))
+    fit = OLS(y, np.column_stack([one, forecast]))
+    plain = fit.fit()
+    params = [round(float(value), 12) + 0.0 for value in plain.params]
+    found = dict(zip(["constant", "prediction"][-len(params) :], params, strict=True))
+    fewest = int(clusters.nunique().min())
+    rsquared = float(1 - plain.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
+    p: float | None = None
+    if n_bootstrap:
+        smaller = clusters[clusters.nunique().idxmin()].to_numpy()
+        options: dict[str, Any] = {"effects": groups, "n_draws": n_bootstrap, "random_state": random_state}
+        p = wild_cluster_p(y - forecast, one, forecast[:, None], smaller, **options)
     if fewest < MIN_PERIODS:
-        return Calibration(a, b, None, None, None, bins)
-    clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": groups.squeeze()})
-    a_se, b_se = (float(error) for error in clustered.bse)
-    if not (a_se > 0 and b_se > 0):  # two-way variances may come out negative
-        return Calibration(a, b, None, None, None, bins)
-    gap = clustered.params - [0.0, 1.0]
-    wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
-    from scipy.stats import f as fisher
+        return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
+    clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
+    errors = np.asarray(clustered.bse, dtype=float)
+    if not (errors > 0).all():  # two-way variances may come out negative
+        return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
+    gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
+    if p is None:
+        k = len(gap)
+        wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
+        hotelling = wald / k * (fewest - k) / (fewest - 1)
+        p = float(stats.f.sf(hotelling, k, fewest - k))
+    return _calibration(found, errors, fewest - 1, bins, len(y), rsquared, absorbed, p)
 
-    hotelling = wald / 2 * (fewest - 2) / (fewest - 1)
-    return Calibration(a, b, a_se, b_se, float(fisher.sf(hotelling, 2, fewest - 2)), bins)
+
+def _columns(found: tuple[np.ndarray, int]) -> tuple[np.ndarray, int]:
+    return found[0].T, found[1]
+
+
+def _calibration(
+    params: dict[str, float],
+    errors: np.ndarray | None,
+    freedom: int | None,
+    bins: pd.DataFrame,
+    nobs: int,
+    rsquared: float,
+    effects: tuple[str, ...],
+    p_value: float | None,
+) -> Calibration:
+    from scipy import stats
+
+    b = pd.Series(params)
+    se = pd.Series(np.nan if errors is None else errors, index=b.index)
+    p = pd.Series(np.nan, index=b.index) if freedom is None else 2 * stats.t.sf(np.abs(b / se), freedom)
+    return Calibration(
+        params=b,
+        std_errors=se,
+        pvalues=pd.Series(p, index=b.index),
+        nobs=nobs,
+        rsquared=rsquared,
+        freedom=freedom,
+        p_value=p_value,
+        bins=bins,
+        effects=effects,
+    )
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes, network_made_of_outcomes
+from peerattn.evaluation.leak_audit.made_of_outcomes import (
+    Labels,
+    made_of_later,
+    made_of_outcomes,
+    network_made_of_outcomes,
+)
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
@@ -18,6 +23,7 @@ from peerattn.render import show_label
 
 ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
+BY_NAME = ("network", "prior", "own_group")  # parameters that may name firms
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,14 @@ def columns(
     numbers = frame.drop(columns=list(found)).select_dtypes("number").astype(float)
     found |= {name: "correlates above 0.98 with the outcome" for name in possible_leaks(numbers, y)}
     if labels is not None:
-        found |= made_of_outcomes(numbers.drop(columns=list(found), errors="ignore"), y, *labels)
+        codes = frame[[name for name in frame.columns if name in declared]]
+        numbers = numbers.drop(columns=[*found, *codes], errors="ignore")
+        found |= made_of_outcomes(numbers, y, *labels, codes)
+        found |= made_of_later(numbers.drop(columns=list(found), errors="ignore"), *labels)
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
     fine = f"{frame.shape[1]} columns, none named like an outcome or equal to it, no undeclared code"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence or fine)
-    return line, list(found)
+    return line, [name for name in found if name not in declared]
 
 
 def _whole(column: pd.Series) -> bool:
@@ -117,6 +126,14 @@ def future(subject: Subject) -> AuditLine:
             return AuditLine(
                 claim, False, f"the split learns from {late} to predict {tested} at horizon {ahead}"
             )
+    if subject.known is not None:
+        for train, test in subject.folds:
+            late = subject.known[train] > subject.when[test].min()
+            if late.any():
+                share = f"{late.sum():,} of {len(train):,}"
+                return AuditLine(
+                    claim, False, f"the split learns from {share} outcomes that are known after the origin"
+                )
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):
@@ -200,7 +217,7 @@ def training_only(subject: Subject) -> AuditLine:
         return AuditLine(
             claim,
             False,
-            f"{', '.join(map(repr, scaled))}: mean 0 and deviation 1 over all rows, tested ones included",
+            f"{', '.join(map(repr, scaled))}: standardised or ranked over all rows, tested ones included",
         )
     first = subject.period == subject.tested[0]
     X = subject.X.copy()
@@ -222,6 +239,9 @@ def _scaled_before(subject: Subject) -> list[str]:
         if len(values) < 20 or np.ptp(values) == 0 or len(train) == len(values):
             continue
         rounding = _rounding(values)
+        if _ranked(values) and not _ranked(train):
+            found.append(str(name))
+            continue
         near = 1e-9 + 1.2 * rounding / np.sqrt(
             len(values)
         )  # four standard errors of a mean of rounding errors
@@ -232,6 +252,12 @@ def _scaled_before(subject: Subject) -> list[str]:
             if periods.abs().max() > 4 * near + rounding / 4:  # standardised period by period is allowed
                 found.append(str(name))
     return found
+
+
+def _ranked(values: np.ndarray) -> bool:
+    """Tell whether values are ranks of all rows: all different, at equal distances."""
+    steps = np.diff(np.sort(values))
+    return bool(len(steps) >= 20 and steps.min() > 0 and np.ptp(steps) <= 1e-6 * steps.mean())
 
 
 def _rounding(values: np.ndarray) -> float:
@@ -259,6 +285,69 @@ def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = fro
         elif hasattr(value, "get_params") or isinstance(value, list | tuple):
             found += _carried(value, n_rows, where, seen)
     return found
+
+
+def lookups(subject: Subject) -> AuditLine:
+    """Predictions come from characteristics, not from a table of rows that the model brought along or kept."""
+    claim = "nothing is looked up by row"
+    first = subject.base
+    hair = subject.X.copy()
+    for name in hair.select_dtypes("number").columns:
+        hair[name] = hair[name] + 1e-6 * float(np.nanstd(subject.panel.X[name].to_numpy(dtype=float)))
+    moved = (subject.fitted.predict(hair, subject.y) - first).abs().to_numpy()
+    jumps = float(np.mean(moved > 1e-2 * subject.scale))
+    renamed, said = _renamed(subject), ""
+    if renamed is not None:
+        said = f"; firms renamed, model refitted: by at most {_gap(renamed, first):.2g}"
+    evidence = (
+        f"characteristics moved by a millionth of their deviation: {jumps:.0%} of predictions jump{said}"
+    )
+    gap = 0.0 if renamed is None else _gap(renamed, first)
+    return AuditLine(claim, jumps <= 0.1 and gap <= 1e-3 * subject.scale, evidence)
+
+
+def _renamed(subject: Subject) -> pd.Series | None:
+    """Return predictions where every firm has another name, in the same order; None where names come with the model."""
+    firm = subject.panel.firm
+    given = [v for k, v in subject.entry.model.get_params().items() if k.split("__")[-1] in BY_NAME]
+    if subject.entry.reference is not None or any(v is not None for v in given) or firm is None:
+        return None
+    if not (pd.api.types.is_string_dtype(firm.dtype) or firm.inferred_type == "string"):
+        return None
+    other = subject.with_firms(firm + "'")
+    return other.base.set_axis(subject.base.index)
+
+
+def learning(subject: Subject) -> AuditLine:
+    """What a forecast knows, it learned from the training rows: other outcomes there give other forecasts."""
+    claim = "what it knows was learned from training rows"
+    if subject.entry.shown_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
+        return AuditLine(claim, True, "not asked: it reads the outcomes of peers, which need no learning")
+    y = subject.panel.y.copy()
+    train = subject.train
+    y.iloc[train] = y.iloc[train].to_numpy()[within(subject.rng(7), subject.when[train])]
+    other = subject.with_panel(subject.panel.X, y).fitted.predict(subject.X, subject.y)
+    known, bound = skill(subject.y.to_numpy(), subject.base.to_numpy(), subject.period)
+    moved = (other - subject.base).groupby(subject.period).transform(lambda v: v - v.mean()).abs().to_numpy()
+    same = float(np.mean(moved <= 1e-6 * subject.scale))
+    evidence = (
+        f"training outcomes permuted within periods, model refitted: {same:.0%} of forecasts stay as they are"
+    )
+    return AuditLine(claim, same <= 0.2 or known <= bound, evidence)
+
+
+def memory(subject: Subject) -> AuditLine:
+    """A model fitted on other rows in between is the same again."""
+    before = subject.base
+    subject.fit(rows=np.flatnonzero(subject.panel.y.notna()))
+    gap = _gap(replace(subject).base, before)
+    claim, evidence = (
+        "one fit leaves nothing behind for another",
+        "fitted on all rows in between, then on its own again",
+    )
+    return AuditLine(
+        claim, gap <= 1e-3 * subject.scale, f"{evidence}: its predictions change by at most {gap:.2g}"
+    )
 
 
 def validation(subject: Subject) -> AuditLine:
@@ -307,7 +396,10 @@ def placebo(subject: Subject, n_placebo: int) -> AuditLine:
             )
         else:  # every firm gets another's characteristics
             X = subject.X.iloc[order].set_axis(subject.X.index)
-            found.append(skill(y, subject.fitted.predict(X, subject.y).to_numpy(), period)[0])
+            predicted = subject.fitted.predict(X, subject.y).to_numpy()
+            if np.allclose(predicted, subject.base.to_numpy(), rtol=0, atol=1e-12 * subject.scale):
+                return AuditLine(claim, True, "characteristics play no part in what is predicted")
+            found.append(skill(y, predicted, period)[0])
     mean = float(np.mean(found))
     evidence = (
         f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
@@ -20,6 +21,9 @@ from peerattn.panel import Panel, as_panel
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.reading import read_rows
 from peerattn.render import Table
+
+#: Columns that say when an outcome is known.
+DATES = ("known_at", "outcome_known_at")
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,9 +120,12 @@ def audit(
 
     Notes
     -----
-    It proves for this panel what can be proved by trying, not for all panels; a leak made before the panel came here (an
-    outcome inside a characteristic, short of a copy) cannot be seen. Columns that are refuted are left out of the
-    other checks. Four fits of each of the two folds.
+    It proves for this panel what can be proved by trying, not for all panels. A characteristic is refuted where it is a
+    function of outcomes nobody knew (of the row, later ones, means with these in them), in all rows or in a part; an outcome with
+    noise in it looks like a good characteristic and cannot be told from one, nor can a sample from which rows are missing
+    because of their outcomes. Columns that are refuted are left out of the
+    other checks. About seven fits of each of the two folds. Where X has a column ``known_at`` or
+    ``outcome_known_at``, no fold may learn from outcomes that are known after its first tested period.
 
     References
     ----------
@@ -151,8 +158,13 @@ def audit(
             period=period,
             industry=industry,
         )
+        dates = next((name for name in DATES if name in getattr(X, "columns", ())), None)
+        known = None
+        if dates is not None:
+            dated = as_panel(X, y, known_at=dates, characteristics=(), firm=firm, period=period).sorted()
+            known = np.searchsorted(np.unique(dated.period), np.asarray(dated.known_at))
     entry = entries_of({"audited": model}, task, panel, reference)[0]
-    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first)
+    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first, known)
 
 
 def audit_entry(
@@ -163,15 +175,20 @@ def audit_entry(
     n_placebo: int = 19,
     random_state: int = 0,
     first: AuditLine | None = None,
+    known: np.ndarray | None = None,
 ) -> Audit:
-    """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at."""
+    """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at.
+
+    ``known`` says when each outcome is known, as a number of the panel's periods.
+    """
     if first is None:
         assert panel.outcomes is not None and panel.firm is not None
         labels = labels_of(panel.firm, panel.period)
-        first = checks.columns(panel.characteristics, panel.outcomes, set(panel.codes.columns), labels)[0]
+        both = pd.concat([panel.characteristics, panel.codes], axis=1)
+        first = checks.columns(both, panel.outcomes, set(panel.codes.columns), labels)[0]
     entry = replace(entry, model=seeded(entry.model, random_state))
     cv = WalkForward() if cv is None else cv
-    subject = Subject(entry, panel, cv, random_state)
+    subject = Subject(entry, panel, cv, random_state, known=known)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
     tried: list[tuple[str, Callable[[Subject], AuditLine]]] = [
@@ -180,6 +197,8 @@ def audit_entry(
         ("row order, index order and batch size change nothing", checks.order_and_batch),
         ("the sample does not depend on labels", checks.sample),
         ("scalers and everything fitted saw training rows only", checks.training_only),
+        ("nothing is looked up by row", checks.lookups),
+        ("what it knows was learned from training rows", checks.learning),
         ("nothing is validated on random rows", checks.validation),
         ("no network was made of tested outcomes", checks.networks),
         ("permuted labels leave no gain", lambda fit: checks.placebo(fit, n_placebo)),
@@ -188,6 +207,7 @@ def audit_entry(
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
     lines = [first, *(_tried(claim, check, fits) for claim, check in tried)]
+    lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
     return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
 
 
@@ -213,7 +233,8 @@ def _columns(
         panel = X if y is None else as_panel(X, y)
         rows = None if panel.firm is None else labels_of(panel.firm, panel.period)
         values = panel.y.to_numpy()[panel.order]
-        return checks.columns(panel.characteristics, values, declared, rows)[0], X
+        both = pd.concat([panel.characteristics, panel.codes], axis=1)
+        return checks.columns(both, values, declared | set(panel.codes.columns), rows)[0], X
     frame = as_pandas(X)
     if y is None or not isinstance(frame, pd.DataFrame):
         fine = (

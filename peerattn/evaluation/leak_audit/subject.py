@@ -36,6 +36,8 @@ class Subject:
     rng_seed : int
     fold : int
         Number of the fit.
+    known : ndarray (n,) or None
+        When each outcome is known, as a number of the panel's periods.
     """
 
     entry: Entry
@@ -43,6 +45,7 @@ class Subject:
     cv: Any
     rng_seed: int
     fold: int = 0
+    known: np.ndarray | None = None
 
     @cached_property
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -99,7 +102,13 @@ class Subject:
             X[list(part)].reset_index(drop=True) for part in (self.panel.characteristics, self.panel.codes)
         )
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
-        return Subject(self.entry, panel, self.cv, self.rng_seed, self.fold)
+        return replace(self, panel=panel)
+
+    def with_firms(self, firm: pd.Index) -> Subject:
+        """Return the same model and split on the same rows under other names of firms."""
+        panel = replace(self.panel, firm=firm)
+        labels = pd.MultiIndex.from_arrays([firm, panel.period])[np.argsort(panel.order)]
+        return replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""
@@ -110,14 +119,14 @@ class Subject:
         """The model fitted on the fold's training rows."""
         return self.fit()
 
-    def fit(self, shuffle: np.random.Generator | None = None) -> Answering:
-        """Fit a clone, on the training rows in another order where a generator is given."""
-        train = self.train
+    def fit(self, shuffle: np.random.Generator | None = None, rows: np.ndarray | None = None) -> Answering:
+        """Fit a clone on the training rows, in another order where a generator is given, or on other rows."""
+        train = self.train if rows is None else rows
         if shuffle is not None:
             train = shuffle.permutation(train)
-        rows = FoldRows(self.panel, train, self.call)
+        fold = FoldRows(self.panel, train, self.call)
         with quiet():
-            return Answering(self.entry, self.entry.fit(rows), rows)
+            return Answering(self.entry, self.entry.fit(fold), fold)
 
     @cached_property
     def base(self) -> pd.Series:

@@ -84,6 +84,17 @@ class QuantilePortfolios:
         traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
         return self.mean / traded if traded > 0 and self.mean > 0 else float("nan")
 
+    def net(self, cost: float) -> pd.Series:
+        """Return the spread net of a cost per unit traded; in the first period both legs are bought."""
+        traded = self.turnover.reindex(self.spread.index).fillna(2.0)
+        return (self.spread - cost * traded).rename("spread, net")
+
+    def net_sharpe(self, cost: float) -> float:
+        """Return the Sharpe ratio of :meth:`net`, annualised like :attr:`sharpe`."""
+        net = self.net(cost)
+        sd = float(net.std()) if len(net) > 1 else 0.0
+        return float(net.mean()) / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
+
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
         both = self.returns.assign(spread=self.spread)

@@ -93,6 +93,7 @@ def portfolios_of(
         *(frame[name] for name in ("outcome", model, "firm", "period")),
         n_quantiles=n_quantiles or usual_quantiles(comparison),
         weight=weight,
+        factors=comparison.factors,
         periods_per_year=periods_per_year(comparison.periods) or 1.0,
         horizon=comparison.horizon,
     )

@@ -11,6 +11,7 @@ from peerattn.evaluation.report.figures import profile_picture, weights_picture
 from peerattn.evaluation.report.verdict import found_no_peers
 from peerattn.exceptions import InputError
 from peerattn.network.explorer import explorer_page
+from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Section, Table, show_label
 from peerattn.render.page import Block
 
@@ -43,7 +44,10 @@ def network_sections(comparison: Comparison) -> list[Section]:
         return [Section("Whom firms look to", blocks)]
     name, network = shown
     blocks += [
-        f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit.",
+        f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit. "
+        + (
+            stability_sentence(network) or "How alike networks of other seeds and folds are was not measured."
+        ),
         weights_picture(network, name, few_codes(comparison)),
         _top_peers(network),
         *_one_sided(network),

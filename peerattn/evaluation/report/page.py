@@ -90,6 +90,7 @@ def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
         *network_sections(comparison),
         *audit_section(comparison),
         *subgroup_section(comparison),
+        *_description(comparison),
         Section("The sample and its limits", _sample(comparison)),
         Section("Inputs", _inputs(comparison)),
         Section("Reproduction", _reproduction(comparison)),
@@ -120,6 +121,12 @@ def _failures(comparison: Comparison) -> list[Block]:
 def _over_time(comparison: Comparison) -> list[Section]:
     drawn = [picture for picture in (cumulative_gain(comparison), rank_ic_over_time(comparison)) if picture]
     return [Section("Over time", drawn)] if drawn else []
+
+
+def _description(comparison: Comparison) -> list[Section]:
+    if comparison.description is None:
+        return []
+    return [Section("Descriptive statistics", [comparison.description.as_table("The panel, all periods")])]
 
 
 def _sample(comparison: Comparison) -> list[Block]:

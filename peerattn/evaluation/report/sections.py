@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import format_p, p_words, periods_needed, short_reason
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, deflated_sharpe
 from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
 from peerattn.evaluation.report.figures import left_out, portfolios_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, robustness
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
 
 _MOST_YEARS = 40
+COST = 0.001  # per unit traded
 
 
 def tests_section(comparison: Comparison) -> list[Section]:
@@ -114,9 +116,14 @@ def portfolio_section(comparison: Comparison) -> list[Section]:
         words += (
             f" {comparison.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
             "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
-            "consume a positive spread. No cost is deducted. "
-            f"Sharpe ratios are {years}."
+            "consume a positive spread. "
+            f"Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The deflated one is the "
+            f"probability that the true ratio exceeds what the best of {comparison.n_trials} lucky settings would show "
+            "(Bailey and López de Prado 2014)."
         )
+        if comparison.factors is not None:
+            words += f" Alpha: per period, net of {', '.join(map(str, comparison.factors.columns))}."
+        blocks.append(_strategy_table(comparison, sorted_by))
         if comparison.market_value is not None:
             title = f"Portfolios weighted by {comparison.market_value.name}"
             blocks.append(_portfolio_table(comparison, title, _portfolios(comparison, "value")))
@@ -135,17 +142,43 @@ def _portfolios(comparison: Comparison, weighting: Weighting) -> dict[str, Quant
 def _portfolio_table(comparison: Comparison, title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
     heads = ["Model", "Lowest", "Highest", "Spread", "t"]
     formats = ["", ".4g", ".4g", ".4g", ".2f"]
-    if comparison.is_return:
-        heads += ["Sharpe", "Turnover", "Break-even cost"]
-        formats += [".2f", ".2f", ".4g"]
     rows = []
     for name, p in sorted_by.items():
         ends = (p.returns.iloc[:, 0].mean(), p.returns.iloc[:, -1].mean())
         row: list[object] = [name, *ends, p.mean, short_reason(p.test.reason) if p.t is None else p.t]
-        if comparison.is_return:
-            row += [p.sharpe, float(p.turnover.mean()), p.break_even_cost]
         rows.append(row)
     return Table(title, heads, rows, "l" + "r" * (len(heads) - 1), formats)
+
+
+def _strategy_table(comparison: Comparison, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+    """Return what the spreads were as strategies: risk, trading, luck, and what factors leave."""
+    heads = ["Model", "Sharpe", "net of cost", "deflated", "Turnover", "Break-even cost"]
+    formats = ["", ".2f", ".2f", ".2f", ".2f", ".4g"]
+    if comparison.factors is not None:
+        heads, formats = [*heads, "Alpha", "t"], [*formats, ".4g", ".2f"]
+    ratios = [
+        p.mean / float(p.spread.std()) for p in sorted_by.values() if len(p.spread) > 1 and p.spread.std() > 0
+    ]
+    spread_of_trials = float(np.var(ratios)) if ratios else 0.0
+    rows = []
+    for name, p in sorted_by.items():
+        deflated = float("nan")
+        with suppress(InputError):
+            deflated = deflated_sharpe(
+                p.spread, n_trials=comparison.n_trials, trial_variance=spread_of_trials
+            )
+        row: list[object] = [
+            name,
+            p.sharpe,
+            p.net_sharpe(COST),
+            deflated,
+            float(p.turnover.mean()),
+            p.break_even_cost,
+        ]
+        if p.alpha is not None:
+            row += [p.alpha.mean, short_reason(p.alpha.reason) if p.alpha.t is None else p.alpha.t]
+        rows.append(row)
+    return Table("The spread as a strategy", heads, rows, "l" + "r" * (len(heads) - 1), formats)
 
 
 def calibration_section(comparison: Comparison) -> list[Section]:
@@ -203,6 +236,8 @@ def subgroup_section(comparison: Comparison) -> list[Section]:
     """Return the scores by year and by the groups of the comparison."""
     tables = {name: scores_by(comparison, group) for name, group in comparison.groups.items()}
     years = scores_by(comparison, "year")
+    if len(comparison.periods) >= 4:
+        tables = {"half of the tested periods": scores_by(comparison, _halves(comparison))} | tables
     if 1 < years.index.get_level_values("group").nunique() <= _MOST_YEARS:
         tables = {"year of the row": years} | tables
     if not tables:
@@ -214,6 +249,18 @@ def subgroup_section(comparison: Comparison) -> list[Section]:
     )
     parts: list[Block] = [_by_group(comparison, name, scores) for name, scores in tables.items()]
     return [Section("Performance by subgroup", [words, *parts])]
+
+
+def _halves(comparison: Comparison) -> pd.Series:
+    """Return the earlier or the later half of the tested periods, for each row."""
+    labels = pd.MultiIndex.from_frame(comparison.predictions[["firm", "period"]])
+    earlier, later = (
+        comparison.periods[: len(comparison.periods) // 2],
+        comparison.periods[len(comparison.periods) // 2 :],
+    )
+    names = [f"{show_label(part[0])} to {show_label(part[-1])}" for part in (earlier, later)]
+    late = labels.get_level_values("period").isin(later)
+    return pd.Series(np.where(late, names[1], names[0]), index=labels)
 
 
 def _by_group(comparison: Comparison, name: str, scores: pd.DataFrame) -> Table:

@@ -20,6 +20,7 @@ from peerattn.evaluation.inference.forecast_tests import (
 from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.render import Table, markdown_text, write_atomic
+from peerattn.render.regression import MINUS
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison, ModelNote
@@ -103,9 +104,13 @@ def to_latex(
     *,
     metrics: Sequence[str] = PRINTED,
     stars: bool = False,
+    caption: str | None = None,
+    label: str = "",
 ) -> str:
     """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
-    return _written(as_table(comparison, metrics, stars=stars).latex(), path)
+    shown = as_table(comparison, metrics, stars=stars)
+    shown = shown if caption is None else replace(shown, title=caption)
+    return _written(shown.latex(label=label), path)
 
 
 def to_markdown(
@@ -153,24 +158,35 @@ def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
     if metric.key == "dm_p":
         return format_p(test.p_value)
     marks = next((mark for level, mark in STARS if test.p_value < level), "")
-    return f"{test.statistic:{metric.format}}{marks}" if stars else test.statistic
+    shown = f"{test.statistic:{metric.format}}{marks}".replace("-", MINUS)
+    return shown if stars else test.statistic
 
 
 def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: bool) -> list[str]:
-    notes = [
-        comparison.sample + ".",
-        "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean. R² within period: of "
-        "differences between the firms of a period. Rank IC: mean Spearman correlation; its t allows for serial correlation.",
-        f"DM t: panel Diebold–Mariano against {comparison.baseline!r}, Student's t; positive = better. p: of each test on its "
-        "own.",
-    ]
+    of_columns = (
+        (
+            {"r2_zero", "r2_mean"},
+            "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean.",
+        ),
+        ({"r2_within"}, "R² within period: of differences between the firms of a period."),
+        (
+            {"rank_ic", "rank_ic_t"},
+            "Rank IC: mean Spearman correlation; its t allows for serial correlation.",
+        ),
+        (
+            {"dm_t", "dm_p"},
+            f"DM t: panel Diebold–Mariano against {comparison.baseline!r}, Student's t; positive = better. p: of each test on "
+            "its own.",
+        ),
+    )
+    notes = [f"{comparison.sample}.", *(said for keys, said in of_columns if metrics & keys)]
     if metrics & {"fm_slope", "fm_t"}:
         notes.append("FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).")
     if metrics & {"cal_slope", "cal_p"}:
         notes.append(
             "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
         )
-    if stars:
+    if stars and "dm_t" in metrics:
         notes.append(STARS_NOTE)
     needed = periods_needed(comparison.horizon)
     if (n := len(comparison.periods)) < needed:

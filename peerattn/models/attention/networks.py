@@ -138,8 +138,10 @@ class AttentionNetworks(PeerModel):
             told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
         scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
-        p = len(self.design_.characteristics)
-        return SearchProfile.of(self.members_, self.feature_names_, p, scale=float(scale), unit=self.y_scale_)
+        shown = [column.name for column in self.design_.columns if column.role == "characteristic"]
+        return SearchProfile.of(
+            self.members_, self.feature_names_, shown, scale=float(scale), unit=self.y_scale_
+        )
 
     # ------------------------------------------------------------------ weights
 

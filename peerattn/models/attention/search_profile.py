@@ -38,9 +38,9 @@ class SearchProfile:
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
         Each head's share in its member's network.
-    n_characteristics : int
-        The first so many rows and columns of a matrix are characteristics; the rest, missing-indicators and dimensions of
-        codes, is left out of tables and figures.
+    characteristics : tuple of str
+        Rows and columns that are characteristics. The others are indicators of missing values, and the axes of codes' embeddings,
+        which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
@@ -48,11 +48,11 @@ class SearchProfile:
     values: tuple[np.ndarray, ...] = field(repr=False)
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
-    n_characteristics: int
+    characteristics: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, members: Sequence[Member], names: list[str], n_characteristics: int, *, scale: float, unit: float
+        cls, members: Sequence[Member], names: list[str], shown: Sequence[str], *, scale: float, unit: float
     ) -> SearchProfile:
         """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
@@ -70,18 +70,13 @@ class SearchProfile:
                 heads.append((k, head))
                 shares.append(member.share[at])
         return cls(
-            tuple(matrices),
-            tuple(key_terms),
-            tuple(values),
-            tuple(heads),
-            np.array(shares),
-            n_characteristics,
+            tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
         )
 
     def named(self, at: int = 0) -> pd.DataFrame:
         """Return M of one kept head among the characteristics."""
-        p = self.n_characteristics
-        return self.matrices[at].iloc[:p, :p]
+        names = list(self.characteristics)
+        return self.matrices[at].loc[names, names]
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
@@ -94,10 +89,11 @@ class SearchProfile:
         return (M - M.T) / 2
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per head and pair of characteristics, strongest first."""
+        """Return one row per head and pair of characteristics, strongest first; codes and indicators are left out."""
         frames = []
         for at, (member, head) in enumerate(self.heads):
-            scores: Any = self.named(at).rename_axis("focal").rename_axis("peer", axis=1).stack()
+            M = self.named(at)
+            scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
             frames.append(long.assign(member=member, head=head)[_COLUMNS])
         if not frames:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from scipy import stats
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads
-from peerattn.render import Table
+from peerattn.panel.effects import effect_labels, net_of
+from peerattn.render import Regression
 
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
 MIN_FIRMS = 25
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
 
 
-@dataclass(frozen=True, eq=False)
-class DyadicRegression:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DyadicRegression(Regression):
     """Least squares over ordered pairs with dyad-robust standard errors.
 
     Attributes
     ----------
-    params, bse, tvalues, pvalues : pandas.Series
+    params, std_errors, tstats, pvalues : pandas.Series
         Coefficients (weight per unit), standard errors, their ratios, two-sided p values (Student's t with n − 1 degrees of
         freedom for n firms); p values are NaN with fewer than 25 firms.
     cov : pandas.DataFrame
@@ -36,72 +37,36 @@ class DyadicRegression:
     nobs, n_firms, n_periods : int
         Ordered pairs, firms and periods used.
     rsquared : float
-        Share of variance explained.
+        Share of variance explained, net of absorbed effects.
+    effects : tuple of str
+        Effects that were absorbed.
     """
 
-    params: pd.Series
-    bse: pd.Series
-    tvalues: pd.Series
-    pvalues: pd.Series
     cov: pd.DataFrame
-    nobs: int
     n_firms: int
     n_periods: int
-    rsquared: float
+    effects: tuple[str, ...] = ()
+    title: str = "Dyadic regression of weights: what makes a peer?"
 
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return confidence intervals at level 1 − alpha, columns 0 (lower) and 1 (upper); NaN with fewer than 25 firms."""
-        width = stats.t.ppf(1 - alpha / 2, self.n_firms - 1) * self.bse.where(self.pvalues.notna())
-        return pd.DataFrame({0: self.params - width, 1: self.params + width})
+    def _figures(self) -> dict[str, object]:
+        return {"Firms": self.n_firms} | {f"{name} effects": "yes" for name in self.effects}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return coefficients, standard errors, t, p and 95 % intervals as a frame."""
-        bounds = self.conf_int()
-        return pd.DataFrame(
-            {
-                "coef": self.params,
-                "std err": self.bse,
-                "t": self.tvalues,
-                "P>|t|": self.pvalues,
-                "[0.025": bounds[0],
-                "0.975]": bounds[1],
-            }
-        )
-
-    def summary(self) -> Table:
-        """Return the regression as a table in statsmodels' form."""
-        frame = self.to_frame()
-        rows = [(name, *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
-        return Table(
-            "Dyadic regression of weights: what makes a peer?",
-            ("", *frame.columns),
-            rows,
-            formats=("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g"),
-            footnotes=(
-                f"{self.nobs:,} ordered pairs of {self.n_firms:,} firms in {self.n_periods} periods, R² {self.rsquared:.3f}. "
-                "Standard errors allow any correlation between pairs that share a firm (Aronow, Samii and Assenova 2015).",
-                *(
-                    (f"No p values: the tests hold from {MIN_FIRMS} firms on. Use mrqap.",)
-                    if self.n_firms < MIN_FIRMS
-                    else ()
-                ),
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.summary().text()
-
-    def __repr__(self) -> str:
-        return (
-            f"DyadicRegression({len(self.params)} coefficients, {self.nobs:,} pairs, {self.n_firms:,} firms)"
-        )
-
-    def _repr_html_(self) -> str:
-        return self.summary().html()
+    def _footnotes(self) -> list[str]:
+        notes = [
+            f"Ordered pairs of {self.n_firms:,} firms in {self.n_periods} periods. Standard errors allow any correlation between "
+            "pairs that share a firm (Aronow, Samii and Assenova 2015)."
+        ]
+        if self.n_firms < MIN_FIRMS:
+            notes.append(f"No p values: the tests hold from {MIN_FIRMS} firms on. Use mrqap.")
+        return notes
 
 
 def dyadic_regression(
-    network: PeerNetwork, regressors: Mapping[str, Any], *, periods: Any = None
+    network: PeerNetwork,
+    regressors: Mapping[str, Any],
+    *,
+    periods: Any = None,
+    effects: Sequence[str] = (),
 ) -> DyadicRegression:
     """Regress weights on characteristics of pairs, ``w_ij,t = a + Σ_k b_k x_k,ij,t + e_ij,t``.
 
@@ -120,6 +85,9 @@ def dyadic_regression(
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional
         Default all.
+    effects : sequence of str
+        Absorbed in place of the constant: ``"firm"`` (who looks), ``"peer"`` (who is looked to: its popularity), ``"period"``, or
+        several joined by ``×``, such as ``"peer×period"``.
 
     Returns
     -------
@@ -135,7 +103,7 @@ def dyadic_regression(
     -----
     Costs one pass over all pairs. The sum over pairs that share a firm, of which the jackknife is the small-sample form, rejects
     a true null 20 % of the time with 25 firms; the jackknife 5 to 8 % (``benchmarks/results/sizes.md``). A variance that comes
-    out negative is reported as NaN.
+    out negative is reported as NaN. With ``effects`` the jackknife is of variables net of them, by ``pyhdfe``.
 
     References
     ----------
@@ -152,17 +120,25 @@ def dyadic_regression(
     {'constant': 0.1375, 'same code': 0.5875}
     """
     blocks = dyads(network, regressors, periods)
-    names = ["constant", *regressors]
-    focal, peers, y, X = _observations(blocks)
+    pairs, y, X = _observations(blocks)
+    names = list(regressors) if effects else ["constant", *regressors]
+    X = X[:, 1:] if effects else X
     if len(y) <= len(names):
         raise InputError(
             f"network: only {len(y)} pairs have every regressor known; {len(names)} coefficients need more."
         )
-    if np.linalg.matrix_rank(X / np.maximum(np.abs(X).max(axis=0), 1e-300)) < X.shape[1]:
-        raise InputError("regressors: one does not vary between pairs, or repeats the others; leave it out.")
+    groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
+    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    net, _ = net_of(groups, np.column_stack([X / size, y]))
+    X, y = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size, net[:, -1]
+    if np.linalg.matrix_rank(X / size) < X.shape[1]:
+        raise InputError(
+            "regressors: one does not vary between pairs (beyond the effects), or repeats the others; leave it out."
+        )
     bread = np.linalg.inv(X.T @ X)
     params = bread @ (X.T @ y)
     rest = y - X @ params
+    focal, peers = pairs["firm"].to_numpy(), pairs["peer"].to_numpy()
     cov = _covariance(focal, peers, y, X, params, bread)
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
@@ -171,27 +147,27 @@ def dyadic_regression(
     index = pd.Index(names)
     return DyadicRegression(
         params=pd.Series(params, index=index),
-        bse=pd.Series(errors, index=index),
-        tvalues=pd.Series(t, index=index),
+        std_errors=pd.Series(errors, index=index),
         pvalues=pd.Series(p, index=index),
+        freedom=n_firms - 1,
         cov=pd.DataFrame(cov, index=index, columns=index),
         nobs=len(y),
         n_firms=n_firms,
         n_periods=sum(len(positions) > 1 for positions, _, _ in blocks),
         rsquared=float(1 - rest @ rest / ((y - y.mean()) @ (y - y.mean()))) if np.ptp(y) else float("nan"),
+        effects=tuple(map(str, groups)),
     )
 
 
-def _observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array, Array]:
-    """Focal firm, peer, weight and regressors (with a constant) of every ordered pair."""
-    focal, peers, y, X = [], [], [], []
-    for positions, weights, regressors in blocks:
+def _observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFrame, Array, Array]:
+    """Firm, peer and period, weight, and regressors (with a constant) of every ordered pair."""
+    pairs, y, X = [], [], []
+    for period, (positions, weights, regressors) in enumerate(blocks):
         i, j = np.nonzero(~np.eye(len(positions), dtype=bool))
-        focal.append(positions[i])
-        peers.append(positions[j])
+        pairs.append(pd.DataFrame({"firm": positions[i], "peer": positions[j], "period": period}))
         y.append(weights[i, j])
         X.append(np.column_stack([np.ones(len(i)), regressors[:, i, j].T]))
-    return np.concatenate(focal), np.concatenate(peers), np.concatenate(y), np.concatenate(X)
+    return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)
 
 
 def _covariance(focal: Array, peers: Array, y: Array, X: Array, params: Array, bread: Array) -> Array:

@@ -12,24 +12,27 @@ import pandas as pd
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads, pair_rows
-from peerattn.render import Table
+from peerattn.render import Regression, Table
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
 
 
-@dataclass(frozen=True, eq=False)
-class PermutationRegression:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PermutationRegression(Regression):
     """Regression of weights on characteristics of pairs, with p values from permuted firms.
 
     Attributes
     ----------
-    coefficients : pandas.DataFrame
-        Index: the regressors; columns ``coefficient`` (weight per unit), ``standardized`` (in standard
-        deviations), ``t`` (of least squares, not to be read as one), ``p`` (two-sided, by permutation).
-    r_squared : float
+    params, pvalues : pandas.Series
+        Coefficients (weight per unit), and two-sided p values by permutation.
+    std_errors, tstats : pandas.Series
+        Of least squares, which takes pairs as independent: the statistic that is permuted, not to be read as a test.
+    standardized : pandas.Series
+        Coefficients in standard deviations of weight per standard deviation.
+    rsquared : float
         Within periods when there are several.
-    n_pairs : int
+    nobs : int
         Ordered pairs of distinct firms, over all periods.
     n_permutations : int
         Permutations drawn.
@@ -37,42 +40,46 @@ class PermutationRegression:
         What was permuted.
     """
 
-    coefficients: pd.DataFrame
-    r_squared: float
-    n_pairs: int
+    standardized: pd.Series
     n_permutations: int
     method: str
+    title: str = "What makes a peer? Weights on characteristics of pairs"
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return :attr:`coefficients`."""
-        return self.coefficients.copy()
+    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
+        """Return NaN: permutations test, they give no intervals."""
+        return pd.DataFrame(np.nan, self.params.index, ["lower", "upper"])
 
-    def table(self) -> Table:
-        """Return the regression as a table."""
-        rows = [
-            (name, *row)
-            for name, row in zip(self.coefficients.index, self.coefficients.to_numpy(), strict=True)
+    def _footnotes(self) -> list[str]:
+        return [
+            f"Ordered pairs. P values: {self.method}, {self.n_permutations:,} permutations of firms, "
+            f"least possible {1 / (1 + self.n_permutations):.2g}. Standard errors and t are those of least squares and no test."
         ]
+
+    def summary(self) -> Table:
+        """Return the regression as a table."""
+        columns = (self.params, self.standardized, self.tstats, self.pvalues)
+        rows = [(str(name), *(column[name] for column in columns)) for name in self.params.index]
         return Table(
-            "What makes a peer? Weights on characteristics of pairs",
-            ("", "Coefficient", "Standardized", "t", "p"),
+            self.title,
+            ("", "Parameter", "Standardized", "T-stat", "P-value"),
             rows,
             formats=("", ".4g", ".3f", ".2f", ".3f"),
-            footnotes=(
-                f"{self.n_pairs:,} ordered pairs, R² {self.r_squared:.3f}. p: {self.method}, "
-                f"{self.n_permutations:,} permutations of firms.",
-            ),
+            footnotes=(f"{self.nobs:,} observations, R² {self.rsquared:.3f}.", *self._footnotes()),
         )
 
-    def __str__(self) -> str:
-        return self.table().text()
+    def to_latex(
+        self, path: Any = None, *, label: str = "", parentheses: Any = "pvalues", **shown: Any
+    ) -> str:
+        """Return the table of a paper in LaTeX, by default with p values in parentheses."""
+        return super().to_latex(path, label=label, parentheses=parentheses, **shown)
+
+    def to_markdown(self, path: Any = None, *, parentheses: Any = "pvalues", **shown: Any) -> str:
+        """Return the table of a paper in Markdown, by default with p values in parentheses."""
+        return super().to_markdown(path, parentheses=parentheses, **shown)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name} p={p:.3f}" for name, p in self.coefficients["p"].items())
+        shown = ", ".join(f"{name} p={p:.3f}" for name, p in self.pvalues.items())
         return f"PermutationRegression({shown})"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def mrqap(
@@ -146,12 +153,20 @@ def mrqap(
     coefficients, t, r_squared = _least_squares(y, X)
     p = [_p_value(firms, y, X, k, t[k], n_permutations, rng) for k in range(X.shape[1])]
     scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
-    frame = pd.DataFrame(
-        {"coefficient": coefficients, "standardized": coefficients * scale, "t": t, "p": p},
-        index=pd.Index(list(regressors), name="regressor"),
-    )
+    columns = np.stack([coefficients, coefficients / t, p, coefficients * scale])
+    names = pd.Index(list(regressors), name="regressor")
+    params, errors, p_values, standardized = (pd.Series(values, names) for values in columns)
     method = "QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing"
-    return PermutationRegression(frame, r_squared, len(y), n_permutations, method)
+    return PermutationRegression(
+        params=params,
+        std_errors=errors,
+        pvalues=p_values,
+        standardized=standardized,
+        nobs=len(y),
+        rsquared=r_squared,
+        n_permutations=n_permutations,
+        method=method,
+    )
 
 
 def _stacked(blocks: list[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -61,7 +61,7 @@ def test_calibration_against_statsmodels():
         cov_type="cluster", cov_kwds={"groups": period[known]}
     )
     assert (found.intercept, found.slope) == pytest.approx(tuple(fit.params))
-    assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(fit.bse))
+    assert tuple(found.std_errors) == pytest.approx(tuple(fit.bse))
     wald = float(fit.f_test("const = 0, x1 = 1").statistic)
     assert found.p_value == pytest.approx(fisher.sf(wald * 22 / 23, 2, 22), rel=1e-8)
     assert found.bins["rows"].sum() == known.sum() and found.bins["prediction"].is_monotonic_increasing
@@ -79,7 +79,7 @@ def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_
     groups = (firm, period, firm * 15 + period)
     parts = [fit.fit(cov_type="cluster", cov_kwds={"groups": g}).cov_params() for g in groups]
     cov = parts[0] + parts[1] - parts[2]
-    assert (found.intercept_se, found.slope_se) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
+    assert tuple(found.std_errors) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
     gap = fit.fit().params - [0, 1]
     assert found.p_value == pytest.approx(
         fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2 * 13 / 14, 2, 13), rel=1e-6

@@ -35,6 +35,8 @@ ORDER = "row order, index order and batch size change nothing"
 SAMPLE = "the sample does not depend on labels"
 TRAINING = "scalers and everything fitted saw training rows only"
 COLUMNS = "no outcome and no numeric code among the characteristics"
+LOOKUP, LEARNED = "nothing is looked up by row", "what it knows was learned from training rows"
+MEMORY = "one fit leaves nothing behind for another"
 PLACEBO = "permuted labels leave no gain"
 SHUFFLED = "shuffled outcomes give no skill"
 VALIDATION = "nothing is validated on random rows"
@@ -197,10 +199,10 @@ def test_a_model_that_takes_the_first_level_for_the_firm_is_found(panel):
 def test_a_model_that_carries_outcomes_is_found(panel):
     X, y = panel
     found = check(Lookup(table=y), panel)
-    assert TRAINING in found.refuted and PLACEBO in found.refuted
+    assert TRAINING in found.refuted and LOOKUP in found.refuted
     assert "table, a table of" in str(found)
     KNOWN["y"] = y
-    assert PLACEBO in check(Closure(), panel).refuted
+    assert {LOOKUP, LEARNED} <= set(check(Closure(), panel).refuted)
 
 
 def test_a_scaler_fitted_before_is_found(panel):
@@ -215,7 +217,7 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     X, y = panel
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
     found = audit(Ridge(), scaled, y, CV)
-    assert found.refuted == [TRAINING] and "'size': mean 0 and deviation 1 over all rows" in str(found)
+    assert found.refuted == [TRAINING] and "'size': standardised or ranked over all rows" in str(found)
     by_period = X.assign(
         size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
     )
@@ -302,7 +304,7 @@ def test_a_leak_that_starts_in_a_later_fit_is_found(panel):
         y=panel[1], first=panel[0].index[CV.folds(panel[0], panel[1])[0].train].get_level_values(1).max()
     )
     found = check(LaterFits(), panel)
-    assert PLACEBO in found.refuted and "in fit 2: " in str(found)
+    assert LOOKUP in found.refuted and "in fit 2: " in str(found)
 
 
 def network_of(y, form):
@@ -530,7 +532,7 @@ def test_what_an_audit_shows(panel):
     flat = X.assign(roa=y, other_next=1.0).reset_index()
     found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="explain")
     assert found.passed and repr(found) == "Audit(explain: all claims stand)"
-    assert str(found).count("passed") == 10 and "REFUTED" not in str(found)
+    assert str(found).count("passed") == 13 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()
     taken: Panel = read_panel(flat, outcome="roa", codes=["sic"])
@@ -549,3 +551,70 @@ def test_the_audit_changes_neither_model_nor_panel(panel):
     pd.testing.assert_series_equal(y, before[1])
     assert model.random_state is None and not hasattr(model, "members_")
     assert isinstance(model, BaseEstimator)
+
+
+def later(values, by):
+    """The firm's value so many periods later."""
+    return values.groupby(level="firm").shift(-by)
+
+
+MADE = {
+    "square": lambda X, y: y**2,
+    "sign": lambda X, y: np.sign(y),
+    "next period's": lambda X, y: later(y, 1),
+    "industry's mean": lambda X, y: y.groupby([X["sic"], y.index.get_level_values("period")]).transform(
+        "mean"
+    ),
+    "from 2008 on": lambda X, y: y.where(y.index.get_level_values("period") >= 2008, 0.5),
+    "in decimals": lambda X, y: X["size"].round(2) + 1e-5 * y,
+    "largest ever": lambda X, y: y.groupby(level="firm").transform("max"),
+    "centred average": lambda X, y: (later(X["size"], -1) + X["size"] + later(X["size"], 1)) / 3,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_functions_of_outcomes_are_no_characteristics(panel, name):
+    X, y = panel
+    found = audit(Ridge(), X.assign(extra=MADE[name](X, y)), y, CV, codes=["sic"], n_placebo=1)
+    assert found.refuted[0].startswith("no outcome") and "'extra'" in found.lines[0].evidence
+
+
+def test_missing_values_codes_and_pairs_that_outcomes_decide_are_found(panel):
+    X, y = panel
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(X)), X.index)
+    known = y.notna()
+    for changed, codes in (
+        (X.assign(extra=noise.where(y > y.median())), ["sic"]),
+        (X.assign(extra=pd.cut(y, 4, labels=list("abcd")).astype(object)), ["sic", "extra"]),
+        (X.assign(extra=noise, other=y - noise), ["sic"]),
+        (X.assign(extra=y * np.exp(noise), other=np.exp(noise)), ["sic"]),
+    ):
+        line = audit(Ridge(), changed[known], y[known], CV, codes=codes, n_placebo=1).lines[0]
+        assert not line.passed and "'extra'" in line.evidence
+
+
+def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):
+    X, y = panel
+    late = X.assign(known_at=X.index.get_level_values("period") + 3)
+    options = {"characteristics": ["size", "lev"], "n_placebo": 1}
+    assert "future values change nothing" in audit(Ridge(), late, y, CV, **options).refuted
+    on_time = X.assign(known_at=X.index.get_level_values("period"))
+    assert audit(Ridge(), on_time, y, CV, **options).passed
+
+
+class Keeps(Ridge):
+    """All its instances share what they learned."""
+
+    def fit(self, X, y):
+        KNOWN.setdefault("seen", {}).update(zip(np.asarray(X)[:, 0].round(9), y))
+        return super().fit(X, y)
+
+    def predict(self, X):
+        own = super().predict(X)
+        return np.array([KNOWN["seen"].get(x, found) for x, found in zip(np.asarray(X)[:, 0].round(9), own)])
+
+
+def test_a_memory_between_fits_is_found(panel):
+    KNOWN.pop("seen", None)
+    X, y = panel
+    assert MEMORY in audit(Keeps(), X[["size", "lev"]], y, CV, n_placebo=1).refuted

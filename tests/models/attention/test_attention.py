@@ -271,7 +271,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     [
         ({"attention": "crossed"}, "attention must be one of .*got 'crossed'. Near matches: 'cross'"),
         ({"values": "outcome"}, "values must be one of .*Near matches: 'outcomes'"),
-        ({"own": "yes"}, 'own must be "linear", "none" or a scikit-learn estimator, got .yes.'),
+        ({"own": "yes"}, 'own must be "additive", "linear", "none" or a scikit-learn estimator, got .yes.'),
         ({"own": "lineer"}, "Near matches: 'linear'"),
         ({"loss": "absolute"}, "loss must be one of .*'auto', 'squared_error', 'huber', 'pinball'"),
         ({"scale": "standardise"}, "scale must be one of .*Near matches: 'standard'"),

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
+from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
 from peerattn.models.attention import covariance
 from peerattn.models.attention.covariance import features, fit_covariance, noise, ranked, shared
 from peerattn.models.attention.history import History
+from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 
 
@@ -124,11 +126,67 @@ def test_a_step_draws_one_row_of_each_identity():
     section = grouped(panel(T=1)[0])
     period = covariance._Period.of(section, None, torch.float32)
     generator = torch.Generator().manual_seed(0)
-    draws = [section.peers.identity[period.draw(generator).numpy()] for _ in range(5)]
+    draws = [section.peers.identity[torch.cat(period.draw(generator)).numpy()] for _ in range(5)]
     assert all(sorted(d) == sorted(set(section.peers.identity)) for d in draws)
     assert period.weight.tolist() == [0.0] * 5 + [1.0] * 15 + [0.0] * 10
     anonymous = replace(section, peers=section.peers.anonymous())
-    assert len(covariance._Period.of(anonymous, None, torch.float32).draw(generator)) == 30
+    (drawn,) = covariance._Period.of(anonymous, None, torch.float32).draw(generator)
+    assert len(drawn) == 30
+
+
+def test_large_periods_are_split_at_random_and_nobody_is_left_out(monkeypatch):
+    monkeypatch.setattr(covariance, "FIRMS_TOGETHER", 12)
+    period = covariance._Period.of(panel(T=1)[0], None, torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    one, other = period.draw(generator), period.draw(generator)
+    assert sorted(torch.cat(one).tolist()) == list(range(len(period.y)))
+    assert max(len(part) for part in one) <= 12 and not torch.equal(torch.cat(one), torch.cat(other))
+
+
+# ---------------------------------------------------------------- the ridge
+
+
+def test_the_ridge_part_is_the_cross_sectional_ridge():
+    """Of outcomes, not of what own models leave of them; and its weights are those of its network."""
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(40), range(3)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(120, 2)), index=index, columns=["size", "growth"])
+    X["industry"] = pd.Categorical(rng.choice(list("abc"), size=120))
+    y = X["size"] + (X["industry"] == "a") + 0.5 * pd.Series(rng.normal(size=120), index=index)
+    expected = CrossSectionalRidge().fit(X, y).predict(X, outcomes=y)
+    model = PeerAttentionRegressor(values="outcomes", n_heads=0, similarity="covariance").fit(X, y)
+    sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
+    ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
+    for section in sections:
+        (addition,) = ridge.additions([section])
+        found = addition[:, 0] + section.own[0]
+        label = [(firm, section.period) for firm in section.focal.label]
+        np.testing.assert_allclose(found * model.y_scale_ + model.y_center_, expected.loc[label], atol=1e-3)
+        W = ridge.weights(section)
+        np.testing.assert_allclose(W @ (section.peers.y + section.own[1]), found, atol=1e-10)
+        assert not np.diag(W).any()
+
+
+def test_a_part_that_replaces_others_leaves_the_derivative_exact():
+    """One network for the whole model: covariance and ridge by the factors that are left of them."""
+    rng = np.random.default_rng(3)
+    index = pd.MultiIndex.from_product([range(25), range(12)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(300, 2)), index=index, columns=["size", "growth"])
+    slope = pd.Series(rng.normal(size=12) * 2, index=range(12)).loc[index.get_level_values("period")]
+    y = X["size"] * slope.to_numpy() + np.sin(2 * X["growth"]) + 0.3 * rng.normal(size=300)
+    model = PeerAttentionRegressor(values="outcomes", random_state=0).fit(X, y)
+    assert model.parts_["ridge"].factor > 0  # slopes that change by period are what it is for
+    last = index.get_level_values("period") == 11
+    before = model.predict(X[last], outcomes=y[last])
+    network = model.peer_network(X[last], outcomes=y[last]).matrix(11).to_numpy()
+    for j in (0, 7):
+        moved = y[last].copy()
+        moved.iloc[j] += 1.0
+        after = model.predict(X[last], outcomes=moved)
+        np.testing.assert_allclose(after - before, network[:, j], atol=1e-8)
+        assert after.iloc[j] == before.iloc[j]
+    total = sum(added.factor for added in model.parts_.values())
+    assert 0 < total <= 1
 
 
 def test_own_outcome_has_no_effect_and_others_have(fitted):

@@ -1,0 +1,836 @@
+"""How many planted leaks does ``audit`` find, and does it raise false alarms? Two batches of 45 plants, and 20 clean cases.
+
+python benchmarks/audit_plants.py [--batch first second clean] [--log plants.jsonl] [--only NAME]
+
+The plants were written before the audit's code was read: leaks in the data, in the splits and in the models. The audit was
+then improved on general grounds with the first batch in view; the second was not run before that. A plant counts as found
+where the audit refutes a claim or refuses with an error that is the package's own.
+"""
+
+# ruff: noqa: D102
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
+
+from peerattn import IndustryPeerRegressor, PrecomputedPeerRegressor, WalkForward, audit
+from peerattn.exceptions import InputError
+from peerattn.models import CrossSectionalRidge, LinearInMeansRegressor, NadarayaWatsonRegressor, make_model
+from peerattn.network import PeerNetwork
+from report import Row, publish
+
+N, T, FIRST = 48, 18, 2000
+BEFORE = {"first": 24, "second": 19, "clean": 1}  # found, and raised, before the audit was improved
+Case = dict[str, Any]
+BATCHES: dict[str, dict[str, Callable[[], Case]]] = {"first": {}, "second": {}, "clean": {}}
+
+
+def panel(seed: int, n: int = N, periods: int = T) -> tuple[pd.DataFrame, pd.Series]:
+    """Persistent characteristics, an industry, firms' lasting levels, industry shocks, noise."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [[f"F{k:02d}" for k in range(n)], range(FIRST, FIRST + periods)], names=["firm", "period"]
+    )
+    x = rng.normal(size=(4, n, periods))
+    for t in range(1, periods):
+        x[:, :, t] = 0.7 * x[:, :, t - 1] + np.sqrt(1 - 0.49) * x[:, :, t]
+    industry = rng.integers(0, 6, n)
+    shock = 0.5 * rng.normal(size=(6, periods))[industry]
+    y = 0.5 * x[0] - 0.3 * x[1] + 0.4 * rng.normal(size=(n, 1)) + shock + 0.8 * rng.normal(size=(n, periods))
+    X = pd.DataFrame({f"x{k + 1}": x[k].ravel() for k in range(4)}, index)
+    X["sic"] = pd.Series(
+        np.repeat(np.array(["2834", "3711", "1311", "7372", "6021", "5311"])[industry], periods),
+        index,
+        dtype="string",
+    )
+    return X, pd.Series(y.ravel(), index, name="growth")
+
+
+def noise(X: pd.DataFrame, seed: int = 99) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=len(X))
+
+
+def case(X: pd.DataFrame, y: pd.Series, model: Any = None, cv: Any = None, **options: Any) -> Case:
+    model = make_model("ols") if model is None else model
+    return {
+        "model": model,
+        "X": X,
+        "y": y,
+        "cv": WalkForward(3, 3) if cv is None else cv,
+        "codes": ("sic",),
+    } | options
+
+
+def plant(batch: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function (X, y) -> frame (of data) or -> case; the seed is the plant's number."""
+
+    def register(make: Callable[..., Any]) -> Callable[..., Any]:
+        seed = 1000 * len(BATCHES[batch]) + {"first": 1, "second": 2, "clean": 3}[batch]
+
+        def built() -> Case:
+            X, y = panel(seed)
+            found = make(X.copy(), y.copy())
+            return found if isinstance(found, dict) else case(found, y)
+
+        assert name not in BATCHES[batch]
+        BATCHES[batch][name] = built
+        return make
+
+    return register
+
+
+def by(values: pd.Series, level: str) -> Any:
+    return values.groupby(level=level)
+
+
+def data(batch: str, name: str, make: Callable[[pd.DataFrame, pd.Series], Any]) -> None:
+    """Register one more column made by a function."""
+    plant(batch, f"data: {name}")(lambda X, y: X.assign(extra=make(X, y)))
+
+
+def industry_period(X: pd.DataFrame, y: pd.Series, own: bool) -> pd.Series:
+    groups = y.groupby([X["sic"], y.index.get_level_values("period")])
+    total, count = groups.transform("sum"), groups.transform("count")
+    return total / count if own else (total - y) / (count - 1).clip(lower=1)
+
+
+def shifted(values: pd.Series, by_periods: int) -> pd.Series:
+    """The firm's value so many periods later (negative: earlier), its own mean where there is none."""
+    moved = values.groupby(level="firm").shift(-by_periods)
+    return moved.fillna(values.groupby(level="firm").transform("mean") if by_periods > 0 else 0.0)
+
+
+# ---------------------------------------------------------------- first batch: data
+
+data("first", "copy of the outcome", lambda X, y: y)
+data("first", "outcome with a tenth of noise", lambda X, y: y + 0.1 * y.std() * noise(X))
+data("first", "rank of the outcome within the period", lambda X, y: by(y, "period").rank())
+data("first", "exponential of the outcome", lambda X, y: np.exp(y))
+data("first", "decile of the outcome", lambda X, y: pd.qcut(y, 10, labels=False).astype(float))
+data("first", "sign of the outcome", lambda X, y: np.sign(y))
+data("first", "square of the outcome", lambda X, y: y**2)
+data("first", "the firm's mean outcome over all periods", lambda X, y: by(y, "firm").transform("mean"))
+data("first", "industry-period mean outcome, own included", lambda X, y: industry_period(X, y, True))
+data("first", "industry-period mean outcome of the others", lambda X, y: industry_period(X, y, False))
+data("first", "next period's outcome", lambda X, y: shifted(y, 1))
+data("first", "next period's characteristic", lambda X, y: shifted(X["x1"], 1))
+data(
+    "first",
+    "centred moving average of the outcome",
+    lambda X, y: by(y, "firm").transform(lambda s: s.rolling(3, center=True, min_periods=1).mean()),
+)
+data(
+    "first",
+    "centred moving average of a characteristic",
+    lambda X, y: by(X["x1"], "firm").transform(lambda s: s.rolling(5, center=True, min_periods=1).mean()),
+)
+data(
+    "first",
+    "outcome from 2010 on",
+    lambda X, y: np.where(y.index.get_level_values("period") >= 2010, y, noise(X)),
+)
+data("first", "outcome of one industry", lambda X, y: np.where(X["sic"] == "2834", y, noise(X)))
+data("first", "outcome where it is large", lambda X, y: np.where(y.abs() > 1.5 * y.std(), y, 0.0))
+data("first", "outcome in the last decimals of a characteristic", lambda X, y: X["x1"].round(3) + 1e-6 * y)
+plant("first", "data: full-sample standardised characteristics, rounded")(
+    lambda X, y: X.assign(
+        **{
+            c: ((3 + 2 * X[c] - (3 + 2 * X[c]).mean()) / (2 * X[c]).std()).round(3)
+            for c in ("x1", "x2", "x3", "x4")
+        }
+    )
+)
+plant("first", "data: outcome split over two columns")(lambda X, y: X.assign(a=noise(X), b=y - noise(X)))
+plant("first", "data: missing where the outcome is low")(
+    lambda X, y: X.assign(x3=X["x3"].where(y > y.quantile(0.3)))
+)
+plant("first", "data: quintile of the outcome as a code")(
+    lambda X, y: case(
+        X.assign(band=pd.qcut(y, 5, labels=list("abcde")).astype(str)),
+        y,
+        codes=("sic", "band"),
+        model=make_model("boosting"),
+    )
+)
+plant("first", "data: rows of poor outcomes dropped")(
+    lambda X, y: case(X[y > y.quantile(0.25)], y[y > y.quantile(0.25)])
+)
+plant("first", "data: firms end when they do badly, their last outcome missing")(
+    lambda X, y: case(X, y.where(~((y < y.quantile(0.2)) & (noise(X) > 0))))
+)
+
+
+# ---------------------------------------------------------------- first batch: splits
+
+
+class Folds:
+    """A splitter that hands out the folds of a function of X, by position."""
+
+    def __init__(self, make: Callable[[Any], list[tuple[np.ndarray, np.ndarray]]]) -> None:
+        self.make = make
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        return iter(self.make(getattr(X, "X", X)))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        return 3
+
+
+def periods_of(X: Any) -> np.ndarray:
+    return np.asarray(X.index.get_level_values("period"))
+
+
+def windows(
+    train: Callable[[np.ndarray, int], np.ndarray], firsts: tuple[int, ...] = (2009, 2012, 2015)
+) -> Folds:
+    """Three test windows of three periods each, learned from the rows that ``train`` names."""
+    return Folds(
+        lambda X: [
+            (
+                np.flatnonzero(train(periods_of(X), s)),
+                np.flatnonzero((periods_of(X) >= s) & (periods_of(X) < s + 3)),
+            )
+            for s in firsts
+        ]
+    )
+
+
+def split(batch: str, name: str, cv: Callable[[], Any], **options: Any) -> None:
+    plant(batch, f"split: {name}")(lambda X, y: case(X, y, cv=cv(), **options))
+
+
+split("first", "random rows", lambda: KFold(4, shuffle=True, random_state=0))
+split("first", "random rows, many times", lambda: ShuffleSplit(4, random_state=0))
+split("first", "rows in order of firms", lambda: TimeSeriesSplit(4))
+split(
+    "first", "learned from later periods only", lambda: windows(lambda t, s: t >= s + 3, (2002, 2005, 2008))
+)
+split("first", "learned from the test periods, too", lambda: windows(lambda t, s: t < s + 3))
+split(
+    "first", "learned from one period beyond the test", lambda: windows(lambda t, s: (t < s) | (t == s + 3))
+)
+
+
+@plant("first", "split: outcomes of three periods, no purge")
+def _(X: pd.DataFrame, y: pd.Series) -> Case:
+    """Outcomes overlap and are known three periods later; the split does not wait, known_at says so."""
+    long = sum(shifted(y, k) for k in range(3))
+    known = pd.Series(periods_of(X) + 3, X.index)
+    return case(
+        X.assign(known_at=known),
+        long.rename("growth3"),
+        cv=windows(lambda t, s: t < s),
+        characteristics=("x1", "x2", "x3", "x4"),
+    )
+
+
+# ---------------------------------------------------------------- first batch: models
+
+
+class Cheat(RegressorMixin, BaseEstimator):
+    """Least squares on numbers; subclasses cheat in ``predict``."""
+
+    def numbers(self, X: Any) -> np.ndarray:
+        frame = pd.DataFrame(X)
+        return frame.select_dtypes("number").fillna(0.0).to_numpy(float)
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.model_ = LinearRegression().fit(self.numbers(X), np.nan_to_num(np.asarray(y, float)))
+        self.mean_ = float(np.nanmean(np.asarray(y, float)))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.model_.predict(self.numbers(X))
+
+
+class Remembers(Cheat):
+    """Holds a table of all outcomes by the firm's first characteristic."""
+
+    def __init__(self, table: Any = None) -> None:
+        self.table = table
+
+    def predict(self, X: Any) -> np.ndarray:
+        keys = self.numbers(X)[:, 0].round(9)
+        return np.array([self.table.get(key, self.mean_) for key in keys])
+
+
+class CallMean(Cheat):
+    """Takes the mean over all rows of the call off, later periods among them."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        x = self.numbers(X)
+        return self.model_.predict(x - x.mean(axis=0))
+
+
+class CallRank(Cheat):
+    """Ranks predictions over all rows of the call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        return pd.Series(super().predict(X)).rank(pct=True).to_numpy()
+
+
+class Learns(Cheat):
+    """Learns from what it is asked for: its state changes in predict."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = super().predict(X)
+        self.model_.intercept_ = self.model_.intercept_ + 0.1
+        return found
+
+
+class Draws(Cheat):
+    """Predictions drawn anew in each call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        return super().predict(X) + 0.1 * np.random.default_rng().normal(size=len(X))
+
+
+class ByPosition(Cheat):
+    """What it predicts depends on where a row stands."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        return super().predict(X) + 0.5 * np.linspace(-1, 1, len(X))
+
+
+SEEN: dict[float, float] = {}
+
+
+class Shares(Cheat):
+    """All instances share one memory of the outcomes they were ever fitted on."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        SEEN.update(zip(self.numbers(X)[:, 0].round(9), np.asarray(y, float)))
+        return super().fit(X, y)
+
+    def predict(self, X: Any) -> np.ndarray:
+        own = super().predict(X)
+        return np.array([SEEN.get(key, found) for key, found in zip(self.numbers(X)[:, 0].round(9), own)])
+
+
+class NextRow(Cheat):
+    """Looks at the next row's characteristics (the same firm's later period in a call)."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        x = self.numbers(X)
+        return self.model_.predict(np.roll(x, -1, axis=0))
+
+
+def model(batch: str, name: str, make: Callable[[pd.DataFrame, pd.Series], Any], **options: Any) -> None:
+    plant(batch, f"model: {name}")(lambda X, y: case(X, y, model=make(X, y), **options))
+
+
+def memory(X: pd.DataFrame, y: pd.Series) -> dict[float, float]:
+    return dict(zip(X["x1"].round(9), y, strict=True))
+
+
+model("first", "remembers every outcome", lambda X, y: Remembers(memory(X, y)))
+model("first", "centres by the call", lambda X, y: CallMean())
+model("first", "ranks over the call", lambda X, y: CallRank())
+model("first", "changes in predict", lambda X, y: Learns())
+model("first", "draws anew", lambda X, y: Draws())
+model("first", "predicts by position", lambda X, y: ByPosition())
+model("first", "shares a memory between fits", lambda X, y: Shares())
+model("first", "looks at the next row", lambda X, y: NextRow())
+model(
+    "first",
+    "chooses by shuffled inner folds",
+    lambda X, y: GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=KFold(3, shuffle=True, random_state=0)),
+)
+model(
+    "first",
+    "stops early on random rows",
+    lambda X, y: HistGradientBoostingRegressor(early_stopping=True, max_iter=30),
+)
+
+
+def like_outcomes(
+    X: pd.DataFrame, y: pd.Series, weights: Callable[[np.ndarray], np.ndarray], whole: bool = False
+) -> PeerNetwork:
+    """A network made of outcomes: of each period's, or of all periods' together."""
+    table = y.unstack("period")
+    firms, matrices = table.index, {}
+    for period in table.columns:
+        values = table.to_numpy() if whole else table[[period]].to_numpy()
+        W = weights(values)
+        np.fill_diagonal(W, 0.0)
+        matrices[period] = (firms, None, W / W.sum(axis=1, keepdims=True))
+    return PeerNetwork.from_matrices({None: matrices[FIRST]} if whole else matrices)
+
+
+def near(values: np.ndarray) -> np.ndarray:
+    return np.exp(-3 * np.abs(values[:, None, 0] - values[None, :, 0]))
+
+
+def correlated(values: np.ndarray) -> np.ndarray:
+    return np.maximum(np.corrcoef(values), 0.01)
+
+
+model(
+    "first",
+    "network of the target period's outcomes",
+    lambda X, y: PrecomputedPeerRegressor(network=like_outcomes(X, y, near)),
+    task="explain",
+)
+model(
+    "first",
+    "undated network of all periods' outcomes",
+    lambda X, y: PrecomputedPeerRegressor(network=like_outcomes(X, y, correlated, whole=True)),
+    task="explain",
+)
+model(
+    "first",
+    "linear in means on a network of outcomes",
+    lambda X, y: LinearInMeansRegressor(network=like_outcomes(X, y, near)),
+    task="explain",
+    codes=("sic",),
+)
+
+
+class OwnIncluded(IndustryPeerRegressor):
+    """Industry means with the own outcome in them."""
+
+    def predict(self, X: Any, *, outcomes: Any = None) -> Any:
+        found = super().predict(X, outcomes=outcomes)
+        return found if outcomes is None else 0.8 * found + 0.2 * np.asarray(outcomes, float)
+
+
+model("first", "own outcome in the peers' mean", lambda X, y: OwnIncluded(industry="sic"), task="explain")
+
+
+# ---------------------------------------------------------------- second batch: data
+
+data("second", "outcome times minus a thousand", lambda X, y: -1000 * y)
+data("second", "logistic of the outcome, rounded", lambda X, y: (1 / (1 + np.exp(-y))).round(2))
+data("second", "outcome with equal noise", lambda X, y: y + y.std() * noise(X))
+data(
+    "second",
+    "outcome above the period's median",
+    lambda X, y: (y > by(y, "period").transform("median")).astype(float),
+)
+data("second", "outcome less its industry's mean", lambda X, y: y - industry_period(X, y, True))
+data(
+    "second",
+    "the firm's volatility of outcomes over all periods",
+    lambda X, y: by(y, "firm").transform("std"),
+)
+data("second", "the firm's largest outcome ever", lambda X, y: by(y, "firm").transform("max"))
+data(
+    "second",
+    "mean outcome of the industry over all periods",
+    lambda X, y: y.groupby(X["sic"]).transform("mean"),
+)
+data("second", "mean outcome of the period", lambda X, y: by(y, "period").transform("mean"))
+data(
+    "second",
+    "sum of all later outcomes",
+    lambda X, y: by(y, "firm").transform(lambda s: s[::-1].cumsum()[::-1] - s),
+)
+data("second", "outcome two periods on", lambda X, y: shifted(y, 2))
+data("second", "change of a characteristic to the next period", lambda X, y: shifted(X["x2"], 1) - X["x2"])
+data(
+    "second",
+    "outcome in every third period",
+    lambda X, y: np.where(y.index.get_level_values("period") % 3 == 0, y, noise(X)),
+)
+data(
+    "second",
+    "outcome of half the firms",
+    lambda X, y: np.where(y.index.get_level_values("firm") < "F24", y, noise(X)),
+)
+data(
+    "second",
+    "outcome of the last period only",
+    lambda X, y: np.where(y.index.get_level_values("period") == 2017, y, noise(X)),
+)
+data(
+    "second",
+    "residual of the outcome on the characteristics",
+    lambda X, y: y - LinearRegression().fit(X[["x1", "x2"]], y).predict(X[["x1", "x2"]]),
+)
+data(
+    "second",
+    "fitted value of a regression on all periods, with firm dummies",
+    lambda X, y: (
+        Ridge(0.1)
+        .fit(pd.get_dummies(X.index.get_level_values(0)), y)
+        .predict(pd.get_dummies(X.index.get_level_values(0)))
+    ),
+)
+data(
+    "second",
+    "outcome as a time-reversed lag",
+    lambda X, y: by(y, "firm").transform(lambda s: s.shift(-1).ffill()),
+)
+data(
+    "second",
+    "last known value, filled from the future",
+    lambda X, y: X["x3"].where(noise(X) > 0).groupby(level="firm").bfill().fillna(0.0),
+)
+plant("second", "data: outcome as a ratio of two columns")(
+    lambda X, y: X.assign(a=y * np.exp(noise(X)), b=np.exp(noise(X)))
+)
+plant("second", "data: full-sample ranks of a trending characteristic")(
+    lambda X, y: X.assign(x1=(X["x1"] + 0.3 * (periods_of(X) - FIRST)).rank(pct=True))
+)
+plant("second", "data: missing where the outcome will fall")(
+    lambda X, y: X.assign(x2=X["x2"].where(shifted(y, 1) > y - 0.5))
+)
+plant("second", "data: sign of the outcome as a code")(
+    lambda X, y: case(
+        X.assign(grade=np.where(y > 0, "good", "bad")),
+        y,
+        codes=("sic", "grade"),
+        model=make_model("boosting"),
+    )
+)
+plant("second", "data: only firms that survive with good outcomes")(
+    lambda X, y: case(
+        *(v[by(y, "firm").transform("mean") > by(y, "firm").transform("mean").median()] for v in (X, y))
+    )
+)
+
+# ---------------------------------------------------------------- second batch: splits
+
+split("second", "blocks of rows, neither time nor firm", lambda: KFold(5))
+split(
+    "second",
+    "learned from both sides of the test without a gap",
+    lambda: windows(lambda t, s: (t < s) | (t >= s + 3)),
+)
+split("second", "learned from the first test period", lambda: windows(lambda t, s: t <= s))
+split(
+    "second",
+    "one random half of each period",
+    lambda: Folds(
+        lambda X: [
+            (
+                np.flatnonzero(np.random.default_rng(k).random(len(X)) < 0.5),
+                np.flatnonzero(np.random.default_rng(k).random(len(X)) >= 0.5),
+            )
+            for k in range(3)
+        ]
+    ),
+)
+plant("second", "split: one period out")(
+    lambda X, y: case(X, y, cv=Folds(lambda Z: list(LeaveOneGroupOut().split(Z, groups=periods_of(Z)))))
+)
+plant("second", "split: reversed time")(
+    lambda X, y: case(
+        X,
+        y,
+        cv=Folds(
+            lambda Z: [
+                (np.flatnonzero(periods_of(Z) > s), np.flatnonzero(periods_of(Z) == s))
+                for s in (2004, 2006, 2008)
+            ]
+        ),
+    )
+)
+
+
+@plant("second", "split: yearly outcomes each half-year, no gap")
+def _(X: pd.DataFrame, y: pd.Series) -> Case:
+    long = (y + shifted(y, 1)).rename("growth_two_periods")
+    return case(
+        X.assign(known_at=periods_of(X) + 2),
+        long,
+        cv=windows(lambda t, s: t < s),
+        characteristics=("x1", "x2", "x3", "x4"),
+    )
+
+
+# ---------------------------------------------------------------- second batch: models
+
+
+class CallScale(Cheat):
+    """Divides by the standard deviation over the call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        x = self.numbers(X)
+        return self.model_.predict(x / x.std(axis=0))
+
+
+class CallMaximum(Cheat):
+    """Predictions as a share of the largest of the call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = super().predict(X)
+        return found / np.abs(found).max()
+
+
+class Smooths(Cheat):
+    """Averages a firm's predictions over the periods of the call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = super().predict(X)
+        if not isinstance(X, pd.DataFrame) or "firm" not in X.index.names:
+            return found
+        return pd.Series(found).groupby(X.index.get_level_values("firm")).transform("mean").to_numpy()
+
+
+class Neighbours(Cheat):
+    """The mean of a row's prediction and those of the rows before and after it."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = super().predict(X)
+        return (found + np.roll(found, 1) + np.roll(found, -1)) / 3
+
+
+class Global(Cheat):
+    """Finds the outcome in a table outside."""
+
+    TABLE: dict[float, float] = {}
+
+    def predict(self, X: Any) -> np.ndarray:
+        own = super().predict(X)
+        hits = [self.TABLE.get(key) for key in self.numbers(X)[:, 0].round(9)]
+        return np.array([own_ if hit is None else 0.5 * hit for hit, own_ in zip(hits, own)])
+
+
+def with_table(X: pd.DataFrame, y: pd.Series) -> Any:
+    Global.TABLE = memory(X, y)
+    return Global()
+
+
+class Pretrained(Cheat):
+    """Its slopes were estimated on the whole sample; fit does nothing."""
+
+    def __init__(self, coef: Any = None) -> None:
+        self.coef = coef
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.fitted_ = True
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        x = self.numbers(X)
+        return x[:, : len(self.coef)] @ np.asarray(self.coef)
+
+
+class Counts(Cheat):
+    """Adds the number of rows of the call."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        return super().predict(X) + 0.01 * len(X)
+
+
+class Demeaned(IndustryPeerRegressor):
+    """Peers' outcomes net of the period's mean, the own outcome among what is averaged."""
+
+    def predict(self, X: Any, *, outcomes: Any = None) -> Any:
+        if outcomes is None:
+            return super().predict(X)
+        values = pd.Series(np.asarray(outcomes, float), X.index if isinstance(X, pd.DataFrame) else None)
+        mean = (
+            values.groupby(level="period").transform("mean") if isinstance(X, pd.DataFrame) else values.mean()
+        )
+        return np.asarray(super().predict(X, outcomes=outcomes)) - np.asarray(mean)
+
+
+class Later(IndustryPeerRegressor):
+    """Adds the mean of all outcomes it is shown, of later periods, too."""
+
+    def predict(self, X: Any, *, outcomes: Any = None) -> Any:
+        found = super().predict(X, outcomes=outcomes)
+        return found if outcomes is None else found + float(np.nanmean(np.asarray(outcomes, float)))
+
+
+model("second", "scales by the call", lambda X, y: CallScale())
+model("second", "divides by the call's largest", lambda X, y: CallMaximum())
+model("second", "smooths over a firm's later periods", lambda X, y: Smooths())
+model("second", "averages neighbouring rows", lambda X, y: Neighbours())
+model("second", "finds outcomes in a table outside", with_table)
+model(
+    "second",
+    "slopes of the whole sample",
+    lambda X, y: Pretrained(LinearRegression().fit(X[["x1", "x2", "x3", "x4"]], y).coef_.tolist()),
+)
+model("second", "counts the rows of the call", lambda X, y: Counts())
+model(
+    "second",
+    "chooses by random halves",
+    lambda X, y: GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=ShuffleSplit(3, random_state=0)),
+)
+model(
+    "second", "chooses by default folds of rows", lambda X, y: GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]})
+)
+model("second", "period's mean with the own outcome", lambda X, y: Demeaned(industry="sic"), task="explain")
+model("second", "mean of all outcomes shown", lambda X, y: Later(industry="sic"), task="explain")
+model(
+    "second",
+    "network of products of outcomes",
+    lambda X, y: PrecomputedPeerRegressor(
+        network=like_outcomes(X, y, lambda v: np.maximum(v[:, None, 0] * v[None, :, 0], 0.001))
+    ),
+    task="explain",
+)
+model(
+    "second",
+    "network of outcome quintiles",
+    lambda X, y: PrecomputedPeerRegressor(
+        network=like_outcomes(
+            X, y, lambda v: (lambda q: (q[:, None] == q) + 0.01)(pd.qcut(v[:, 0], 5, labels=False))
+        )
+    ),
+    task="explain",
+)
+model(
+    "second",
+    "linear in means on correlations of all outcomes",
+    lambda X, y: LinearInMeansRegressor(network=like_outcomes(X, y, correlated, whole=True)),
+    task="explain",
+)
+
+
+# ---------------------------------------------------------------- clean
+
+
+def clean(name: str, make: Callable[[pd.DataFrame, pd.Series], Any]) -> None:
+    plant("clean", name)(make)
+
+
+def lagged(X: pd.DataFrame, y: pd.Series) -> pd.Series:
+    return y.groupby(level="firm").shift(1)
+
+
+clean("own characteristics", lambda X, y: X)
+clean("ridge", lambda X, y: case(X, y, make_model("ridge")))
+clean("boosting", lambda X, y: case(X, y, make_model("boosting")))
+clean("Fama-MacBeth", lambda X, y: case(X, y, make_model("fama_macbeth")))
+clean("firm's mean", lambda X, y: case(X, y, make_model("firm_mean")))
+clean("last value", lambda X, y: case(X, y, make_model("last_value")))
+clean("industry peers, forecast", lambda X, y: case(X, y, IndustryPeerRegressor(industry="sic")))
+clean(
+    "industry peers, explain", lambda X, y: case(X, y, IndustryPeerRegressor(industry="sic"), task="explain")
+)
+clean(
+    "kernel, explain",
+    lambda X, y: case(
+        X.drop(columns="sic"), y, NadarayaWatsonRegressor(bandwidth=1.0), task="explain", codes=()
+    ),
+)
+clean("cross-sectional ridge, explain", lambda X, y: case(X, y, CrossSectionalRidge(), task="explain"))
+clean("lagged outcome as a characteristic", lambda X, y: X.assign(lag=lagged(X, y)))
+clean(
+    "the firm's past mean",
+    lambda X, y: X.assign(past=y.groupby(level="firm").transform(lambda s: s.shift(1).expanding().mean())),
+)
+clean(
+    "ranks within the period",
+    lambda X, y: X.assign(**{c: X[c].groupby(level="period").rank(pct=True) for c in ("x1", "x2")}),
+)
+clean(
+    "standardised within the period",
+    lambda X, y: X.assign(
+        **{
+            c: X[c].groupby(level="period").transform(lambda s: (s - s.mean()) / s.std())
+            for c in ("x1", "x2")
+        }
+    ),
+)
+clean(
+    "a strong characteristic (R² .8)",
+    lambda X, y: case(
+        X.assign(x1=y.sample(frac=1, random_state=0).to_numpy()), (2 * X["x1"] + 0.3 * y).rename("growth")
+    ),
+)
+clean("values missing at random", lambda X, y: X.assign(x3=X["x3"].where(noise(X) > -0.5)))
+clean("rows missing at random", lambda X, y: case(X[noise(X) > -0.7], y[noise(X) > -0.7]))
+clean(
+    "a given network of characteristics",
+    lambda X, y: case(
+        X, y, PrecomputedPeerRegressor(network=like_outcomes(X, X["x2"], near)), task="explain"
+    ),
+)
+clean(
+    "a given network of past outcomes",
+    lambda X, y: case(
+        X,
+        y,
+        PrecomputedPeerRegressor(network=like_outcomes(X, lagged(X, y).fillna(0.0), near)),
+        task="explain",
+    ),
+)
+clean(
+    "inner folds that walk forward",
+    lambda X, y: case(X, y, GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=WalkForward(2, 2))),
+)
+
+
+def run(batch: str, name: str) -> Row:
+    """Audit one case."""
+    start = time.process_time()
+    SEEN.clear()
+    arguments = BATCHES[batch][name]()
+    try:
+        found = audit(
+            arguments.pop("model"), arguments.pop("X"), arguments.pop("y"), arguments.pop("cv"), **arguments
+        )
+        alarm, said = not found.passed, ", ".join(map(str, found.refuted))
+    except InputError as error:
+        alarm, said = True, f"refused: {str(error)[:100]}"
+    return {
+        "batch": batch,
+        "case": name,
+        "alarm": "yes" if alarm else "no",
+        "what": said,
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", nargs="+", choices=list(BATCHES), default=list(BATCHES))
+    parser.add_argument("--log", type=Path, help="JSON lines; cases that are there are not run again")
+    parser.add_argument("--only", help="part of a case's name")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    done: dict[tuple[str, str], Row] = {}
+    if options.log and options.log.exists():
+        rows = [json.loads(line) for line in options.log.read_text(encoding="utf-8").splitlines()]
+        done = {(row["batch"], row["case"]): row for row in rows}
+    for batch in options.batch:
+        for name in BATCHES[batch]:
+            if (batch, name) in done or (options.only and options.only not in name):
+                continue
+            done[batch, name] = run(batch, name)
+            print(
+                batch, "|", name, "|", done[batch, name]["alarm"], "|", done[batch, name]["what"], flush=True
+            )
+            if options.log:
+                with options.log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(done[batch, name]) + "\n")
+    if options.only:
+        return
+    rows = [
+        {k: v for k, v in row.items() if k != "seconds"}
+        for (batch, _), row in done.items()
+        if batch in options.batch
+    ]
+    counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in options.batch}
+    what = {b: "false alarms" if b == "clean" else "plants found" for b in counts}
+    notes = [f"{b}: {sum(c)} of {len(c)} {what[b]}; {BEFORE[b]} before." for b, c in counts.items()]
+    notes.append("Before: the audit as it was when the plants were written. All plants have one author.")
+    publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)
+
+
+if __name__ == "__main__":
+    main()

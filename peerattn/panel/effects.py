@@ -1,0 +1,153 @@
+"""Fixed effects: groups of rows that each have a constant of their own, absorbed by ``pyhdfe``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from scipy.sparse.linalg import lsqr
+
+from peerattn.exceptions import InputError, did_you_mean
+
+BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
+
+
+def effect_parts(effects: str | Sequence[str] | None) -> dict[str, tuple[str, ...]]:
+    """Return the names of effects, and of what each is made.
+
+    >>> effect_parts(("firm", "sic^period"))
+    {'firm': ('firm',), 'sic×period': ('sic', 'period')}
+    """
+    given = (effects,) if isinstance(effects, str) else tuple(effects or ())
+    named = (str(name).replace("^", BY) for name in given)
+    return {name: tuple(part.strip() for part in name.split(BY)) for name in named}
+
+
+def effect_codes(effects: str | Sequence[str] | None, own: Iterable[str] = ("firm", "period")) -> list[str]:
+    """Return the parts of effects that are none of ``own``: columns with codes.
+
+    >>> effect_codes(("firm", "sic×period"))
+    ['sic']
+    """
+    parts = (part for parts in effect_parts(effects).values() for part in parts)
+    return [part for part in dict.fromkeys(parts) if part not in set(own)]
+
+
+def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the group of each row, one column an effect; unknown labels are a group.
+
+    Parameters
+    ----------
+    effects : sequence of str
+        Names of labels, or several joined by ``×`` or ``^``: a constant for each combination.
+    labels : mapping of str to array-like (n,)
+
+    Raises
+    ------
+    InputError
+        For an effect that is none of the labels.
+
+    Examples
+    --------
+    >>> effect_labels(("sic×period",), {"sic": ["28", "37"], "period": [1, 1]})["sic×period"].tolist()
+    ['28×1', '37×1']
+    """
+    columns: dict[str, Any] = {}
+    for name, parts in effect_parts(effects).items():
+        for part in parts:
+            if part not in labels:
+                raise InputError(
+                    f"effects: there is no {part!r}.{did_you_mean(part, labels)} Name {_listed(labels)}, or join several by "
+                    f"{BY!r}, such as 'firm{BY}period'."
+                )
+        if len(parts) == 1:
+            columns[name] = np.asarray(labels[parts[0]])
+        else:
+            texts = [pd.Index(labels[part]).map(str) for part in parts]
+            columns[name] = [BY.join(row) for row in zip(*texts, strict=True)]
+    n_rows = min((len(values) for values in labels.values()), default=0)
+    return pd.DataFrame(columns, index=pd.RangeIndex(n_rows))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def integers(groups: pd.DataFrame) -> pd.DataFrame:
+    """Return each column's groups as numbers, in order of appearance; unknown labels are a group."""
+    return groups.apply(lambda column: pd.factorize(column, use_na_sentinel=False)[0])
+
+
+def net_of(
+    groups: pd.DataFrame | None,
+    table: np.ndarray,
+    weight: np.ndarray | None = None,
+    clusters: pd.DataFrame | None = None,
+) -> tuple[np.ndarray, int]:
+    r"""Return columns net of effects, ``v − D (D'D)⁻¹ D'v`` with D the dummies, and the degrees of freedom that these take.
+
+    Parameters
+    ----------
+    groups : DataFrame (n, e), optional
+        The group of each row, one column an effect; None or no column: the table as it is.
+    table : ndarray (n, p)
+    weight : ndarray (n,), optional
+    clusters : DataFrame (n, c), optional
+        Effects nested in clusters take no degrees of freedom.
+
+    References
+    ----------
+    Correia, S. (2016), A feasible estimator for linear models with multi-way fixed effects, Duke University (``pyhdfe``).
+
+    Examples
+    --------
+    >>> net_of(pd.DataFrame({"firm": ["A", "A", "B"]}), np.array([[1.0], [3.0], [5.0]]))[0].ravel().tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    if groups is None or not groups.shape[1]:
+        return table, 0
+    import pyhdfe
+
+    nested = None if clusters is None else integers(clusters).to_numpy()
+    absorb = pyhdfe.create(integers(groups).to_numpy(), cluster_ids=nested, drop_singletons=False)
+    return absorb.residualize(table, None if weight is None else weight[:, None]), int(absorb.degrees)
+
+
+def estimated_effects(
+    rest: np.ndarray, groups: pd.DataFrame, weight: np.ndarray | None = None
+) -> tuple[float, dict[str, pd.Series]]:
+    """Return the mean of what characteristics leave, and each effect by group, its mean over the rows zero.
+
+    >>> mean, effects = estimated_effects(np.array([1.0, 3.0, 5.0]), pd.DataFrame({"firm": ["A", "A", "B"]}))
+    >>> mean, effects["firm"].round(9).to_dict()
+    (3.0, {'A': -1.0, 'B': 2.0})
+    """
+    root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
+    mean, place = float(np.average(rest, weights=root**2)), np.arange(len(rest))
+    if not groups.shape[1]:
+        return mean, {}
+    found = [pd.factorize(groups[name], use_na_sentinel=False) for name in groups]
+    dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code, _ in found]).tocsr()
+    values = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]
+    parts = np.split(values, np.cumsum([len(labels) for _, labels in found])[:-1])
+    effects = {}
+    for name, (code, labels), part in zip(groups, found, parts, strict=True):
+        level = float(np.average(part[code], weights=root**2))
+        effects[str(name)] = pd.Series(part - level, index=pd.Index(labels))
+        mean += level
+    return mean, effects
+
+
+def known_effects(effects: Mapping[str, pd.Series], groups: pd.DataFrame) -> np.ndarray:
+    """Return the sum of each row's effects; a group that was not in training has the mean effect, zero.
+
+    >>> known_effects({"firm": pd.Series({"A": -1.0})}, pd.DataFrame({"firm": ["A", "C"]})).tolist()
+    [-1.0, 0.0]
+    """
+    total = np.zeros(len(groups))
+    for name, effect in effects.items():
+        total += effect.reindex(pd.Index(groups[name])).fillna(0.0).to_numpy()
+    return total

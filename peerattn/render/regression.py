@@ -1,0 +1,237 @@
+"""Results of regressions: one vocabulary, and the table of a paper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.render.files import write_atomic
+from peerattn.render.table import Table
+
+#: Levels of one, two and three stars.
+STARS = (0.1, 0.05, 0.01)
+MINUS = "−"
+Parentheses = Literal["std_errors", "tstats", "pvalues"]
+_SHOWN = {"std_errors": "Standard errors", "tstats": "t statistics", "pvalues": "p values"}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Regression:
+    """What every regression of this package reports, in linearmodels' words.
+
+    Attributes
+    ----------
+    params, std_errors, pvalues : Series
+        Coefficients, standard errors and two-sided p values against zero, by regressor; NaN where there is none.
+    nobs : int
+        Observations.
+    rsquared : float
+        Share of the variance explained.
+    freedom : int or None
+        Degrees of freedom of t; None: the normal distribution.
+    title : str
+        Shown above the table.
+    """
+
+    params: pd.Series
+    std_errors: pd.Series
+    pvalues: pd.Series
+    nobs: int
+    rsquared: float
+    freedom: int | None = None
+    title: str = "Regression"
+
+    @property
+    def tstats(self) -> pd.Series:
+        """Coefficients over their standard errors."""
+        return self.params / self.std_errors
+
+    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
+        """Return confidence intervals, columns lower and upper; NaN where there is no p value."""
+        from scipy import stats
+
+        tail = (1 + level) / 2
+        width = stats.norm.ppf(tail) if self.freedom is None else stats.t.ppf(tail, self.freedom)
+        width = width * self.std_errors.where(self.pvalues.notna())
+        return pd.DataFrame({"lower": self.params - width, "upper": self.params + width})
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return params, std_errors, tstats, pvalues, and the lower and upper end of 95 % intervals, by regressor."""
+        names = ("params", "std_errors", "tstats", "pvalues")
+        return pd.DataFrame({name: getattr(self, name) for name in names}).join(self.conf_int())
+
+    def _footnotes(self) -> list[str]:
+        """What a reader needs to know about the estimates."""
+        return []
+
+    def _figures(self) -> dict[str, object]:
+        """Figures below the coefficients in a paper's table, besides observations and R²."""
+        return {}
+
+    def summary(self) -> Table:
+        """Return the estimates as a table in linearmodels' form."""
+        frame = self.to_frame()
+        rows = [(str(name), *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
+        return Table(
+            self.title,
+            ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI"),
+            rows,
+            formats=("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g"),
+            footnotes=(f"{self.nobs:,} observations, R² {self.rsquared:.3f}.", *self._footnotes()),
+        )
+
+    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
+        """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
+        return _written(regression_table(self, **shown).latex(label=label), path)
+
+    def to_markdown(self, path: str | os.PathLike[str] | None = None, **shown: Any) -> str:
+        """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
+        return _written(regression_table(self, **shown).markdown(), path)
+
+    def __str__(self) -> str:
+        return self.summary().text()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
+        more = ", ..." if len(self.params) > 4 else ""
+        return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
+
+    def _repr_html_(self) -> str:
+        return self.summary().html()
+
+
+def _written(said: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        write_atomic(path, said)
+    return said
+
+
+def regression_table(
+    results: Regression | Mapping[str, Regression],
+    *,
+    parentheses: Parentheses = "std_errors",
+    stars: Sequence[float] = STARS,
+    labels: Mapping[str, str] | None = None,
+    decimals: int = 3,
+    caption: str | None = None,
+) -> Table:
+    r"""Return the table of a paper: a column for each regression, coefficients with stars, errors in parentheses below.
+
+    Parameters
+    ----------
+    results : Regression or mapping of str to Regression
+        Columns by their heads.
+    parentheses : {"std_errors", "tstats", "pvalues"}, default "std_errors"
+        What stands below each coefficient.
+    stars : sequence of float, default (0.1, 0.05, 0.01)
+        A star for each level that the p value is below; empty: none.
+    labels : mapping of str to str, optional
+        Regressors as a reader knows them; those named come first, in this order.
+    decimals : int, default 3
+        Of coefficients below 1000 in size; at least this many digits of small ones.
+    caption : str, optional
+        By default the title of the first regression.
+
+    Returns
+    -------
+    Table
+        ``.text()``, ``.latex(label="tab:peers")``, ``.markdown()``, ``.html()``, ``.to_frame()``.
+
+    Examples
+    --------
+    >>> one = Regression(params=pd.Series({"size": -0.5}), std_errors=pd.Series({"size": 0.1}),
+    ...                  pvalues=pd.Series({"size": 0.001}), nobs=120, rsquared=0.25)
+    >>> print(regression_table({"(1)": one}, labels={"size": "Size"}, caption="").text())
+                        (1)
+    -----------------------
+    Size          −0.500***
+                    (0.100)
+    Observations        120
+    R²                0.250
+    <BLANKLINE>
+    Standard errors in parentheses. * p < 0.1, ** p < 0.05, *** p < 0.01.
+    """
+    columns = {"": results} if isinstance(results, Regression) else dict(results)
+    if not columns or not all(isinstance(result, Regression) for result in columns.values()):
+        raise InputError("results: a regression, or a mapping of heads to regressions, was expected.")
+    if parentheses not in _SHOWN:
+        raise InputError(
+            f"parentheses: one of {', '.join(map(repr, _SHOWN))} was expected, got {parentheses!r}."
+        )
+    levels = sorted(stars, reverse=True)
+    if not all(0 < level < 1 for level in levels):
+        raise InputError(f"stars: levels between 0 and 1 were expected, got {stars!r}.")
+    known = dict.fromkeys(str(name) for result in columns.values() for name in result.params.index)
+    labels = {} if labels is None else labels
+    order = [*(name for name in labels if name in known), *(name for name in known if name not in labels)]
+    rows: list[list[str]] = []
+    for name in order:
+        cells = [_pair(result, name, parentheses, levels, decimals) for result in columns.values()]
+        rows += [[labels.get(name, name), *(cell[0] for cell in cells)], ["", *(cell[1] for cell in cells)]]
+    figures: dict[str, list[str]] = {"Observations": [f"{result.nobs:,}" for result in columns.values()]}
+    figures["R²"] = [_fixed(result.rsquared, 3) for result in columns.values()]
+    extras = [result._figures() for result in columns.values()]
+    for name in dict.fromkeys(key for extra in extras for key in extra):
+        figures[name] = [_figure(extra.get(name)) for extra in extras]
+    notes = [f"{_SHOWN[parentheses]} in parentheses." + _said_stars(levels)]
+    for result in columns.values():
+        notes += [note for note in result._footnotes() if note not in notes]
+    first = next(iter(columns.values()))
+    return Table(
+        first.title if caption is None else caption,
+        ("", *columns),
+        [*rows, *([name, *cells] for name, cells in figures.items())],
+        alignment="l" + "r" * len(columns),
+        footnotes=notes,
+    )
+
+
+def _pair(
+    result: Regression, name: str, parentheses: str, levels: list[float], decimals: int
+) -> tuple[str, str]:
+    """Return a coefficient with its stars, and what stands below it; nothing where the regressor is not there."""
+    at = {str(key): position for position, key in enumerate(result.params.index)}.get(name)
+    if at is None:
+        return "", ""
+    p = float(result.pvalues.iloc[at])
+    marks = "*" * sum(p < level for level in levels)
+    value, below = float(result.params.iloc[at]), float(getattr(result, parentheses).iloc[at])
+    places = 2 if parentheses == "tstats" else 3 if parentheses == "pvalues" else decimals
+    return _fixed(value, decimals) + marks, "" if np.isnan(below) else f"({_fixed(below, places)})"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Return a number with a real minus sign; a small one with as many digits as it takes to show some.
+
+    >>> _fixed(-0.5, 3), _fixed(0.000123, 3), _fixed(12345.6, 3)
+    ('−0.500', '0.000123', '12,346')
+    """
+    if not np.isfinite(value):
+        return "n/a"
+    size = abs(value)
+    if size >= 1000:
+        shown = f"{size:,.0f}"
+    elif 0 < size < 10.0**-decimals:
+        shown = f"{size:.{decimals}g}"
+    else:
+        shown = f"{size:.{decimals}f}"
+    return MINUS * (value < 0 and any(c in "123456789" for c in shown)) + shown
+
+
+def _figure(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return _fixed(value, 2)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _said_stars(levels: list[float]) -> str:
+    said = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
+    return f" {said}." if said else ""

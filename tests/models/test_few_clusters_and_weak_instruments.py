@@ -1,0 +1,136 @@
+"""Wild cluster bootstrap, Anderson–Rubin, Hansen's J, effective F: against plain code and linearmodels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from linearmodels.iv import IV2SLS, IVGMM
+from scipy import stats
+
+from peerattn.evaluation import calibration
+from peerattn.exceptions import InputError
+from peerattn.models import LinearInMeansRegressor
+from peerattn.models.two_stage import two_stage
+from peerattn.models.wild_bootstrap import signs, wild_cluster_p
+
+
+def data(n_clusters=8, each=9, seed=0, n_instruments=2):
+    rng = np.random.default_rng(seed)
+    g = np.repeat(np.arange(n_clusters), each)
+    n = len(g)
+    Z = rng.normal(size=(n, n_instruments)) + rng.normal(size=(n_clusters, n_instruments))[g]
+    e = rng.normal(size=n_clusters)[g] + rng.normal(size=n)
+    X = np.column_stack([np.ones(n), rng.normal(size=n)])
+    w = Z.sum(axis=1) + 0.5 * e + rng.normal(size=n)
+    return g, X, Z, w, X[:, 1] + 0.3 * w + e
+
+
+def cluster_t(y, X, k, g):
+    fit = sm.OLS(y, X).fit(cov_type="cluster", cov_kwds={"groups": g})
+    return fit.tvalues[k]
+
+
+@pytest.mark.parametrize("n_clusters", [8, 14])
+def test_wild_bootstrap_is_the_plain_loop(n_clusters):
+    """Restricted residuals, one sign a cluster, the clustered t of each sample by statsmodels."""
+    g, X, Z, _, y = data(n_clusters)
+    R = np.column_stack([X, Z[:, :1]])
+    restricted = sm.OLS(y, X).fit()
+    eta = signs(np.random.default_rng(3), n_clusters, 99)
+    observed = abs(cluster_t(y, R, 2, g))
+    drawn = [
+        abs(cluster_t(restricted.fittedvalues + restricted.resid * eta[g, b], R, 2, g)) for b in range(99)
+    ]
+    expected = (1 + sum(t >= observed * (1 - 1e-10) for t in drawn)) / 100
+    assert wild_cluster_p(y, X, Z[:, :1], g, n_draws=99, random_state=3) == expected
+
+
+def test_wild_bootstrap_makes_each_draw_net_of_effects_again():
+    g, X, Z, _, y = data(9, 10)
+    period = np.tile(np.arange(10), 9)
+    D = pd.get_dummies(period).to_numpy(float)
+    net = lambda v: v - D @ np.linalg.lstsq(D, v, rcond=None)[0]  # noqa: E731
+    x, z, target = net(X[:, 1:]), net(Z[:, :1]), net(y)
+    R, eta = np.column_stack([x, z]), signs(np.random.default_rng(0), 9, 49)
+    e = target - x[:, 0] * (x[:, 0] @ target) / (x[:, 0] @ x[:, 0])
+    observed = abs(cluster_t(target, R, 1, g))
+    drawn = [abs(cluster_t(net(e * eta[g, b]), R, 1, g)) for b in range(49)]
+    expected = (1 + sum(t >= observed * (1 - 1e-10) for t in drawn)) / 50
+    assert wild_cluster_p(target, x, z, g, effects=pd.DataFrame({"period": period}), n_draws=49) == expected
+
+
+def test_webb_s_six_points_have_mean_zero_and_variance_one():
+    drawn = signs(np.random.default_rng(0), 5, 20_000)
+    assert (
+        len(np.unique(drawn)) == 6
+        and abs(drawn.mean()) < 0.02
+        and drawn.var() == pytest.approx(1.0, abs=0.02)
+    )
+    assert set(np.unique(signs(np.random.default_rng(0), 12, 50))) == {-1.0, 1.0}
+
+
+def test_linear_in_means_with_few_clusters():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(6), range(20)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=120), "lev": rng.normal(size=120)}, index)
+    y = X["size"] + rng.normal(size=6)[index.get_level_values(0)] + rng.normal(size=120)
+    model = LinearInMeansRegressor(n_bootstrap=199).fit(X, y)
+    groups = pd.DataFrame({"period": index.get_level_values(1)})
+    net = lambda v: v - v.groupby("period").transform("mean")  # noqa: E731
+    x = net(X).to_numpy()
+    p = wild_cluster_p(
+        net(y).to_numpy(), x[:, 1:], x[:, :1], index.get_level_values(0), effects=groups, n_draws=199
+    )
+    assert model.results_.pvalues["size"] == pytest.approx(p) and "wild cluster bootstrap" in str(
+        model.summary()
+    )
+    with pytest.raises(InputError, match="clusters of one kind"):
+        LinearInMeansRegressor(n_bootstrap=9, cluster=("firm", "period")).fit(X, y)
+
+
+def test_calibration_with_few_periods_is_tested_by_the_bootstrap():
+    rng = np.random.default_rng(0)
+    firm, period = (a.ravel() for a in np.meshgrid(np.arange(40), np.arange(6)))
+    forecast = rng.normal(size=240)
+    right = calibration(forecast + rng.normal(size=240), forecast, period, firm=firm, n_bootstrap=199)
+    wrong = calibration(0.2 * forecast + rng.normal(size=240), forecast, period, firm=firm, n_bootstrap=199)
+    assert right.p_value > 0.1 and wrong.p_value < 0.05
+    assert calibration(forecast, forecast, period, firm=firm).p_value is None
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_identification_against_linearmodels(clustered):
+    g, X, Z, w, y = data(60, 5)
+    frame = pd.DataFrame(X, columns=["one", "x"])
+    clusters = pd.DataFrame({"firm": g}) if clustered else None
+    found = two_stage(y, frame, w, pd.DataFrame(Z, columns=["a", "b"]), clusters=clusters).identification
+    config = {"cov_type": "clustered", "clusters": g} if clustered else {"cov_type": "robust"}
+    options = {"weight_type": "clustered", "clusters": g} if clustered else {"weight_type": "robust"}
+    theirs = IVGMM(y, X, w, Z, **options).fit().j_stat
+    assert (found.j, found.j_p) == pytest.approx((theirs.stat, theirs.pval), rel=1e-6)
+
+    def ar(b):
+        fit = IV2SLS(y - b * w, np.column_stack([X, Z]), None, None).fit(**config, debiased=True)
+        slopes, cov = np.asarray(fit.params)[2:], np.asarray(fit.cov)[2:, 2:]
+        return stats.f.sf(slopes @ np.linalg.solve(cov, slopes) / 2, 2, 59 if clustered else len(y) - 4)
+
+    assert found.ar_p == pytest.approx(ar(0.0), rel=1e-6)
+    ((low, high),) = found.ar_set
+    assert all(ar(b) >= 0.05 for b in (low, high)) and ar(low - 0.006) < 0.05 and ar(high + 0.006) < 0.05
+    assert low < 0.3 < high and "Hansen J" in found.said()
+
+
+def test_weak_instruments_do_not_bound_the_effect():
+    g, X, Z, _, _ = data(60, 5, n_instruments=1)
+    rng = np.random.default_rng(4)
+    e = rng.normal(size=len(g))
+    w = 0.02 * Z[:, 0] + e
+    found = two_stage(
+        0.3 * w + e, pd.DataFrame(X, columns=["one", "x"]), w, pd.DataFrame(Z, columns=["z"])
+    ).identification
+    assert (
+        found.effective_f < 10
+        and found.j is None
+        and any(np.isinf(end) for ends in found.ar_set for end in ends)
+    )
+    assert "weak: below 10" in found.said()

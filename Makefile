@@ -1,8 +1,8 @@
-# make report: a comparison on an embedded real panel.   make test: lint, types, tests, doctests.
+# make setup: .venv.   make report: comparisons on a simulated and on a real panel.   make test: lint, types, tests, doctests.
 # make docs: the documentation site in build/docs.   make release: wheel and sdist, each tried in a clean environment.
 # All first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
 
-.PHONY: report test docs release clean
+.PHONY: setup report test docs release clean
 .DEFAULT_GOAL := report
 
 # Whatever environment is active must not leak in; how to reach the package index must.
@@ -16,9 +16,16 @@ KEY   := $(shell { pwd; cat pyproject.toml constraints.txt; } | cksum | tr ' ' '
 STAMP := .venv/made-$(KEY)
 $(shell .venv/bin/python -c "" 2>/dev/null || rm -f .venv/made-*)
 
-# One thread: on matrices this small more would only wait for each other, very long on a busy machine.
+setup: $(STAMP)
+
+# Two at a time, one thread each: on matrices this small more would only wait for each other, very long on a busy machine.
+COMPARE := OMP_NUM_THREADS=1 .venv/bin/python -m peerattn compare
 report: $(STAMP)
-	@OMP_NUM_THREADS=1 .venv/bin/python -m peerattn compare --dataset grunfeld --test-periods 10 --out report
+	@mkdir -p report; \
+	$(COMPARE) --dataset simulated --test-periods 20 --refit-every 20 --out report/simulated >report/simulated.txt 2>&1 & \
+	$(COMPARE) --dataset russell --task explain --models industry,kernel,cross_sectional_ridge,attention \
+	  --test-periods 2 --refit-every 2 --group-by sector --out report/russell; russell=$$?; \
+	wait $$!; simulated=$$?; echo; cat report/simulated.txt; exit $$((russell + simulated))
 
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
@@ -35,6 +42,10 @@ docs: .venv/made-docs-$(KEY)
 	@touch $@
 
 $(STAMP):
+	@if [ -L .venv ]; then \
+	  echo ".venv is a link to $$(readlink .venv), another environment, which would be emptied. Remove the link to make one here." >&2; \
+	  exit 1; \
+	fi
 	@for candidate in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \
 	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    found=$$candidate; break; \
@@ -46,7 +57,7 @@ $(STAMP):
 	fi; \
 	echo "Making .venv with $$($$found --version); the first time takes some minutes."; \
 	$$found -m venv --clear .venv
-	.venv/bin/python -m pip install --no-user --constraint constraints.txt --editable '.[dev]'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-user --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 release: $(STAMP)

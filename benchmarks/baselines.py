@@ -50,7 +50,7 @@ def same_code(X: pd.DataFrame, code: str) -> pd.DataFrame:
 
 def peer_models(characteristics: list[str]) -> Iterator[tuple[str, Any, list[str]]]:
     """Yield name, model and columns of every peer baseline."""
-    yield "All other firms", IndustryPeerRegressor(), ["sic"]
+    yield "All other firms", IndustryPeerRegressor(scheme="plain"), ["sic"]
     for title, (column, scheme) in SCHEMES.items():
         options: dict[str, Any] = {"industry": column, "scheme": scheme}
         yield f"{title} peers", IndustryPeerRegressor(**options), [column]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from peerattn.cli.options import COLUMNS, Dataset
 from peerattn.cli.panels import take_panel, walk_forward
+from peerattn.exceptions import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from peerattn.evaluation import WalkForward
+    from peerattn.models.attention.reference import Reference
     from peerattn.panel import Panel
 
 
@@ -19,6 +21,29 @@ def panel_asked(asked: dict[str, Any]) -> Panel:
     dataset = Dataset(asked["dataset"]) if "dataset" in asked else None
     columns = {name: asked.get(name) for name in COLUMNS}
     return take_panel(path, dataset, asked.get("preset"), columns, asked.get("seed", 0))
+
+
+def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference | None:
+    """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
+    if "reference" not in asked:
+        return None
+    import pandas as pd
+
+    from peerattn.models.attention.reference import Reference
+    from peerattn.panel.frames import read_frame
+
+    frame = read_frame(Path(asked["reference"])).rename(columns=str)
+    labels = {asked.get(name, name): name for name in ("firm", "period")}
+    frame = frame.reset_index() if frame.index.names != [None] else frame
+    frame = frame.rename(columns=labels)
+    wanted = [*panel.columns, *([panel.outcome] if task == "explain" else [])]
+    for name in ["firm", *wanted]:
+        if name not in frame:
+            raise InputError(f"--reference: there is no column {name!r}.{did_you_mean(name, frame.columns)}")
+    if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
+        frame["period"] = pd.to_datetime(frame["period"])
+    frame = frame.set_index([name for name in ("firm", "period") if name in frame])
+    return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
 
 
 def split_asked(panel: Panel, asked: dict[str, Any]) -> WalkForward:

@@ -14,7 +14,6 @@ from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison, WalkForward
-    from peerattn.network import PeerNetwork
     from peerattn.panel import Panel
 
 _EDGES = 50  # of each firm, in edges.parquet
@@ -49,7 +48,7 @@ def compare(
     as_json: o.AsJson = False,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
-    from peerattn.cli.asked import panel_asked, split_asked
+    from peerattn.cli.asked import panel_asked, reference_asked, split_asked
     from peerattn.cli.config import check_again, write_config
     from peerattn.cli.factors import read_factors
     from peerattn.cli.output import say
@@ -58,7 +57,10 @@ def compare(
 
     asked, sets, made = _asked(o.given(options), settings, config)
     taken, task = panel_asked(asked), asked.get("task", "forecast")
-    chosen = take_models(asked.get("models"), taken, task, asked.get("seed", 0), sets)
+    reference = reference_asked(asked, taken, task)
+    chosen = take_models(
+        asked.get("models"), taken, task, asked.get("seed", 0), sets, reference=reference is not None
+    )
     cv = split_asked(taken, asked)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     if not (quiet or as_json):
@@ -68,6 +70,7 @@ def compare(
         taken,
         cv,
         task=task,
+        reference=reference,
         groups=asked.get("group_by", ()),
         limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
         audit=asked.get("audit", False),
@@ -79,8 +82,8 @@ def compare(
     )
     result = replace(result, configuration=write_config(asked, sets, result, folder))
     written = _write(result, folder)
-    truth, again = _truth(result, asked), check_again(made, result)
-    words = (truth, str(result), again, f"report: {(folder / 'report.html').resolve()}")
+    again = check_again(made, result)
+    words = (str(result), again, f"report: {(folder / 'report.html').resolve()}")
     say("\n\n".join(said for said in words if said), _summary(result, written), as_json)
 
 
@@ -89,18 +92,19 @@ def _asked(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
     from peerattn.cli.config import panel_path, read_config
-    from peerattn.cli.panels import read_settings
+    from peerattn.cli.panels import called, read_settings
 
     own = read_settings(settings)
     if config is None:
         return given, own, {}
     options, sets, made = read_config(config)
-    if "panel" in options:
-        options["panel"] = str(panel_path(options["panel"], config))
+    for name in options.keys() & {"panel", "reference"}:
+        options[name] = str(panel_path(options[name], config))
     if given.keys() & {"panel", "dataset"}:
         options = {name: value for name, value in options.items() if name not in ("panel", "dataset")}
     changed = given.keys() - {"panel"} or own
-    chosen = given.get("models") or sets  # settings of models that no longer take part fall away
+    # settings of models that no longer take part fall away
+    chosen = [called(entry) for entry in given["models"]] if given.get("models") else sets
     sets = {name: values for name, values in sets.items() if name in chosen}
     for name, values in own.items():
         sets[name] = sets.get(name, {}) | values
@@ -111,29 +115,6 @@ def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: A
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, **options)
-
-
-def _truth(result: Comparison, asked: dict[str, Any]) -> str:
-    """Return how far each model's network agrees with the true one, where the panel is simulated."""
-    if asked.get("dataset") != o.Dataset.simulated:
-        return ""
-    from peerattn.cli.panels import simulated
-
-    truth = simulated(asked.get("seed", 0)).network
-    found = [f"{name} {_agreement(network, truth):.2f}" for name, network in result.networks.items()]
-    return f"correlation with the true weights: {', '.join(found)}" if found else "no model gave a network"
-
-
-def _agreement(network: PeerNetwork, truth: PeerNetwork) -> float:
-    """Return the correlation of a network with the true one, over all pairs of the last tested period."""
-    import numpy as np
-
-    period = network.periods[-1]
-    true = truth.matrix(period)
-    learned = network.matrix(period).reindex(index=true.index, columns=true.columns, fill_value=0.0)
-    pairs = ~np.eye(len(true), dtype=bool)
-    weights = learned.to_numpy()[pairs]
-    return float(np.corrcoef(weights, true.to_numpy()[pairs])[0, 1]) if np.ptp(weights) > 0 else 0.0
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:

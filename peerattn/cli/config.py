@@ -105,11 +105,11 @@ def write_config(
     import tomli_w
 
     options = {key: options[key] for key in KEYS if options.get(key) not in (None, [])}
-    if "panel" in options:
+    for name in options.keys() & {"panel", "reference"}:
         try:
-            options["panel"] = Path(os.path.relpath(options["panel"], folder)).as_posix()
+            options[name] = Path(os.path.relpath(options[name], folder)).as_posix()
         except ValueError:  # another drive
-            options["panel"] = str(Path(options["panel"]).resolve())
+            options[name] = str(Path(options[name]).resolve())
     made = {
         "data_sha256": result.settings[DATA],
         "predictions_sha256": predictions_digest(result),

@@ -15,6 +15,7 @@ class Dataset(StrEnum):
     """Panels that need no file."""
 
     grunfeld = "grunfeld"
+    russell = "russell"
     simulated = "simulated"
 
 
@@ -52,11 +53,12 @@ _CHARACTERISTICS = (
     "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
 )
 _MODELS = (
-    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, attention, stacked_attention; zero, mean, firm_mean, "
-    "last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
+    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, cross_attention, attention, stacked_attention; zero, mean, "
+    "firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
 )
 _CONTROLS = (
-    f"{_MODELS}. OLS, boosting and the mean always run. [default: industry (if given), kernel, attention]"
+    f"{_MODELS}. One of them again under a name of yours: linear=attention, with --set linear.similarity=linear. OLS, "
+    "boosting and the mean always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
 )
 _SET = "An option of a model, such as attention.max_steps=300; may be repeated."
 _TASK = (
@@ -125,6 +127,11 @@ class CompareOptions(SplitOptions, PanelOptions):
         "Tested against: a name in the table. [default: the first]", metavar="NAME"
     )
     task: Task | None = given_as(_TASK, "--task")
+    reference: Path | None = given_as(
+        "The firms that answer in cross-attention: columns as in PANEL, the outcome to explain.",
+        "--reference",
+        metavar="FILE",
+    )
     group_by: list[str] | None = given_as(
         "Columns to report by, besides year and industry; numbers in fifths.", metavar="A,B,..."
     )

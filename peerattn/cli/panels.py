@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation import WalkForward
     from peerattn.panel import Panel
 
-DEFAULT_MODELS = ("industry", "kernel", "attention")
+DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention")
 MOST_FITS = 6
 
 
@@ -32,11 +32,10 @@ def take_panel(
         raise InputError(
             f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
-    from peerattn.datasets import load_grunfeld
+    from peerattn.datasets import load_grunfeld, load_russell
 
-    if dataset is Dataset.grunfeld:
-        return load_grunfeld()
-    return simulated(seed)
+    made = {Dataset.grunfeld: load_grunfeld, Dataset.russell: load_russell}
+    return made[dataset]() if dataset in made else simulated(seed)
 
 
 def simulated(seed: int) -> SimulatedPanel:
@@ -80,14 +79,28 @@ def limits_of(preset: str | None) -> tuple[str, ...]:
 
 
 def take_models(
-    wanted: list[str] | None, panel: Panel, task: str, seed: int, settings: dict[str, dict[str, Any]]
+    wanted: list[str] | None,
+    panel: Panel,
+    task: str,
+    seed: int,
+    settings: dict[str, dict[str, Any]],
+    reference: bool = False,
 ) -> dict[str, Any]:
-    """Return the requested models, by the name they are shown under, with their settings."""
+    """Return the requested models, by the name they are shown under, with their settings.
+
+    ``wanted`` holds ready names, and names of the user's own for one of them, ``linear=attention``.
+    """
     from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 
     if wanted is None:
-        wanted = [name for name in DEFAULT_MODELS if name != "industry" or panel.industry]
-    for name in wanted:
+        fits = {"industry": panel.industry is not None, "cross_attention": reference}
+        wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
+    ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
+    if len(ready) < len(wanted):
+        raise InputError(
+            f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
+        )
+    for name in ready.values():
         if name not in model_names():
             known = ", ".join(model_names())
             raise InputError(
@@ -98,15 +111,25 @@ def take_models(
     if not wanted:
         raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
     for name in settings:
-        if name not in wanted:
+        if name not in ready:
             raise InputError(
-                f"--set: there is no model {name!r} among {', '.join(wanted)}.{did_you_mean(name, wanted)}"
+                f"--set: there is no model {name!r} among {', '.join(ready)}.{did_you_mean(name, ready)}"
             )
     made = {}
-    for name in wanted:
+    for own, name in ready.items():
         model = make_model(name, task=task, industry=panel.industry, random_state=seed)
-        made[model_title(name, panel.industry)] = _with(model, name, settings.get(name, {}))
+        title = model_title(name, panel.industry) if own == name else own
+        made[title] = _with(model, own, settings.get(own, {}))
     return made
+
+
+def called(entry: str) -> str:
+    """Return the name by which --set addresses an entry of --models.
+
+    >>> called("attention"), called("linear=attention")
+    ('attention', 'linear')
+    """
+    return entry.partition("=")[0].strip()
 
 
 def _with(model: Any, name: str, settings: dict[str, Any]) -> Any:

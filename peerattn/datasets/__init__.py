@@ -1,7 +1,8 @@
-"""Panels to start with: a real one that is embedded, simulated ones whose network is known; presets for others' files."""
+"""Panels to start with: real ones that are embedded, simulated ones whose network is known; presets for others' files."""
 
 from peerattn.datasets.grunfeld import load_grunfeld
 from peerattn.datasets.presets import PRESETS, Preset, read_preset
+from peerattn.datasets.russell import load_russell
 from peerattn.datasets.simulate import SimulatedPanel, TrueParameters, simulate_panel
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "SimulatedPanel",
     "TrueParameters",
     "load_grunfeld",
+    "load_russell",
     "read_preset",
     "simulate_panel",
 ]

@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 import pandas as pd
 
+from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.description import Labels, describe_panel
@@ -33,6 +34,7 @@ from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
+from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 
 
@@ -154,8 +156,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         same folder, a comparison that was killed goes on and repeats nothing; a model whose settings or source changed (the
         class, and the functions and constants of its module that it refers to), or whose file was damaged, is fitted again.
     verbose : bool, default True
-        Show progress on stderr: on a terminal a bar with the model, the fold and the time left, in a log a line for each
-        finished fold.
+        Show progress on stderr: a rough time for the whole, then a line for each finished fit (model, fold, seconds, R² so
+        far, whether no peers were found), on a terminal above a bar with the time left.
 
     Returns
     -------
@@ -251,9 +253,16 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         audit=audits,
         is_return=named_like_return(panel.outcome) if is_return is None else is_return,
         market_value=values,
+        caution=panel.caution,
+        truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
         factors=factors,
         description=describe_panel(panel, labels=labels),
     )
+
+
+def _true_network(X: Any, period: Any) -> PeerNetwork | None:
+    """Return the network that made a simulated panel, in the last tested period."""
+    return X.network.subset(periods=[period]) if isinstance(X, SimulatedPanel) else None
 
 
 def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:

@@ -60,7 +60,7 @@ class ModelNote:
     trials : int
         Settings its search tried in each fit; 1 without a search.
     rung : int or None
-        Its rung of the ladder, 0 (own characteristics) to 5 (stacked attention); None for what is no rung.
+        Its rung of the ladder, 0 (own characteristics) to 6 (stacked attention); None for what is no rung.
     """
 
     name: str
@@ -128,6 +128,10 @@ class Comparison:
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
     market_value : Series or None
         Of the rows of ``predictions``, indexed by (firm, period).
+    caution : str
+        Of the panel: a sentence that stands beside the finding.
+    truth : PeerNetwork or None
+        The network that made the data in the last tested period, where the panel is simulated.
     factors : DataFrame or None
         Factor returns in decimals by period, for the alphas of portfolios.
     description : PanelDescription or None
@@ -161,6 +165,8 @@ class Comparison:
     audit: dict[str, Audit] = field(default_factory=dict)
     is_return: bool = False
     market_value: pd.Series | None = None
+    caution: str = ""
+    truth: PeerNetwork | None = None
     factors: pd.DataFrame | None = None
     description: PanelDescription | None = None
     configuration: str = ""

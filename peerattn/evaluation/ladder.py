@@ -18,7 +18,7 @@ from peerattn.models import (
 )
 
 INDUSTRY, KERNEL, RIDGE = "Industry mean", "Kernel", "Linear attention (ridge)"
-SOFTMAX, STACKED = "Softmax attention", "Stacked attention"
+CROSS, SOFTMAX, STACKED = "Cross-attention", "Softmax attention", "Stacked attention"
 
 
 def ladder(
@@ -28,6 +28,7 @@ def ladder(
     industry: str | None = None,
     codes: Sequence[str] = (),
     task: Task = "forecast",
+    reference: Any = None,
     rungs: Mapping[str, Any] | None = None,
     stacked_on: str = SOFTMAX,
     random_state: int = 0,
@@ -36,8 +37,9 @@ def ladder(
     r"""Climb from own characteristics to stacked attention, and say where the gain comes from.
 
     .. math:: \text{own characteristics} \to \text{industry mean} \to \text{kernel} \to \text{linear attention}
-              \to \text{softmax attention} \to \text{stacked attention}
+              \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{stacked attention}
 
+    Cross-attention, which searches a separate universe, takes part where ``reference`` is given.
     Every rung predicts the same rows of the same split and is tested against the one below.
 
     Parameters
@@ -49,6 +51,8 @@ def ladder(
     codes : sequence of str
         Further code columns.
     task : {"forecast", "explain"}, default "forecast"
+    reference : Reference, frame, or pair (X_ref, y_ref), optional
+        The firms that answer in cross-attention; with outcomes only to explain.
     rungs : dict of str to estimator, optional
         The rungs above own characteristics, from below; by default :func:`rungs_for` the task.
     stacked_on : str, default "Softmax attention"
@@ -76,9 +80,11 @@ def ladder(
     >>> ladder(X, X["size"].pow(4).rename("roa"), rungs=rungs, verbose=False).to_frame()["model"].tolist()
     ['All firms', 'Ridge']
     """
-    chosen = rungs_for(task, industry=industry, random_state=random_state) if rungs is None else dict(rungs)
+    if rungs is None:
+        rungs = rungs_for(task, industry=industry, cross=reference is not None, random_state=random_state)
+    chosen = dict(rungs)
     options.setdefault("baseline", OWN_CHARACTERISTICS)
-    result = compare(chosen, X, y, task=task, industry=industry, codes=codes, **options)
+    result = compare(chosen, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
     if not isinstance(result, Comparison):
         raise InputError("outcome: a ladder has one outcome; call it once for each.")
     if OWN_CHARACTERISTICS not in result.names:
@@ -87,8 +93,10 @@ def ladder(
     return climb(result, names, stacked_on)
 
 
-def rungs_for(task: Task, *, industry: str | None = None, random_state: int = 0) -> dict[str, Any]:
-    """Return the default rungs above own characteristics, from below.
+def rungs_for(
+    task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
+) -> dict[str, Any]:
+    """Return the default rungs above own characteristics, from below; ``cross``: with cross-attention.
 
     Attention is ``PeerAttentionRegressor`` with its defaults; to explain, its values are outcomes.
     """
@@ -98,6 +106,7 @@ def rungs_for(task: Task, *, industry: str | None = None, random_state: int = 0)
         INDUSTRY: IndustryPeerRegressor(industry=industry),
         KERNEL: NadarayaWatsonRegressor(),
         RIDGE: CrossSectionalRidge(),
+        **({CROSS: PeerAttentionRegressor(attention="cross", **attention)} if cross else {}),
         SOFTMAX: PeerAttentionRegressor(**attention),
         STACKED: PeerAttentionRegressor(n_layers=2, **attention),
     }

@@ -16,7 +16,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
+from peerattn.exceptions import (
+    InputError,
+    IsolateWarning,
+    LabelWarning,
+    LostPeriodWarning,
+    SmallCrossSectionWarning,
+)
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
 from peerattn.models.saving import load_estimator, save_estimator
 from peerattn.network import PeerNetwork
@@ -248,6 +254,15 @@ class PeerModel(PanelModel):
                 ),
                 stacklevel=4,
             )
+        if panel.firm is None and isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
+            warnings.warn(
+                LabelWarning(
+                    f"X carries neither {self.firm!r} nor {self.period!r}, so its {len(panel):,} rows are one cross-section, "
+                    f"all periods in one. Of a panel set them as index, df.set_index([{self.firm!r}, {self.period!r}]), or name "
+                    "yours with firm= and period=; index the rows by firm where one cross-section is meant."
+                ),
+                stacklevel=4,
+            )
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
         _, sizes = np.unique(panel.period, return_counts=True)
@@ -393,9 +408,10 @@ class PeerModel(PanelModel):
             blocks = [block if top_k is None else strongest(block, top_k) for block in made]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
-        return PeerNetwork.from_matrices(
+        network = PeerNetwork.from_matrices(
             matrices, name=self._network_name(), signed=self._signed, row_normalized=top_k is None
         )
+        return network if top_k is None else network.replaced(top_k=top_k)
 
     def _network_name(self) -> str:
         return type(self).__name__

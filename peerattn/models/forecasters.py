@@ -45,9 +45,9 @@ class Setting:
     random_state: int
 
 
-def _attention(setting: Setting, n_layers: int = 1) -> Any:
+def _attention(setting: Setting, **options: Any) -> Any:
     values = "outcomes" if setting.task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, n_layers=n_layers, random_state=setting.random_state)
+    return PeerAttentionRegressor(values=values, random_state=setting.random_state, **options)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -87,6 +87,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "kernel": Recipe("Kernel regression", lambda s: NadarayaWatsonRegressor()),
     "cross_sectional_ridge": Recipe("Cross-sectional ridge", lambda s: CrossSectionalRidge(scale="rank")),
+    "cross_attention": Recipe("Cross-attention", lambda s: _attention(s, attention="cross")),
     "attention": Recipe("Peer attention", _attention),
     "stacked_attention": Recipe("Stacked attention", lambda s: _attention(s, n_layers=2)),
 }
@@ -125,7 +126,8 @@ def make_model(
         ``"zero"``, ``"mean"`` (prevailing), ``"firm_mean"``, ``"last_value"``; of own characteristics ``"ols"``, ``"ridge"``,
         ``"elastic_net"``, ``"fama_macbeth"``, ``"neighbors"``; ``"boosting"`` (own characteristics and codes);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
-        ``"kernel"``, ``"cross_sectional_ridge"``, ``"attention"``, ``"stacked_attention"``.
+        ``"kernel"``, ``"cross_sectional_ridge"``, ``"cross_attention"`` (searches a ``reference``), ``"attention"``,
+        ``"stacked_attention"``.
     task : {"forecast", "explain"}, default "forecast"
         What it is for: to explain, attention reads peers' outcomes.
     industry : str, optional

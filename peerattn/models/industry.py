@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.codes import code_scheme
@@ -35,7 +36,8 @@ class IndustryPeerRegressor(PeerRegressor):
     Parameters
     ----------
     industry : str, optional
-        Column of ``X`` with the code. None: all firms are peers.
+        Column of ``X`` with the code. None: all firms are peers; ``scheme="plain"`` says that this is meant where X has a
+        column ``sic``, ``naics`` or ``gics``.
     scheme : {"auto", "sic", "naics", "gics", "ff12", "ff48", "ff49", "plain"}, default "auto"
         How codes nest; "auto" reads it from the column's name. "ff12", "ff48", "ff49": the Fama–French industry of a SIC code.
         "plain" codes do not nest: the group widens to all firms.
@@ -149,6 +151,14 @@ class IndustryPeerRegressor(PeerRegressor):
         if self.scheme not in schemes:
             raise InputError(
                 f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(str(self.scheme), schemes)}"
+            )
+        codes = [name for name in panel.columns if code_scheme(name) != "plain"]
+        if self.industry is None and self.scheme != "plain" and codes:
+            warnings.warn(
+                f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code: pass "
+                f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.',
+                CodeWarning,
+                stacklevel=5,
             )
         scheme = code_scheme(self.industry) if self.scheme == "auto" else self.scheme
         self.nested_ = scheme in _LEVELS

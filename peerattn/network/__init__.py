@@ -4,6 +4,7 @@ from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.matrices import flow_map, heat_map, search_map
 from peerattn.network.figures.points import pair_plot, strength_plot, timeline
+from peerattn.network.figures.ties import ties_plot
 from peerattn.network.inference.backbone import backbone
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
@@ -34,6 +35,6 @@ __all__ = [
     "agreement", "assortativity", "asymmetry", "attention_flow", "backbone", "common_peers", "communities",
     "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map", "gini",
     "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", "page_rank",
-    "pair_plot", "paths", "placebo", "reciprocity", "rollout", "search_map", "strength_plot", "timeline",
-    "turnover", "write_explorer",
+    "pair_plot", "paths", "placebo", "reciprocity", "rollout", "search_map", "strength_plot", "ties_plot",
+    "timeline", "turnover", "write_explorer",
 ]  # fmt: skip

@@ -167,7 +167,7 @@ def normalized(network: PeerNetwork) -> PeerNetwork:
         factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
         exact: Any = section.weights.astype(np.float64)
         sections.append(CrossSection(section.rows, section.columns, frozen(_scaled_rows(exact, factors))))
-    return network.replaced(sections, row_normalized=True)
+    return network.replaced(sections, row_normalized=True, top_k=None)
 
 
 def peer_average(network: PeerNetwork, values: Values) -> Values:

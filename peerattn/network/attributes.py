@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.cross_section import Array
+from peerattn.network.cross_section import Array, where_in
+from peerattn.render import show_label
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -35,6 +36,33 @@ def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd
         is_label = name in ("firm", "peer")
         frame[name] = network.labels.take(values.astype(np.intp)) if is_label else values
     return pd.DataFrame(frame)
+
+
+def check_whole(network: PeerNetwork, measure: str, k: int | None = None) -> None:
+    """Raise where a measure of all weights (or of the k largest of each firm) is asked of a network that was cut to fewer.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({None: ("AB", None, np.eye(2)[::-1])})
+    >>> check_whole(network, "asymmetry"), check_whole(network.replaced(top_k=1), "turnover", 1)
+    (None, None)
+    """
+    if network.top_k is not None and (k is None or k > network.top_k):
+        raise InputError(
+            f"{measure}: the network holds the {kept_words(network)}, and what was cut decides this measure. Make the network "
+            "without top_k; or take network.normalized(), the kept weights as a network of their own."
+        )
+
+
+def kept_words(network: PeerNetwork) -> str:
+    """Say what a network that was cut keeps."""
+    size = "largest weight" if network.top_k == 1 else f"{network.top_k} largest weights"
+    if network.signed:
+        return f"{size} of each firm"
+    sums = np.concatenate([section.row_sums()[~section.isolates()] for _, section in network.sections()])
+    share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
+    return f"{size} of each firm{share}"
 
 
 def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | None:
@@ -138,6 +166,30 @@ def code_numbers(
     """
     place = _series_places(network, codes, positions, period, argument)
     return np.append(pd.factorize(codes)[0], -1)[place]
+
+
+def labels_of(
+    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
+) -> list[str]:
+    """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
+
+    As :func:`characteristic`; codes that know none of these firms are an error.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
+    >>> labels_of(network, pd.Series({("A", 2001): 7, ("B", 2000): 8}), np.array([0, 1]), 2001, "order")
+    ['7', 'unknown']
+    """
+    place = _series_places(network, codes, positions, period, argument)
+    values = list(codes)
+    found = ["unknown" if p < 0 or pd.isna(values[p]) else show_label(values[p]) for p in place]
+    if found and set(found) == {"unknown"}:
+        raise InputError(
+            f"{argument}: the code of every firm{where_in(period)} is unknown. Index it by firm, or by firm and period."
+        )
+    return found
 
 
 def _series_places(network: PeerNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:

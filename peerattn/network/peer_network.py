@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.network import algebra, building
-from peerattn.network.attributes import labelled
+from peerattn.network.attributes import kept_words, labelled
 from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures import matrices
@@ -44,6 +44,8 @@ class PeerNetwork:
         Weights may be negative, and rows sum to anything.
     row_normalized : bool
         Rows sum to one or zero; False after steps such as :meth:`symmetrized` or a cut to the top k.
+    top_k : int, optional
+        Weights that are kept of each firm, the largest; None: all. Measures that need all then refuse the network.
     stability : pandas.DataFrame, optional
         How well repeated estimates of this network agree, a row for each pair of estimates: ``comparison``
         (``"seeds"`` or ``"folds"``), ``correlation`` (:func:`network_correlation`) and ``common_top5``
@@ -63,9 +65,9 @@ class PeerNetwork:
     >>> network
     PeerNetwork('by hand', 3 firms, 1 period, 5 edges)
     >>> network.peers("GM")
-    1.2 effective peers      peer  weight
-    0                    US Steel     0.9
-    1                    Chrysler     0.1
+    1.2 effective peers, 100.0% shown      peer  weight
+    0                                  US Steel     0.9
+    1                                  Chrysler     0.1
     """
 
     labels: pd.Index
@@ -73,6 +75,7 @@ class PeerNetwork:
     name: str
     signed: bool
     row_normalized: bool
+    top_k: int | None
     stability: pd.DataFrame | None
     _sections: tuple[CrossSection, ...]
 
@@ -85,6 +88,7 @@ class PeerNetwork:
         name: str = "",
         signed: bool = False,
         row_normalized: bool = True,
+        top_k: int | None = None,
         stability: pd.DataFrame | None = None,
     ) -> None:
         vars(self).update(  # the class is frozen: this is the only place that sets anything
@@ -93,6 +97,7 @@ class PeerNetwork:
             name=str(name),
             signed=bool(signed),
             row_normalized=bool(row_normalized) and not signed,
+            top_k=None if top_k is None else int(top_k),
             stability=comparison.checked_stability(stability),
             _sections=tuple(sections),
         )
@@ -110,6 +115,7 @@ class PeerNetwork:
         periods: pd.Index | None = None,
         row_normalized: bool | None = None,
         signed: bool | None = None,
+        top_k: int | Literal["same"] | None = "same",
         stability: pd.DataFrame | None = None,
     ) -> PeerNetwork:
         """Return a network with the same labels and name and other cross-sections.
@@ -122,6 +128,8 @@ class PeerNetwork:
             Their labels; default: this network's.
         row_normalized, signed : bool, optional
             Default: as here.
+        top_k : int, optional
+            Default: as here; None: nothing is cut.
         stability : pandas.DataFrame, optional
             Default: none, for other weights are another estimate.
 
@@ -135,6 +143,7 @@ class PeerNetwork:
             self._sections if sections is None else sections,
             name=self.name,
             signed=self.signed if signed is None else signed,
+            top_k=self.top_k if top_k == "same" else top_k,
             row_normalized=self.row_normalized if row_normalized is None else row_normalized,
             stability=stability,
         )
@@ -301,7 +310,8 @@ class PeerNetwork:
         -------
         pandas.DataFrame
             Columns ``peer, weight``, zero weights left out. The title above the columns gives the effective number
-            of peers, 1 / Σ w² of weights that sum to one: where it is far above ``k``, those shown are a small part.
+            of peers, 1 / Σ w² of weights that sum to one, and how much of the firm's weight those shown have together:
+            five peers of 1 % each are the top of a flat list.
 
         Raises
         ------
@@ -310,9 +320,16 @@ class PeerNetwork:
         """
         chosen, position = self._found(firm, period, "rows", "is not a focal firm")
         weights = algebra.weights_from(chosen, position)
-        shares = np.abs(weights) / np.abs(weights).sum() if weights.any() else weights
-        title = f"{1 / (shares @ shares):,.1f} effective peers" if weights.any() else None
-        return _ranked(chosen, weights, "peer", k).rename_axis(columns=title)
+        found = _ranked(chosen, weights, "peer", k)
+        if not weights.any():
+            return found
+        sizes, shown = np.abs(weights), np.abs(found["weight"].to_numpy()).sum()
+        if chosen.top_k is None:
+            share = f"{shown / sizes.sum():.1%}{' of all |w|' if chosen.signed else ''} shown"
+            title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
+        else:
+            title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {shown:.1%} shown")
+        return found.rename_axis(columns=title)
 
     def followers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
         """Return a firm's followers, the firms that have it as a peer, most weight first.
@@ -387,7 +404,7 @@ class PeerNetwork:
         """
         if not isinstance(other, PeerNetwork):
             return False
-        facts = [(n.name, n.signed, n.row_normalized) for n in (self, other)]
+        facts = [(n.name, n.signed, n.row_normalized, n.top_k) for n in (self, other)]
         pairs = ((self.periods, other.periods), (self.labels, other.labels))
         same = facts[0] == facts[1] and all(a.equals(b) and a.dtype == b.dtype for a, b in pairs)
         known = [pd.DataFrame() if n.stability is None else n.stability for n in (self, other)]
@@ -412,6 +429,7 @@ class PeerNetwork:
         facts += [_counted(len(self.periods), "period") if self.is_dated else "undated"]
         facts += [_counted(sum(section.n_edges for section in self._sections), "edge")]
         facts += ["signed"] if self.signed else []
+        facts += [f"cut to the {kept_words(self)}"] if self.top_k is not None else []
         return f"PeerNetwork({', '.join(facts)})"
 
     def __str__(self) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, PossibleLeakWarning, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, did_you_mean
 from peerattn.panel.codes import looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
+_DECIMAL = re.compile(r"^[+-]?\d*\.\d*[1-9]\d*(?:e[+-]?\d+)?$|\de[+-]?\d", re.IGNORECASE)
 LEAK_CORRELATION = 0.98
 
 
@@ -101,6 +103,13 @@ def choose_columns(
             continue
         if not _is_number(frame[name]):
             left[name] = "not a number; declare it in codes to use it"
+            if (example := number_as_text(frame[name])) is not None:
+                left[name] = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
+                warnings.warn(
+                    f"column {name!r} is left out: it holds {left[name]}, or declare it in codes.",
+                    CodeWarning,
+                    stacklevel=4,
+                )
         elif looks_like_outcome(name):
             left[name] = "looks like another outcome"
         elif looks_like_code(name):
@@ -146,6 +155,23 @@ def holds_text(column: pd.Series) -> bool:
     if isinstance(column.dtype, pd.ArrowDtype):
         return pd.api.types.is_string_dtype(column.dtype)
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string"
+
+
+def number_as_text(column: pd.Series) -> str | None:
+    """Return an example where a column of text holds numbers with decimals, which no code has; else None.
+
+    >>> number_as_text(pd.Series(["0.5", "-1.25e3", None])), number_as_text(pd.Series(["3711", "100"]))
+    ('0.5', None)
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype) or not holds_text(column):
+        return None
+    known = column.dropna().astype(str).str.strip()
+    decimal = known[known.str.contains(_DECIMAL)]
+    if (
+        not len(decimal) or pd.to_numeric(known, errors="coerce").isna().mean() > 0.05
+    ):  # "NA", "." and the like
+        return None
+    return str(decimal.iloc[0])
 
 
 def refuse_outcomes(names: Sequence[object]) -> None:

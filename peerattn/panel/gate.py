@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel.columns import leak_warning, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
@@ -111,7 +111,10 @@ def _numbers(estimator: Any, X: Any, y: Any, fitting: bool, codes: Sequence[str]
 
 def _check_columns(estimator: Any, frame: pd.DataFrame, fitting: bool) -> None:
     if frame.columns.is_unique and all(isinstance(name, str) for name in frame.columns):
-        validate_data(estimator, frame, reset=fitting, skip_check_array=True)
+        try:
+            validate_data(estimator, frame, reset=fitting, skip_check_array=True)
+        except ValueError as error:
+            raise InputError(f"{_other_columns(estimator, frame)}{error}") from error
     elif frame.columns.is_unique:  # scikit-learn knows names of text only; ours are compared below
         validate_data(
             estimator, frame.set_axis(range(frame.shape[1]), axis=1), reset=fitting, skip_check_array=True
@@ -119,6 +122,21 @@ def _check_columns(estimator: Any, frame: pd.DataFrame, fitting: bool) -> None:
     for count, what in ((frame.shape[1], "feature"), (len(frame), "sample")):
         if not count:
             raise InputError(f"X has 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
+
+
+def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
+    """Say which columns of fit X lacks, and which it has besides."""
+    fitted, have = estimator.column_names_, list(frame.columns)
+    if fitted is None:
+        return ""
+    lacks = [name for name in fitted if name not in have]
+    more = [name for name in have if name not in fitted]
+    said = (
+        [f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}"] if lacks else []
+    )
+    said += [f"it has {', '.join(map(repr, more))} besides"] if more else []
+    shown = ", ".join(map(str, fitted))
+    return f"X has not the columns of fit: {'; '.join(said) or 'their order is another'}. Pass X[[...]] with {shown}. "
 
 
 def _match_columns(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:

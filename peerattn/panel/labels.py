@@ -346,7 +346,7 @@ def find_firm(label: object, firms: pd.Index) -> Any:
     Raises
     ------
     InputError
-        When there is no such firm; near matches are shown.
+        When there is no such firm; near matches of names are shown.
 
     Examples
     --------
@@ -363,4 +363,7 @@ def find_firm(label: object, firms: pd.Index) -> Any:
     if len(spelled) == 1:
         found = firms[spelled[0]]
         return found.item() if isinstance(found, np.generic) else found
-    raise InputError(f"unknown firm {label!r} among {len(firms)} firms.{did_you_mean(label, firms)}")
+    letters = sum(character.isalpha() for character in str(label))
+    near = did_you_mean(label, firms) if 2 * letters > len(str(label)) else ""  # near numbers are other firms
+    such = f", such as {', '.join(map(repr, firms[:3].tolist()))}" if len(firms) and not near else ""
+    raise InputError(f"unknown firm {label!r} among {len(firms)} firms{such}.{near}")

@@ -57,6 +57,8 @@ class Panel:
     industry : str or None
         The code column that baselines average over.
     description : str
+    caution : str
+        A sentence that reports put beside their finding: how the panel was chosen, say.
     """
 
     characteristics: pd.DataFrame
@@ -77,6 +79,7 @@ class Panel:
     level_orders: Mapping[Any, tuple[str, ...]] = field(default_factory=dict)
     industry: Any = None
     description: str = ""
+    caution: str = ""
 
     def __len__(self) -> int:
         return len(self.order)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, did_you_mean
 from peerattn.panel.codes import canonical_codes, looks_like_code
-from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, refuse_outcomes
+from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.panel import Panel, refuse_infinity, refuse_large
@@ -308,7 +308,11 @@ def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     if not pd.api.types.is_numeric_dtype(frame[outcome].dtype):
-        raise InputError(f"outcome: column {outcome!r} holds {frame[outcome].dtype}, not numbers.")
+        example = frame[outcome].dropna()
+        such = f" such as {example.iloc[0]!r}" if len(example) else ""
+        raise InputError(
+            f"outcome: column {outcome!r} holds {frame[outcome].dtype}{such}, not numbers: convert it with pandas.to_numeric."
+        )
     return frame[outcome].to_numpy(dtype=float, na_value=np.nan)
 
 
@@ -358,6 +362,11 @@ def _split_columns(
     code_columns: dict[Any, Any] = {}
     for name in frame.columns:
         column = frame[name]
+        if name not in codes and (example := number_as_text(column)) is not None:
+            raise InputError(
+                f"X: column {name!r} holds numbers stored as text, such as {example!r}: convert it with pandas.to_numeric, or "
+                "declare it in codes."
+            )
         if name in codes or (not only_declared and holds_text(column)):
             code_columns[name] = canonical_codes(column).array
             continue

@@ -97,6 +97,7 @@ def page(
     sections: Sequence[Section],
     *,
     lead: str = "",
+    opening: Sequence[Picture] = (),
     facts: Mapping[str, object] | None = None,
     footer: str = "",
 ) -> str:
@@ -110,6 +111,8 @@ def page(
         The parts, in order; from four on, a list of contents leads to them.
     lead : str, optional
         The finding in a sentence or two, under the title.
+    opening : sequence of Picture, optional
+        What the reader sees first, side by side where there is room.
     facts : mapping of str to object, optional
         Short facts beside their names (firms, periods, outcome).
     footer : str, optional
@@ -138,6 +141,7 @@ def page(
     return template("peerattn.render").render(
         title=printable(title),
         lead=printable(lead),
+        opening=[_block(picture) for picture in opening],
         facts={printable(name): printable(value) for name, value in (facts or {}).items()},
         sections=[{"title": printable(s.title), "anchor": a, "blocks": b} for s, a, b in parts],
         footer=printable(footer),

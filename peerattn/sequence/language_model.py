@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -21,6 +22,7 @@ from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
 from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
 
+_PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that ends like a file
 _EVALUATED = 2**14  # symbols at once in `loss`
 
 
@@ -339,6 +341,10 @@ class LanguageModel(SequenceEstimator):
     def _learn_symbols(self, X: Any) -> Tensor:
         """Set tokenizer and number of symbols, and return the training text as numbers."""
         text = isinstance(X, str)
+        if text and _PATH.fullmatch(X):
+            raise InputError(
+                f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
+            )
         numbers_given = not text and len(X) > 0 and not isinstance(X[0], str)
         self.ends_ = not text and not numbers_given
         if numbers_given:

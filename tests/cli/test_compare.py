@@ -111,6 +111,60 @@ def test_every_model_by_name(capsys, tmp_path):
     ]
 
 
+def test_one_model_again_under_a_name_of_ones_own():
+    sets = {"linear": {"similarity": "linear"}, "attention": {"max_steps": 3}}
+    wanted = ["attention", "linear = attention", "two=attention"]
+    made = panels.take_models(wanted, load_grunfeld(), "explain", 0, sets)
+    assert list(made) == ["Peer attention", "linear", "two"]
+    assert (made["linear"].similarity, made["two"].similarity) == ("linear", "auto")
+    assert (made["Peer attention"].max_steps, made["linear"].values) == (3, "outcomes")
+    for bad, why in (
+        (["two=atention"], "no model 'atention'"),
+        (["attention", "attention"], "a name twice; give one of yours, such as linear=attention"),
+    ):
+        with pytest.raises(InputError, match=why):
+            panels.take_models(bad, load_grunfeld(), "explain", 0, {})
+    with pytest.raises(InputError, match="--set: there is no model 'linaer' among attention, linear"):
+        panels.take_models(["attention", "linear=attention"], load_grunfeld(), "explain", 0, {"linaer": {}})
+
+
+def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    panel = simulate_panel(12, 14, 2, n_industries=3, random_state=0)
+    frame = panel.X.assign(roa=panel.y).reset_index().rename(columns={"firm": "permno"})
+    frame.to_parquet("panel.parquet")
+    listed = frame[frame["permno"] <= "F004"]
+    listed.to_csv("listed.csv", index=False)
+    labels = [
+        "--firm",
+        "permno",
+        "--outcome",
+        "roa",
+        "--industry",
+        "industry",
+        "--test-periods",
+        "4",
+        "--quiet",
+    ]
+    options = ["--models", "cross_attention,again=cross_attention"]
+    options += [word for name in ("cross_attention", "again") for word in ("--set", f"{name}.max_steps=3")]
+    options += ["--set", "cross_attention.prune=false", "--set", "cross_attention.n_heads=1"]
+    run = ["compare", "panel.parquet", *labels, *options, "--reference", "listed.csv"]
+    code, text, err = said(capsys, *run, "--out", "a")
+    assert code == 0, err
+    assert "Cross-attention" in text and "again" in text
+    edges = pd.read_parquet("a/edges.parquet")
+    assert set(edges.loc[edges["model"] == "Cross-attention", "peer"]) <= set(listed["permno"])
+    assert 'reference = "../listed.csv"' in (tmp_path / "a" / "report.toml").read_text()
+    code, text, _ = said(capsys, "compare", "--config", "a/report.toml", "--quiet", "--out", "b")
+    assert code == 0 and "to the bit" in text
+    listed.drop(columns="x1").to_csv("listed.csv", index=False)
+    assert "--reference: there is no column 'x1'" in refused(capsys, *run, "--out", "c")
+    assert panels.DEFAULT_MODELS[2] == "cross_attention"
+    default = panels.take_models(None, panel, "forecast", 0, {}, reference=True)
+    assert list(default) == ["Industry peers", "Kernel regression", "Cross-attention", "Peer attention"]
+
+
 def test_simulated_dataset_is_a_panel_with_industries():
     panel = panels.take_panel(None, options.Dataset.simulated, None, {}, 3)
     assert panel.industry == "industry"
@@ -123,7 +177,8 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
     options = ["--task", "explain", "--models", "industry", "--test-periods", "3"]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
-    assert "correlation with the true weights: Industry peers 1.00" in text
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Industry peers: 1.00" in page and "correlate 1.00 with the true ones" in page
 
 
 @pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
@@ -372,7 +427,7 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\naudit = 1", "true or false was expected"),
         ("[compare]\ntest_periods = true", "a whole number was expected"),
         ("[compare]\nmodels = [1]", "a list of texts was expected"),
-        ("[compare]\ndataset = 'x'", "one of grunfeld, simulated was expected"),
+        ("[compare]\ndataset = 'x'", "one of grunfeld, russell, simulated was expected"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "there is no section [other]"),

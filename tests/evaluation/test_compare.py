@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
+from peerattn.models import PeerAttentionRegressor
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel
@@ -425,9 +427,28 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_log_gets_a_line_for_each_finished_fold(panel, capsys):
-    compare({"Ridge": Ridge(), "Bad": Fragile()}, panel, cv=CV)
-    assert capsys.readouterr().err.splitlines() == [f"fitted: fold {k} of 2, 5 models" for k in (1, 2)]
+def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
+    models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
+    result = compare(models, panel, cv=CV)
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"12 fits; roughly \d+ (s|min) on one core", first)
+    ridge = [line for line in lines if "Ridge" in line]
+    assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [
+        f"Ridge, fold {k} of 2" for k in (1, 2)
+    ]
+    r2 = result.scores.loc["Ridge", "r2_mean"]
+    assert re.search(r": \d+\.\d s, R² so far ", ridge[0])
+    assert ridge[1].endswith(f"R² so far {r2:.3f}".replace("-", "−"))  # of both folds
+    assert [line for line in lines if "Bad" in line] == ["2/12 Bad, fold 1 of 2: failed, ValueError"]
+    empty = [line for line in lines if "Attention" in line]
+    assert len(empty) == 2 and all(line.endswith("; kept 0 heads: no peers found") for line in empty)
+    assert len(lines) == 11  # what failed is not tried again
+
+
+def test_what_the_store_holds_is_not_announced_as_work(panel, capsys, tmp_path):
+    for said in ("8 fits; roughly", "0 fits, 8 found in the store; roughly"):
+        compare({"Ridge": Ridge()}, panel, cv=CV, store=tmp_path)
+        assert capsys.readouterr().err.startswith(said)
 
 
 class Fragile(Ridge):

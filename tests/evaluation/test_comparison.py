@@ -177,9 +177,9 @@ def test_a_baseline_that_wins():
     assert made().summary()[0].endswith("against the prevailing mean. No model beats the baseline, Model 0.")
 
 
-def test_few_periods_have_no_verdict_on_chance():
+def test_few_periods_have_no_test_over_time():
     words = " ".join(made(2, noise=(1.5, 0.5)).summary())
-    assert words.count("chance") == 1 and "2 periods are too few to tell any difference from chance." in words
+    assert "2 periods are too few for a test over time: what differs in these may not in others." in words
     assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
     assert "significant" not in words and "p =" not in words and "p <" not in words
 
@@ -202,7 +202,19 @@ def test_whether_peers_help_is_always_answered():
         return said
 
     assert answer() == "Do peers help? This comparison cannot tell: it has no peer model."
-    assert answer(n_periods=4, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
+    alone = answer(n_periods=4, noise=(1.5, 0.3), peers=["Model 1"])
+    assert alone.startswith("Do peers help? Yes, in these 4 periods: the mean squared error of Model 1, the ")
+    assert alone.endswith("(paired, clustered by firm, given these 4 periods: p < 0.001).")
+    assert "Not shown" in answer(n_periods=1, noise=(1.0, 0.9), peers=["Model 1"], seed=3)
+    many = {
+        "n_periods": 4,
+        "noise": (1.0, 0.95, 0.9, 3.0),
+        "peers": ["Model 1", "Model 2", "Model 3"],
+        "seed": 3,
+    }
+    p = made(**many).test("Model 2", "Model 0").test.p_value
+    assert f"{p_words(min(1, 3 * p))}, the search among 3 peer models accounted for" in answer(**many)
+    assert answer(n_periods=4, n_firms=1, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
         "Do peers help? It cannot be tested here: the mean squared error of Model 1, the best peer model, is "
     )
     assert "Not shown" in answer(noise=(0.5, 0.48), peers=["Model 1"], seed=3)
@@ -305,12 +317,12 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "scikit-learn",
     ):
         assert needed in words
-    assert page.tags.count("svg") == 4 and page.tags.count("iframe") == 1
+    assert page.tags.count("svg") == 6 and page.tags.count("iframe") == 1
     assert "nan" not in re.sub(r"<(svg|iframe).*?</\1>", "", text, flags=re.DOTALL).lower()
 
 
 def test_the_page_of_a_short_panel(tmp_path):
-    for n_periods, pictures in ((1, 1), (2, 3)):
+    for n_periods, pictures in ((1, 2), (2, 4)):
         text = made(n_periods).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
         page = Page(text)
         words = " ".join(page.words)
@@ -325,12 +337,16 @@ def test_an_empty_network_is_said_to_be_empty(real, tmp_path):
     [(name, network)] = real.networks.items()
     alone = replace(real, networks={name: empty})
     text = alone.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "found no peers that help to predict: its network is empty." in text and text.count("<svg") == 3
+    assert "found no peers that help to predict: its network is empty." in text and text.count("<svg") == 4
     models = (*real.models, ModelNote("Learned", "peer model", False, "PeerAttentionRegressor()"))
     frame = real.predictions.assign(Learned=0.5)
     both = replace(real, predictions=frame, models=models, networks={name: network, "Learned": empty})
     text = both.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "Learned found no peers" in text and text.count("<svg") == 4
+    worse = replace(both, predictions=frame.assign(Learned=5.0))
+    said = "Learned kept no peers: the network is empty, and it predicts from its own term alone."
+    assert said in worse.summary()
+    assert said not in replace(worse, networks={name: network}).summary()
+    assert "Learned found no peers" in text and text.count("<svg") == 6
 
 
 def test_periods_survive_parquet(tmp_path):

@@ -3,8 +3,9 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation import WalkForward, clark_west, diebold_mariano, giacomini_white, ladder, rungs_for
-from peerattn.evaluation.ladder import KERNEL, RIDGE, SOFTMAX, STACKED
+from peerattn.evaluation.ladder import CROSS, INDUSTRY, KERNEL, RIDGE, SOFTMAX, STACKED
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
+from peerattn.evaluation.steps import ladder_of
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 
@@ -55,7 +56,7 @@ def test_the_default_ladder_climbs_in_order(panel, task):
 def test_each_step_has_the_test_that_fits(panel):
     X, y = panel
     rungs = {
-        "All": IndustryPeerRegressor(),
+        "All": IndustryPeerRegressor(scheme="plain"),
         "Ridge": CrossSectionalRidge(),
         "Kernel": NadarayaWatsonRegressor(),
     }
@@ -88,14 +89,38 @@ def test_each_step_has_the_test_that_fits(panel):
 
 def test_a_comparison_gives_its_confidence_set_and_superior_models(panel):
     X, y = panel
-    rungs = {"All": IndustryPeerRegressor(), "Industry": IndustryPeerRegressor(industry="sic")}
+    rungs = {"All": IndustryPeerRegressor(scheme="plain"), "Industry": IndustryPeerRegressor(industry="sic")}
     found = ladder(X, y, industry="sic", rungs=rungs, task="explain", cv=WalkForward(16, 16), verbose=False)
     kept = found.comparison.confidence_set(reps=200)
     assert kept.included == ("Industry",)
     assert found.comparison.superior(reps=200).superior == ("Industry",)
 
 
+def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
+    X, y = panel
+    numbers = X[["size", "lev"]]
+    listed = numbers[numbers.index.get_level_values(0) < 8]
+    rungs = rungs_for("forecast", cross=True)
+    assert list(rungs) == [INDUSTRY, KERNEL, RIDGE, CROSS, SOFTMAX, STACKED]
+    small = {name: rungs[name].set_params(max_steps=5, n_heads=1, prune=False) for name in (CROSS, SOFTMAX)}
+    found = ladder(
+        numbers, y, reference=listed, rungs={RIDGE: rungs[RIDGE]} | small, cv=WalkForward(6, 6), verbose=False
+    )
+    assert [(s.against, s.model) for s in found.steps] == [
+        (OWN_CHARACTERISTICS, RIDGE),
+        (RIDGE, CROSS),
+        (CROSS, SOFTMAX),
+    ]
+    assert [s.model for s in ladder_of(found.comparison).steps] == [RIDGE, CROSS, SOFTMAX]
+    network = found.comparison.networks[CROSS]
+    weights = network.matrix()
+    assert set(weights.columns[weights.any()]) == set(range(8)) and len(weights) == 25
+    assert CROSS not in rungs_for("forecast")
+
+
 def test_a_ladder_needs_a_lowest_rung(panel):
     X, y = panel
     with pytest.raises(InputError, match="no model 'Own characteristics"):
-        ladder(X[["sic"]], y, industry="sic", rungs={"All": IndustryPeerRegressor()}, verbose=False)
+        ladder(
+            X[["sic"]], y, industry="sic", rungs={"All": IndustryPeerRegressor(scheme="plain")}, verbose=False
+        )

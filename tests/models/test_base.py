@@ -9,7 +9,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
-from peerattn.exceptions import InputError, IsolateWarning, LostPeriodWarning, SmallCrossSectionWarning
+from peerattn.exceptions import (
+    InputError,
+    IsolateWarning,
+    LabelWarning,
+    LostPeriodWarning,
+    SmallCrossSectionWarning,
+)
 
 FIRMS, YEARS = list("ABCDEFGHIJKL"), range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
@@ -353,5 +359,30 @@ def test_firms_that_differ_by_a_lasting_level_are_not_forecast_in_reverse_order(
     """Without its own past the firm with the highest level has the lowest forecast (correlation −1)."""
     level = pd.Series(INDEX.get_level_values("firm").factorize()[0].astype(float), index=INDEX)
     past = INDEX.get_level_values("period") < max(YEARS)
-    model = IndustryPeerRegressor().fit(panel[0][past], level[past])
+    model = IndustryPeerRegressor(scheme="plain").fit(panel[0][past], level[past])
     assert model.predict(panel[0][~past]).std() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_frame_without_labels_is_said_to_be_one_cross_section(panel):
+    X, y = panel
+    flat = X.drop(columns="sic").reset_index(drop=True)
+    with pytest.warns(
+        LabelWarning, match=r"its 72 rows are one cross-section.*df.set_index\(\['firm', 'period'\]\)"
+    ):
+        NadarayaWatsonRegressor().fit(flat, y.to_numpy())
+    NadarayaWatsonRegressor().fit(flat.to_numpy(), y.to_numpy())  # an array is one on purpose
+    NadarayaWatsonRegressor().fit(flat.set_axis([f"firm {k}" for k in range(72)]), y.to_numpy())
+
+
+def test_columns_that_are_missing_at_predict_are_named(panel):
+    X, y = panel
+    model = NadarayaWatsonRegressor().fit(X.drop(columns="sic"), y)
+    for columns, said in (
+        (["size", "mom"], "it lacks 'lev'. Pass X"),
+        (["size", "leverage", "mom"], "it lacks 'lev' Near matches: 'leverage'; it has 'leverage' besides"),
+        (["mom", "lev", "size"], "their order is another"),
+    ):
+        wrong = X.rename(columns={"lev": "leverage"} if "leverage" in columns else {})[columns]
+        with pytest.raises(InputError, match=said) as caught:
+            model.predict(wrong)
+        assert "with size, lev, mom. The feature names should match" in str(caught.value)

@@ -60,6 +60,7 @@ def instances():
     return everything + [(f"{name} unpruned", getattr(peerattn, name)(**unpruned)) for name in attention]
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("estimator", [pytest.param(one, id=name) for name, one in instances()])
 def test_check_estimator(estimator):

@@ -101,7 +101,7 @@ def test_plain_codes_do_not_nest(panel):
 
 def test_without_industry_all_other_firms_are_peers(panel):
     X, y = panel
-    predicted = IndustryPeerRegressor().fit(X, y).predict(X, outcomes=y)
+    predicted = IndustryPeerRegressor(scheme="plain").fit(X, y).predict(X, outcomes=y)
     for firm, period in X.index[::7]:
         assert predicted[firm, period] == pytest.approx(y.xs(period, level="period").drop(firm).mean())
 

@@ -105,7 +105,8 @@ def test_every_name_runs_in_a_comparison(name):
     X, y = simulated_panel(60)
     models = make_models([name], industry="sic")
     cv = WalkForward(test_periods=2, refit_every=2)
-    result = compare(models, X, y, industry="sic", cv=cv, verbose=False)
+    searched = {"reference": X} if name == "cross_attention" else {}
+    result = compare(models, X, y, industry="sic", cv=cv, verbose=False, **searched)
     assert model_title(name, "sic") in result.predictions.columns
 
 

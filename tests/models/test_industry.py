@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import CodeWarning, InputError
 from peerattn.models import IndustryPeerRegressor
 from peerattn.panel import sic_to_fama_french
 
@@ -42,6 +42,7 @@ def shrunk_means(X, y, k, min_peers=1, weight=None):
     return np.array(out)
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 @pytest.mark.parametrize("options", [{}, {"shrinkage": "leave_one_out"}, {"shrinkage": 2.0}], ids=str)
 def test_check_estimator(options):
     check_estimator(IndustryPeerRegressor(**options))
@@ -161,3 +162,11 @@ def test_bad_options(options, message):
     X, y = simulated_panel()
     with pytest.raises(InputError, match=message):
         IndustryPeerRegressor(industry="sic", **options).fit(X.assign(debt=-1.0), y)
+
+
+def test_an_industry_code_that_is_not_used_is_named():
+    X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": ["37", "37", "29", "29"]})
+    with pytest.warns(CodeWarning, match="column 'sic' looks like an industry code: pass industry='sic'"):
+        IndustryPeerRegressor().fit(X, [1.0, 2.0, 5.0, 6.0])
+    IndustryPeerRegressor(scheme="plain").fit(X, [1.0, 2.0, 5.0, 6.0])  # the mean of all firms is meant
+    IndustryPeerRegressor(industry="sic").fit(X, [1.0, 2.0, 5.0, 6.0])

@@ -56,6 +56,7 @@ def regressors(X, y, networks):
     return pd.concat(out).reindex(X.index).assign(intercept=1.0)
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 def test_check_estimator():
     check_estimator(LinearInMeansRegressor())
 

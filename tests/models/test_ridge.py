@@ -33,6 +33,7 @@ def design(model, X):
     return np.column_stack([x, *[(X["sector"] == s) for s in "ABC"]]).astype(float)
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 @pytest.mark.parametrize(
     "estimator", [CrossSectionalRidge(), CrossSectionalRidge(alpha=2.0, scale="rank")], ids=str
 )

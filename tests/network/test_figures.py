@@ -9,6 +9,7 @@ import pytest
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.text import Annotation
 
 from peerattn.exceptions import InputError
 from peerattn.network import (
@@ -19,8 +20,10 @@ from peerattn.network import (
     pair_plot,
     search_map,
     strength_plot,
+    ties_plot,
     timeline,
 )
+from peerattn.network.figures.matrices import by_ties
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +58,40 @@ def test_orders() -> None:
     listed = network.heat_map(order=["F3", "F1"])
     assert names(listed) == ["F3", "F1"]
     np.testing.assert_allclose(listed.images[0].get_array(), network.matrix().loc[["F3", "F1"], ["F3", "F1"]])
-    strength = network.matrix().sum().sort_values(ascending=False)
+    given = network.matrix().sum()
+    strength = given.sort_values(ascending=False)
     assert names(network.heat_map(order="in-strength")) == strength.index.tolist()
     groups = pd.Series({"F0": "b", "F1": "a", "F2": "b", "F3": "a", "F4": np.nan})
-    assert names(network.heat_map(order=groups)) == ["F1", "F3", "F0", "F2", "F4"]
+    expected = [
+        *sorted(["F1", "F3"], key=lambda firm: -given[firm]),
+        *sorted(["F0", "F2"], key=lambda firm: -given[firm]),
+        "F4",
+    ]
+    assert names(network.heat_map(order=groups)) == expected
+    by_period = pd.concat({2001: groups, 2002: groups.map({"a": "b", "b": "a"})}, names=["period", "firm"])
+    assert names(network.heat_map(order=by_period)) == expected
     for bad in ("size", ["F9"]):
         with pytest.raises(InputError, match="order"):
             network.heat_map(order=bad)
+    for unknown, why in (
+        ({"G0": "a"}, "none of its labels"),
+        ({"F1": None}, "the code of every firm in period 2001"),
+    ):
+        with pytest.raises(InputError, match=f"order: {why}"):
+            network.heat_map(order=pd.Series(unknown))
+
+
+def test_many_firms_stand_beside_those_they_give_weight() -> None:
+    """700 firms in shuffled blocks make blocks, not a grey square."""
+    block = np.random.default_rng(0).permutation(700) % 7
+    weights = np.where(block[:, None] == block, 1.0, 0.02) * (1 - np.eye(700))
+    weights /= weights.sum(axis=1, keepdims=True)
+    network = PeerNetwork.from_matrices({2001: ([f"F{i}" for i in range(700)], None, weights)})
+    order = by_ties(network.matrix().to_numpy())
+    assert (np.diff(block[order]) != 0).sum() == 6  # each block in one piece
+    axes = network.heat_map()
+    image = np.asarray(axes.images[0].get_array())
+    assert image.shape == (234, 234) and np.median(image) < 0.1 * image.max()
 
 
 def test_a_large_heat_map_averages_blocks_and_names_groups() -> None:
@@ -70,11 +100,12 @@ def test_a_large_heat_map_averages_blocks_and_names_groups() -> None:
     axes = network.heat_map(order=groups)
     assert names(axes) == ["oil", "steel"]
     image = axes.images[0].get_array()
-    assert image.shape == (434, 434)
-    firms = [f for f in network.matrix().index if groups[f] == "oil"]
-    np.testing.assert_allclose(image[0, 0], network.matrix().loc[firms[:3], firms[:3]].to_numpy().mean())
-    steel = [f for f in network.matrix().index if groups[f] == "steel"]
-    last = network.matrix().loc[steel[-1:], steel[-1:]]
+    assert image.shape == (260, 260)
+    given = network.matrix().sum().sort_values(ascending=False, kind="stable")
+    firms = [f for f in given.index if groups[f] == "oil"]
+    np.testing.assert_allclose(image[0, 0], network.matrix().loc[firms[:5], firms[:5]].to_numpy().mean())
+    steel = [f for f in given.index if groups[f] == "steel"][-5:]
+    last = network.matrix().loc[steel, steel]
     np.testing.assert_allclose(image[-1, -1], last.to_numpy().mean())
 
 
@@ -129,6 +160,28 @@ def test_ego_names_both_sides() -> None:
         ego_plot(network, "d")
 
 
+def test_ties_are_the_strongest_and_names_do_not_overlap() -> None:
+    firms = [f"Firm {i:02d}" for i in range(30)]
+    weights = np.full((30, 30), 0.001)
+    partner = np.arange(30) ^ 1  # 0 with 1, 2 with 3, ...
+    weights[np.arange(30), partner] = np.linspace(0.9, 0.5, 30)
+    network = PeerNetwork.from_matrices({2001: (firms, None, weights)}, row_normalized=False)
+    axes = ties_plot(network, firms=10, groups=pd.Series(["even", "odd"] * 15, index=firms))
+    shown = [text.get_text() for text in axes.texts if text.get_text()]
+    assert sorted(shown) == firms[:10]  # the ends of the strongest ties
+    assert sum(isinstance(text, Annotation) for text in axes.texts) == 10  # faint ties are left out
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["even", "odd"]
+    axes.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    named = ties_plot(network, firms=["Firm 28", "Firm 29", "Firm 03"])
+    assert sorted(text.get_text() for text in named.texts if text.get_text()) == ["Firm 28", "Firm 29"]
+    with pytest.raises(InputError, match="nothing to draw"):
+        ties_plot(PeerNetwork.from_matrices({None: (list("ab"), None, np.zeros((2, 2)))}))
+    with pytest.raises(InputError, match="groups: none of its labels"):
+        ties_plot(network, groups=pd.Series({"x": 1}))
+
+
 def test_flows_are_mean_rows_by_group() -> None:
     network = network_of(6)
     groups = pd.Series(["10", "2", "10", None, "2", "2"], index=[f"F{i}" for i in range(6)])
@@ -140,7 +193,12 @@ def test_flows_are_mean_rows_by_group() -> None:
             block = matrix.loc[groups.index[groups == looks], groups.index[groups == looked_to]]
             assert flows.loc[looks, looked_to] == pytest.approx(block.sum(axis=1).mean())
     axes = flow_map(network, groups)
-    assert len(axes.texts) == 4
+    assert [text.get_text() for text in axes.texts] == [
+        f"{100 * share:.0f}" for share in flows.to_numpy().ravel()
+    ]
+    assert axes.images[0].get_clim()[1] == pytest.approx(
+        100 * flows.to_numpy().max()
+    )  # the bar has their unit
     with pytest.raises(InputError, match="1 to 60 groups"):
         flow_map(network_of(70), pd.Series({f"F{i}": str(i) for i in range(70)}))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,24 @@ import pytest
 from scipy import sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network import PeerNetwork
+from peerattn.network import (
+    Difference,
+    PeerNetwork,
+    agreement,
+    assortativity,
+    common_peers,
+    communities,
+    concentration,
+    connectedness,
+    dyadic_regression,
+    effective_peers,
+    group_flows,
+    in_strength,
+    network_correlation,
+    overlap,
+    page_rank,
+    reciprocity,
+)
 
 LABELS: dict[str, Callable[[], Any]] = {
     "str": lambda: ["B", "A", "C", "D"],
@@ -124,7 +142,9 @@ def test_peers_say_of_how_many_they_are_the_first(signed: bool) -> None:
     weights = weights * np.where(np.arange(400) % 2, 1, -1) if signed else weights
     network = PeerNetwork.from_matrices({1: (range(400), None, weights)}, signed=signed)
     shown = network.peers(0, k=3)
-    assert str(shown).splitlines()[0].split() == ["399.0", "effective", "peers", "peer", "weight"]
+    share = "0.8% of all |w| shown" if signed else "0.8% shown"
+    assert shown.columns.name == f"399.0 effective peers, {share}"
+    assert shown.columns.name in str(shown).splitlines()[0]
     assert shown.columns.tolist() == ["peer", "weight"] and "399.0 effective peers" in shown._repr_html_()
     empty = PeerNetwork.from_matrices({1: (["A", "B"], None, np.zeros((2, 2)))})
     assert empty.peers("A").empty and empty.peers("A").columns.name is None
@@ -374,3 +394,44 @@ def test_no_heavy_import() -> None:
     code = f"import sys, peerattn.network, peerattn.render; print({heavy} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def cut(k: int = 2) -> PeerNetwork:
+    """The k largest weights of each of five firms in two periods."""
+    rng = np.random.default_rng(0)
+    whole = {}
+    for t in (1, 2):
+        W = rng.random((5, 5)) * (1 - np.eye(5))
+        whole[t] = W / W.sum(axis=1, keepdims=True)
+    kept = {t: np.where(W >= np.sort(W, axis=1)[:, [-k]], W, 0) for t, W in whole.items()}
+    made = {t: (list("ABCDE"), None, W) for t, W in kept.items()}
+    return PeerNetwork.from_matrices(made, row_normalized=False).replaced(top_k=k)
+
+
+def test_a_network_that_was_cut_measures_nothing_that_needs_the_whole(tmp_path: Path) -> None:
+    network = cut()
+    kept = float(np.median(np.concatenate([section.row_sums() for _, section in network.sections()])))
+    words = f"2 largest weights of each firm, {kept:.1%} of all weight (median firm)"
+    assert words in repr(network) and words in str(network) and "n/a" in str(network)
+    codes = pd.Series(list("xxyyy"), index=list("ABCDE"))
+    size = pd.Series(range(5), index=list("ABCDE"), dtype=float)
+    measures = [
+        PeerNetwork.asymmetry, in_strength, effective_peers, concentration, connectedness, reciprocity, page_rank,
+        communities, lambda n: assortativity(n, size), lambda n: overlap(n, codes),
+        lambda n: group_flows(n, codes, 1), lambda n: agreement(n, n), lambda n: network_correlation(n, n),
+        lambda n: common_peers(n, n, k=3), lambda n: dyadic_regression(n, {"size": Difference(size)}),
+    ]  # fmt: skip
+    for measure in measures:
+        with pytest.raises(InputError, match=re.escape(words)):
+            measure(network)
+    assert common_peers(network, network, k=2) == 1.0  # of what was kept
+    own = network.normalized()
+    assert own.top_k is None and own.asymmetry().by_period.notna().any(axis=None)
+    shown = network.peers("A", period=1, k=1)
+    assert shown.columns.name == f"top 2 kept, {shown['weight'].sum():.1%} shown"
+    assert network.subset(periods=[1]).top_k == network.mean().top_k == 2
+    network.to_parquet(tmp_path / "n.parquet")
+    assert PeerNetwork.from_parquet(tmp_path / "n.parquet").equals(network)
+    network.to_graphml(tmp_path / "n.graphml", 1)
+    assert PeerNetwork.from_graphml(tmp_path / "n.graphml").top_k == 2
+    network.to_explorer(tmp_path / "n.html", codes=codes)

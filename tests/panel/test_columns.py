@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import CodeWarning, InputError
+from peerattn.panel import as_panel
 from peerattn.panel.columns import choose_columns, looks_like_outcome, possible_leaks, refuse_outcomes
 
 
@@ -106,3 +107,25 @@ def test_possible_leaks():
     assert possible_leaks(X, np.ones(200)) == []
     assert possible_leaks(X.iloc[:9], y[:9]) == []  # too few to say
     assert possible_leaks(X[[]], y) == []
+
+
+def test_numbers_stored_as_text_are_said_to_be():
+    frame = pd.DataFrame(
+        {"firm": list("ABC"), "period": 1, "size": ["0.5", "1.25", None], "y": [1.0, 2.0, 3.0]}
+    )
+    frame["lev"], frame["sic"] = [0.1, 0.2, 0.3], ["3711", "100", "2911"]
+    with pytest.warns(
+        CodeWarning, match="'size' is left out: it holds numbers stored as text, such as '0.5'"
+    ):
+        choice = choose_columns(frame, labels=["firm", "period"], outcome="y", codes=["sic"])
+    assert choice.characteristics == ("lev",) and "pandas.to_numeric" in choice.left["size"]
+    with pytest.raises(
+        InputError, match="column 'size' holds numbers stored as text, such as '0.5': convert it"
+    ):
+        as_panel(frame[["firm", "period", "size", "lev"]], frame["y"])
+    as_panel(frame[["firm", "period", "size"]], frame["y"], codes=["size"])  # declared
+    as_panel(frame[["firm", "period", "sic"]], frame["y"])  # whole numbers in text are codes
+    with pytest.raises(
+        InputError, match="holds str such as '1.5', not numbers: convert it with pandas.to_numeric"
+    ):
+        as_panel(frame.assign(y=["1.5", "2", "3"]), outcome="y", characteristics=["lev"])

@@ -199,3 +199,10 @@ def test_find_firm():
     assert find_firm("10107", pd.Index([10107, 10108])) == 10107
     with pytest.raises(InputError, match="unknown firm 'XON' among 2 firms. Near matches: 'XOM'"):
         find_firm("XON", pd.Index(["IBM", "XOM"]))
+
+
+def test_numbers_near_a_firm_are_other_firms():
+    with pytest.raises(InputError, match="unknown firm 10109 among 3 firms, such as 10107, 10108, 14593.$"):
+        find_firm(10109, pd.Index([10107, 10108, 14593]))
+    with pytest.raises(InputError, match="unknown firm 'Aple' among 2 firms. Near matches: 'Apple'.$"):
+        find_firm("Aple", pd.Index(["Apple", "Microsoft"]))

@@ -115,6 +115,10 @@ def test_attention_looks_back_only(model):
         (lambda m: m.generate("a", top_k=0), "top_k: expected an integer of at least 1"),
         (lambda m: m.generate("a", n_beams=0), "n_beams, max_symbols: expected integers"),
         (lambda m: clone(m).fit("a"), "X: expected at least two symbols, got 1"),
+        (
+            lambda m: clone(m).fit("docs/guide.md"),
+            "X: 'docs/guide.md' looks like the path of a file: pass its text",
+        ),
         (lambda m: clone(m).fit(np.zeros((2, 2), int)), "X: expected a text, or numbers in one dimension"),
     ],
 )

@@ -70,6 +70,11 @@ class NetworkBootstrap:
         """Chance of as much direction were the network reversible in all periods (NaN where it cannot be told)."""
         return float(self.direction["p"].iloc[-1]) if len(self.direction) else float("nan")
 
+    @property
+    def least_p(self) -> float:
+        """Least p that so many refits can give, 1 / (n_draws + 1)."""
+        return 1 / (self.n_draws + 1)
+
     def to_frame(self) -> pd.DataFrame:
         """Return 95 % intervals: :meth:`intervals`."""
         return self.intervals()
@@ -89,7 +94,8 @@ class NetworkBootstrap:
             formats=("", ".4f", ".4f", ".3f"),
             footnotes=(
                 f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
-                "kept: uncertainty about which heads there are is not in it.",
+                "kept: uncertainty about which heads there are is not in it. "
+                f"The least p of so many is {self.least_p:.3f}.",
             ),
         )
 
@@ -99,7 +105,7 @@ class NetworkBootstrap:
     def __repr__(self) -> str:
         return (
             f"NetworkBootstrap({len(self.edges):,} edges, {self.n_draws} refits, blocks of {self.block_length} periods, "
-            f"direction p={self.p_value:.3f})"
+            f"direction p={self.p_value:.3f}{', the least possible' if self.p_value <= self.least_p else ''})"
         )
 
     def _repr_html_(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.render import PALETTE, Picture, figure_style, show_label, svg
+from peerattn.render import PALETTE, Picture, figure_style, show_label, svg, weight_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 12  # characteristics of a search profile
 _ROLLING = 12  # periods; longer rank IC series than twice this are smoothed
+_DRAWN_FIRMS = 36  # of a network in the opening
 _DASHED = " Dashed: models that use no peers."
 
 
@@ -67,19 +68,120 @@ def left_out(comparison: Comparison) -> str:
     return f" Left out: {', '.join(names)}, which differs between a period's firms only by the own outcome that it lacks."
 
 
-def weights_picture(network: PeerNetwork, name: str) -> Picture:
-    """Draw the weights of the network's only period as a heat map, under the name of its model."""
+def r2_picture(comparison: Comparison, frame: pd.DataFrame, against: str, how: str) -> Picture:
+    """Draw R² of every model, best first, with the interval of its difference to the best control."""
+    from matplotlib.figure import Figure
+
+    frame = frame.sort_values("r2", ascending=False)
+    line, best = float(frame["r2"][against]), float(frame["r2"].iloc[0])
+    floor = min(0.0, line) - max(0.5 * (best - min(0.0, line)), 0.02)
+    with figure_style():
+        figure = Figure(figsize=(5.8, 0.36 * len(frame) + 0.9))
+        axes = figure.subplots()
+        axes.axvline(line, color=PALETTE[1], linewidth=0.9, linestyle=(0, (4, 3)))
+        for row, (name, r2, low, high) in enumerate(frame.itertuples()):
+            colour = PALETTE[0] if name in comparison.peer_models else PALETTE[1]
+            if r2 < floor:
+                axes.plot(floor, row, "<", color=colour, markersize=5)
+            else:
+                axes.plot([max(low, floor), high], [row, row], color=colour, linewidth=1.4, alpha=0.8)
+                axes.plot(r2, row, "o", color=colour, markersize=6)
+            axes.annotate(
+                f"{r2:.2f}".replace("-", "−"),
+                (1.01, row),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=9,
+            )
+        axes.set_yticks(range(len(frame)), [_short(name) for name in frame.index])
+        axes.set_ylim(len(frame) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        axes.set_xlabel(f"out-of-sample R² of {_short(comparison.outcome)}")
+        values = "; ".join(f"{name} {value:.3f}" for name, value in frame["r2"].items())
+        picture = svg(figure, description=f"Out-of-sample R² of each model: {values}")
+    caption = "R² against the prevailing mean. Blue: models that use peers. Orange: controls that use none."
+    if how:
+        caption += (
+            f" Bars: 95% intervals of the difference to the best control, {against} (dashed), {how}: a bar that crosses the "
+            "line may be no better and no worse."
+        )
+    return Picture(picture, caption)
+
+
+def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
+    """Draw the firms most looked to and their strongest ties."""
+    from matplotlib.figure import Figure
+
+    from peerattn.network import ties_plot
+    from peerattn.network.measures.comparison import stability_sentence
+
+    with figure_style():
+        figure = Figure(figsize=(5.9, 4.4))
+        axes = ties_plot(network, firms=_DRAWN_FIRMS, groups=groups, ax=figure.subplots())
+        axes.set_title(f"{_short(name)}, {show_label(network.periods[0])}")
+        picture = svg(figure, description=f"The strongest ties of {name} among the firms most looked to")
+    many = len(network.reference) > _DRAWN_FIRMS
+    which = f"The {_DRAWN_FIRMS} firms of the strongest ties" if many else "The firms"
+    words = f"{which}; arrows lead from each firm to its two strongest peers among them. {stability_sentence(network)}"
+    return Picture(picture, words.strip())
+
+
+def truth_picture(networks: dict[str, PeerNetwork], truth: PeerNetwork, name: str) -> Picture:
+    """Draw the true network, the one found, and two others beside them; rows look, columns are looked to."""
+    from matplotlib.colors import PowerNorm
+    from matplotlib.figure import Figure
+
+    from peerattn.network.figures.matrices import by_ties
+    from peerattn.network.measures.comparison import network_correlation
+
+    true = truth.matrix()
+    order = true.index[by_ties(true.to_numpy())]
+    shown = {"Truth": truth} | {name: networks[name]} | networks
+    panels = list(shown.items())[:4]
+    with figure_style():
+        figure = Figure(figsize=(6.6, 7.0))
+        for axes, (title, network) in zip(figure.subplots(2, 2).flat, panels):
+            weights = network.matrix().reindex(index=order, columns=order, fill_value=0.0).abs()
+            top = float(np.quantile(true.to_numpy(), 0.999))
+            axes.imshow(
+                weights,
+                cmap=weight_colours(),
+                norm=PowerNorm(0.5, 0.0, top, clip=True),
+                interpolation="nearest",
+            )
+            near = round(network_correlation(network, truth), 2) + 0.0  # no negative zero
+            found = "" if network is truth else f": {near:.2f}".replace("-", "−")
+            axes.set_title(f"{_short(title)}{found}")
+            axes.set(xticks=[], yticks=[], xlabel="peer", ylabel="firm")
+            for spine in axes.spines.values():
+                spine.set_visible(True)
+        for axes in figure.axes[len(panels) :]:
+            axes.remove()
+        picture = svg(
+            figure, description=f"The true weights beside those of {', '.join(n for n, _ in panels[1:])}"
+        )
+    when = show_label(truth.periods[0])
+    caption = f"Weights in {when}: rows look, columns are looked to, all in one order. Numbers: correlation with the truth."
+    return Picture(picture, caption)
+
+
+def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
+    """Draw the weights of the network's only period as a heat map, by group where firms are many."""
     from matplotlib.figure import Figure
 
     many = len(network.firms) > 40
+    grouped = many and groups is not None and network.firms.equals(network.reference)
     with figure_style():
         figure = Figure(figsize=(5.8, 5.1))
-        axes = network.heat_map(ax=figure.subplots(), order="in-strength" if many else None)
+        axes = network.heat_map(ax=figure.subplots(), order=groups if grouped else None)
         axes.set_title(f"{_short(name)}, {show_label(network.periods[0])}")
         picture = svg(
             figure, description=f"Heat map of the weights of {name}: rows look, columns are looked to"
         )
-    order = " Firms are ordered by the total weight they are given, largest first." if many else ""
+    order = " Firms that give each other weight stand side by side." if many else ""
+    if grouped and groups is not None:
+        order = f" Firms stand by {groups.name}, in each the most looked-to first."
     return Picture(
         picture,
         f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}",

@@ -46,6 +46,7 @@ def methods_paragraph(comparison: Comparison) -> str:
         "2020), or the mean of the training outcomes (Campbell and Thompson 2008); within periods, both sides are demeaned "
         "by period.",
         _tests(comparison),
+        comparison.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
         f"Computed with {', '.join(used)}." if used else "",
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from peerattn.evaluation.report.answer import few_codes, shown_network
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
 from peerattn.evaluation.report.verdict import found_no_peers
 from peerattn.exceptions import InputError
@@ -36,30 +36,24 @@ def network_sections(comparison: Comparison) -> list[Section]:
     """Return the network of the best learned model that gave one, and its search profile."""
     if not comparison.networks:
         return []
-    rmse = comparison.scores["rmse"]
-    learned = [
-        m.name for m in comparison.models if m.name in comparison.networks and "PeerAttention" in m.settings
-    ]
-    name = str(rmse[learned or list(comparison.networks)].idxmin())
     blocks: list[Block] = [RELEVANCE]
-    if found_no_peers(comparison, name):
-        blocks.append(f"{name} found no peers that help to predict: its network is empty.")
-        others = [other for other in comparison.networks if not found_no_peers(comparison, other)]
-        if not others:
-            return [Section("Whom firms look to", blocks)]
-        name = str(rmse[others].idxmin())
-    network = comparison.networks[name]
+    empty = [name for name in comparison.networks if found_no_peers(comparison, name)]
+    blocks += [f"{name} found no peers that help to predict: its network is empty." for name in empty]
+    shown = shown_network(comparison)
+    if shown is None:
+        return [Section("Whom firms look to", blocks)]
+    name, network = shown
     blocks += [
         f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit. "
         + (
             stability_sentence(network) or "How alike networks of other seeds and folds are was not measured."
         ),
-        weights_picture(network, name),
+        weights_picture(network, name, few_codes(comparison)),
         _top_peers(network),
         *_one_sided(network),
         _isolates(network),
         "Search for any firm to see its peers, and the firms whose peer it is:",
-        explorer_page(network, _few_codes(comparison), _EXPLORED_PEERS, title=f"Peer network of {name}"),
+        explorer_page(network, few_codes(comparison), _EXPLORED_PEERS, title=f"Peer network of {name}"),
     ]
     return [Section("Whom firms look to", blocks), *_search(comparison, name)]
 
@@ -73,16 +67,19 @@ def _search(comparison: Comparison, name: str) -> list[Section]:
         name = str(comparison.scores["rmse"][list(profiles)].idxmin())
     profile: SearchProfile = profiles[name]
     strongest = int(profile.shares.argmax())
-    named = profile.matrices[strongest]
-    shown = [column for column in named.columns if column in comparison.choice.characteristics]
-    matrix = named.loc[shown, shown]
+    matrix = profile.named(strongest)
+    shown = list(matrix.columns)
     if matrix.empty:
         return []
     scores = matrix.to_numpy()
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
     rows = [(shown[i], shown[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
     kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
-    codes = " Codes and indicators of missing values are not shown." if len(shown) < len(named) else ""
+    codes = (
+        " Codes and indicators of missing values are not shown."
+        if len(shown) < len(profile.matrices[strongest])
+        else ""
+    )
     words = (
         f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; shown is "
         f"the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "
@@ -92,17 +89,6 @@ def _search(comparison: Comparison, name: str) -> list[Section]:
     heads = ("A firm with much", "looks to peers with much", "score")
     table = Table("The strongest pairs", heads, rows, "llr")
     return [Section("What the search looks for", [words, profile_picture(matrix, name), table])]
-
-
-def _few_codes(comparison: Comparison) -> pd.Series | None:
-    """Return the industry of each firm for the explorer, where there are few enough."""
-    for name, group in comparison.groups.items():
-        if name.endswith(", fifths"):
-            continue
-        by_firm = group.groupby(level=0).last()
-        if by_firm.nunique() <= 30 and group.groupby(level=0).nunique().max() <= 1:
-            return by_firm.astype(str).rename("industry")
-    return None
 
 
 def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from peerattn.evaluation.report.answer import answer, answer_pictures
 from peerattn.evaluation.report.figures import cumulative_gain, rank_ic_over_time
 from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
 from peerattn.evaluation.report.network import network_sections
@@ -37,7 +38,6 @@ def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     InputError
         When the file cannot be written.
     """
-    lead, *rest = _summary(comparison)
     facts = {
         "Outcome": comparison.outcome,
         "Task": comparison.task,
@@ -47,7 +47,9 @@ def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "Baseline": comparison.baseline,
     }
     title, footer = f"Who {_VERBS[comparison.task]} {comparison.outcome}?", _made_with(comparison)
-    text = page(title, _sections(comparison, rest), lead=lead, facts=facts, footer=footer)
+    lead, pictures = unbroken(" ".join(answer(comparison))), answer_pictures(comparison)
+    sections = _sections(comparison, _summary(comparison))
+    text = page(title, sections, lead=lead, opening=pictures, facts=facts, footer=footer)
     return write_atomic(path, text)
 
 
@@ -96,9 +98,13 @@ def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
 
 
 def _summary(comparison: Comparison) -> list[str]:
-    """Return the finding, with each statistic kept on one line with its value."""
+    return [unbroken(said) for said in comparison.summary()]
+
+
+def unbroken(said: str) -> str:
+    """Keep each statistic on one line with its value."""
     statistic = re.compile(r"\b([tpT]|R²) ([=<] )?(?=[-\d])")
-    return [statistic.sub(lambda m: m.group().replace(" ", "\u00a0"), said) for said in comparison.summary()]
+    return statistic.sub(lambda m: m.group().replace(" ", "\u00a0"), said)
 
 
 def _made_with(comparison: Comparison) -> str:

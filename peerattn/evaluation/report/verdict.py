@@ -31,11 +31,13 @@ def verdict(comparison: Comparison) -> list[str]:
     """
     best = str(comparison.scores["rmse"].idxmin())
     n = len(comparison.periods)
-    few = f"{n} period{'s are' if n > 1 else ' is'} too few to tell any difference from chance."
+    few = f"{n} period{'s are' if n > 1 else ' is'} too few for a test over time: what differs in these may not in others."
     sentences = [
         f"{_winner(comparison, best)} {_against_baseline(comparison, best)}",
         _common_level(comparison, best),
-        *_peers(comparison),
+        *peers_help(comparison),
+        comparison.caution,
+        _empty(comparison),
         *(said for said, decides in robustness(comparison) if decides),
         _order(comparison),
         few if n < periods_needed(comparison.horizon) else "",
@@ -47,6 +49,18 @@ def found_no_peers(comparison: Comparison, name: str) -> bool:
     """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
     network = comparison.networks.get(name)
     return network is not None and len(network.isolates) == len(network.firms)
+
+
+def _empty(comparison: Comparison) -> str:
+    """Name the models that found no peers, but for the best peer model, of which it has been said."""
+    pair = best_peer_and_control(comparison)
+    empty = [
+        n for n in comparison.networks if found_no_peers(comparison, n) and (pair is None or n != pair[0])
+    ]
+    if not empty:
+        return ""
+    each = "each predicts" if len(empty) > 1 else "it predicts"
+    return f"{' and '.join(empty)} kept no peers: the network is empty, and {each} from its own term alone."
 
 
 def best_peer_and_control(comparison: Comparison) -> tuple[str, str] | None:
@@ -141,7 +155,7 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     return f"{said}{_chance(found, best, len(others), 'models')}."
 
 
-def _peers(comparison: Comparison) -> list[str]:
+def peers_help(comparison: Comparison) -> list[str]:
     """Answer whether peers help: the best peer model against the best model that uses none."""
     pair = best_peer_and_control(comparison)
     if pair is None:
@@ -161,12 +175,27 @@ def _peers(comparison: Comparison) -> list[str]:
         f"control, {control}"
     )
     peers = [name for name in comparison.peer_models if not found_no_peers(comparison, name)]
+    if _gain(comparison, peer, control) <= 0:
+        return [f"Do peers help? No: {said}.", *_curvature(comparison, peer)]
     found = joint_test(comparison, control, peers)
-    answer = "No" if _gain(comparison, peer, control) <= 0 else "It cannot be tested here"
-    if answer != "No" and found is not None:
+    if found is None:
+        answer, chance = _by_firm(comparison, peer, control, len(peers))
+    else:
         answer = "Yes" if found.superior else "Not shown"
-    chance = _chance(found, peer, len(peers), "peer models") if answer != "No" else ""
+        chance = _chance(found, peer, len(peers), "peer models")
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
+
+
+def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[str, str]:
+    """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
+    few = len(comparison.periods) < periods_needed(comparison.horizon)
+    p = comparison.test(peer, control).test.p_value if few and comparison.n_firms > 1 else None
+    if p is None:
+        return "It cannot be tested here", ""
+    p, searched = min(1.0, n * p), f", the search among {n} peer models accounted for" if n > 1 else ""
+    periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
+    said = f" (paired, clustered by firm, given {periods}: {p_words(p)}{searched})"
+    return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
 
 
 def _curvature(comparison: Comparison, peer: str) -> list[str]:

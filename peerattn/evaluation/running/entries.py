@@ -36,7 +36,15 @@ PREVAILING_MEAN = model_title("mean")
 ALL_OTHER_FIRMS = "All other firms (mean)"
 RESERVED_NAMES = ("firm", "period", "outcome")
 #: The rungs of the ladder, from below; see :func:`rung_of`.
-OWN, INDUSTRY_MEAN, KERNEL_WEIGHTS, LINEAR_ATTENTION, SOFTMAX_ATTENTION, STACKED_ATTENTION = range(6)
+(
+    OWN,
+    INDUSTRY_MEAN,
+    KERNEL_WEIGHTS,
+    LINEAR_ATTENTION,
+    CROSS_ATTENTION,
+    SOFTMAX_ATTENTION,
+    STACKED_ATTENTION,
+) = range(7)
 
 
 def last_step(model: Any) -> Any:
@@ -128,13 +136,15 @@ def check_task(task: str) -> None:
 
 
 def rung_of(name: str, model: Any, control: bool) -> int | None:
-    """Return the rung of a model, from 0 (own characteristics) to 5 (stacked attention); None for what is no rung."""
+    """Return the rung of a model, from 0 (own characteristics) to 6 (stacked attention); None for what is no rung."""
     if name == OWN_CHARACTERISTICS:
         return OWN
     final = last_step(model)
     if control:
         return None
     if isinstance(final, PeerAttentionRegressor):
+        if final.attention == "cross":
+            return CROSS_ATTENTION
         return STACKED_ATTENTION if final.n_layers > 1 else SOFTMAX_ATTENTION
     kinds = {
         IndustryPeerRegressor: INDUSTRY_MEAN,
@@ -308,7 +318,7 @@ def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: An
 def _controls(task: str, panel: Panel, models: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield what ``compare`` adds: own characteristics, linear and boosted, the mean, and the level of the period."""
     if task == "explain" and not any(map(is_mean_of_all, models.values())):
-        level = IndustryPeerRegressor()
+        level = IndustryPeerRegressor(scheme="plain")  # no industry is meant
         yield Entry(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True)
     if panel.choice.characteristics:
         yield Entry(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from peerattn.evaluation.running.effort import expected_seconds
 from peerattn.evaluation.running.entries import Entry, FoldRows
 from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult, fit_fold
 from peerattn.evaluation.running.store import FoldStore
@@ -66,7 +67,6 @@ def fit_all(
     failed: set[str] = set()
     screen = Console(stderr=True)
     terminal = screen.is_terminal or screen.is_jupyter
-    waiting = [{e.name for e in entries if (e.name, k) not in results} for k in range(n)]
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -75,11 +75,13 @@ def fit_all(
             for entry in entries:
                 if (entry.name, k) in results or entry.name in failed:
                     continue
-                advance(f"{entry.name}, fold {k + 1} of {n}", 0)
+                advance(_fit_of(entry.name, k, n), 0)
                 rows = rows or FoldRows(panel, train, test)
                 yield delayed(fit_fold)(entry, rows, k, shows[entry.name, k])
 
     total = n * len(entries)
+    if verbose:
+        _say_effort(entries, panel, folds, results)
     with progress_bar("fitting" if verbose and terminal else None, total, len(results)) as advance:
         for result in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(left()):
             at = result.model, result.fold
@@ -88,12 +90,52 @@ def fit_all(
                 failed.add(result.model)
             elif kept is not None:
                 kept.save(keys[at], result)
-            advance(f"{result.model}, fold {result.fold + 1} of {n}", 1)
-            for k in range(result.fold, n if result.error is not None else result.fold + 1):
-                waiting[k].discard(result.model)
-                if not waiting[k] and verbose and not terminal:
-                    print(f"fitted: fold {k + 1} of {n}, {len(entries)} models", file=sys.stderr, flush=True)
+            advance(_fit_of(result.model, result.fold, n), 1)
+            if verbose:  # above the bar, or into a log
+                said = _outcome(result, panel, folds, results)
+                print(
+                    f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     return results
+
+
+def _fit_of(model: str, fold: int, n: int) -> str:
+    return f"{model}, fold {fold + 1} of {n}"
+
+
+def _outcome(result: FoldResult, panel: Panel, folds: Folds, results: Results) -> str:
+    """Return how long a fit took, R² of its model over the folds finished so far, and whether it found no peers."""
+    if result.error is not None:
+        return f"failed, {type(result.error).__name__}"
+    errors, y = np.zeros(2), panel.y.to_numpy()
+    for k, (train, test) in enumerate(folds):
+        if (done := results.get((result.model, k))) is not None and done.predicted is not None:
+            errors += [
+                np.nansum((y[test] - values) ** 2) for values in (done.predicted, np.nanmean(y[train]))
+            ]
+    r2 = f"{1 - errors[0] / errors[1]:.3f}" if errors[1] > 0 else "n/a"
+    none = "; kept 0 heads: no peers found" if result.empty else ""
+    return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
+
+
+def _say_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
+    """Say how many fits are to be made, and about how long they take on one core."""
+    left = [
+        (entry, train)
+        for k, (train, _) in enumerate(folds)
+        for entry in entries
+        if (entry.name, k) not in done
+    ]
+    seconds = sum(expected_seconds(entry, panel, train) for entry, train in left)
+    found = f", {len(done)} found in the store" if done else ""
+    about = (
+        f"{seconds / 60:,.0f} min"
+        if seconds > 90
+        else f"{max(5, round(seconds, -1 if seconds > 15 else 0)):.0f} s"
+    )
+    print(f"{len(left)} fits{found}; roughly {about} on one core", file=sys.stderr, flush=True)
 
 
 def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:

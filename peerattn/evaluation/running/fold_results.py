@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class FoldResult:
         What its heads search for, where the model has one.
     error : Exception or None
         Why the model failed.
+    seconds : float
+        Time of fit and prediction.
+    empty : bool
+        The model learns peers and found none.
     """
 
     model: str
@@ -58,6 +63,8 @@ class FoldResult:
     network: PeerNetwork | None = None
     profile: SearchProfile | None = field(default=None, repr=False)
     error: Exception | None = None
+    seconds: float = 0.0
+    empty: bool = False
 
 
 def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
@@ -66,15 +73,19 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
     One thread is used, whatever the machine has: figures then depend neither on the number of cores nor on how many
     fits run at once.
     """
+    start = perf_counter()
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = entry.fit(rows)
             predicted = entry.predict(model, rows)
+            seconds = perf_counter() - start
             network = _last_network(entry, model, rows) if with_network else None
             profile = _profile(model) if with_network else None
         said = tuple(CapturedWarning(w.category, str(w.message), w.filename, w.lineno) for w in caught)
-        return FoldResult(entry.name, fold, predicted, trials(model), said, network, profile)
+        empty = getattr(last_step(getattr(model, "best_estimator_", model)), "parts_", None) == {}
+        found = (trials(model), said, network, profile)
+        return FoldResult(entry.name, fold, predicted, *found, seconds=seconds, empty=empty)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
 

@@ -259,7 +259,7 @@ class AttentionModel(AttentionNetworks):
             return self._against_training(panel, call)
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
-            refuse_other_periods(panel, extra[0])
+            refuse_other_periods(panel, extra[0], of_fit=reference is None)
         if self.needs_outcomes and not told:
             raise InputError(
                 'values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=.'

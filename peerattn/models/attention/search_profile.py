@@ -73,26 +73,26 @@ class SearchProfile:
             tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
         )
 
-    def _shown(self, at: int) -> pd.DataFrame:
-        """M of one head among characteristics."""
+    def named(self, at: int = 0) -> pd.DataFrame:
+        """Return M of one kept head among the characteristics."""
         names = list(self.characteristics)
         return self.matrices[at].loc[names, names]
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
-        M = self.matrices[at]
+        M = self.named(at)
         return (M + M.T) / 2
 
     def antisymmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M − M') / 2``: the direction of the search."""
-        M = self.matrices[at]
+        M = self.named(at)
         return (M - M.T) / 2
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per head and pair of characteristics, strongest first; codes and indicators are left out."""
         frames = []
         for at, (member, head) in enumerate(self.heads):
-            M = self._shown(at)
+            M = self.named(at)
             scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
             frames.append(long.assign(member=member, head=head)[_COLUMNS])
@@ -103,7 +103,7 @@ class SearchProfile:
 
     def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
         """Draw M of one kept head (see :func:`peerattn.network.search_map`)."""
-        return search_map(self._shown(at), ax=ax)
+        return search_map(self.named(at), ax=ax)
 
     def __str__(self) -> str:
         if not self.heads:

@@ -11,6 +11,7 @@ import numpy as np
 from peerattn.exceptions import InputError
 from peerattn.models.pools import Rows, Section, identities
 from peerattn.panel.panel import Panel
+from peerattn.render import show_label
 
 
 def among_reference(
@@ -52,18 +53,26 @@ def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
     return {period: rows.take(at) for period, at in universe.cross_sections()}
 
 
-def refuse_other_periods(panel: Panel, universe: Panel) -> None:
-    """Raise when a dated reference can answer nowhere in the call."""
+def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
+    """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
     if not universe.dated:
         return
     if not panel.dated:
         raise InputError(
             "reference: it is dated, but X carries no periods, so no row of it would answer. Drop its period level, or date X."
         )
-    if not panel.period.isin(universe.period).any():
+    if panel.period.isin(universe.period).any():
+        return
+    theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
+    if of_fit:
         raise InputError(
-            f"reference: none of its periods (from {universe.period[0]}) is in X (from {panel.period[0]}): label both alike."
+            f"reference: X holds {mine}, and the reference passed to fit, {theirs}, answers in none of these periods. Pass "
+            "predict(..., reference=) with the reference firms of X's periods."
         )
+    raise InputError(
+        f"reference: it holds {theirs}, X holds {mine}: they share no period. Pass the reference firms of X's periods, labelled "
+        "alike."
+    )
 
 
 def answering_outcomes(section: Section) -> Section:

@@ -43,7 +43,9 @@ def explorer_content(
     for position, (period, section) in enumerate(network.sections()):
         number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
         packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
-        flows = _flows(network, codes, groups, period) if codes is not None and groups else None
+        flows = None
+        if codes is not None and groups and network.top_k is None:
+            flows = _flows(network, codes, groups, period)
         pairs = _pairs(network, period, section)
         sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
     kept = (
@@ -125,7 +127,7 @@ def _flows(
 
 def _pairs(network: PeerNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
-    if network.signed or not len(np.intersect1d(section.rows, section.columns)):
+    if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
     one = network.replaced([section], periods=pd.Index([None], dtype=object))
     found = asymmetry(one).pairs

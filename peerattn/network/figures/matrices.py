@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.cross_section import Array
+from peerattn.network.attributes import labels_of
+from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import fresh_axes, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, figure_style, show_label, weight_colours
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
 
 _LABELLED = 40  # more firms than this have no legible label
-_CELLS = 600  # more rows than this are averaged in blocks before drawing
+_SERIATED = 3_000  # more firms than this are not put in order of their ties
+_CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
 def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
@@ -33,19 +35,25 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
         May be left out when there is only one.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
-    order : None, "in-strength", Series or mapping of firm to group, or sequence of firms
-        Order of rows and columns: as they come, the most looked-to first, by group (an industry: groups are
-        ruled off and the larger ones named), or as listed.
+    order : None, "ties", "in-strength", Series or mapping of firm to group, or sequence of firms
+        Order of rows and columns: as they come; firms that give each other weight side by side (the default above 40
+        firms); the most looked-to first; by group (an industry by firm, or by firm and period: groups are ruled off and
+        the larger ones named, in each the most looked-to first); or as listed.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Up to 40 firms are named; above 600 each cell shows the mean of a block.
+        Up to 40 firms are named; above 300 each cell shows the mean weight of a block.
 
     Raises
     ------
     InputError
-        When the period is unknown or ``order`` is none of these.
+        When the period is unknown, ``order`` is none of these, or the group of every firm is unknown.
+
+    Notes
+    -----
+    The order by ties is that of the Fiedler vector of ``|W| + |W|'`` (Atkins, Boman and Hendrickson 1998, A spectral
+    algorithm for seriation and the consecutive ones problem, SIAM Journal on Computing 28(1)); up to 3,000 firms.
 
     Examples
     --------
@@ -58,9 +66,12 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
     label, section = network.section(period)
     weights = np.asarray(section.dense(), dtype=np.float64)
     firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
-    strength = pd.Series(np.abs(weights).sum(axis=0), index=peers)
-    rows, row_groups = _ordered(firms, order, strength)
-    columns, column_groups = (rows, row_groups) if section.is_square else _ordered(peers, order, strength)
+    if order is None and section.is_square and _LABELLED < len(firms) <= _SERIATED:
+        order = "ties"
+    rows, row_groups = _ordered(network, section, "rows", order, label)
+    columns, column_groups = (
+        (rows, row_groups) if section.is_square else _ordered(network, section, "columns", order, label)
+    )
     with figure_style():
         axes = fresh_axes((5.8, 5.0)) if ax is None else ax
         _draw(axes, weights[np.ix_(rows, columns)], network.signed)
@@ -72,32 +83,47 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
     return axes
 
 
-def _ordered(firms: pd.Index, order: Any, strength: pd.Series) -> tuple[Array, list[Any] | None]:
+def _ordered(
+    network: PeerNetwork, section: CrossSection, side: str, order: Any, period: Any
+) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
+    places = getattr(section, side)
+    firms = network.labels.take(places)
     if order is None:
         return np.arange(len(firms)), None
+    given = pd.Series(np.asarray(abs(section.csr()).sum(axis=0)).ravel(), section.columns)
+    strength = given.reindex(places).fillna(0.0).to_numpy()
     if isinstance(order, str):
+        if order == "ties" and section.is_square:
+            return by_ties(np.abs(section.dense())), None
         if order != "in-strength":
             raise InputError(
-                f"order: expected 'in-strength', groups by firm, or a list of firms, got {order!r}."
+                "order: expected 'ties' (where firms are their own peers), 'in-strength', groups by firm, or a list of "
+                f"firms, got {order!r}."
             )
-        values = strength.reindex(firms).fillna(0.0).to_numpy()
-        return np.argsort(-values, kind="stable"), None
+        return np.argsort(-strength, kind="stable"), None
     if isinstance(order, pd.Series | Mapping):
         named = pd.Series(order)
         if named.index.has_duplicates:
             raise InputError("order: a firm has several groups; give one for each firm (of this period).")
-        groups = ["unknown" if pd.isna(group) else str(group) for group in named.reindex(firms)]
-        last = [group == "unknown" for group in groups]
-        positions = np.lexsort(
-            (np.arange(len(firms)), np.array(groups, dtype=str), np.array(last, dtype=bool))
-        )
+        groups = labels_of(network, named, places, period, "order")
+        last = np.array([group == "unknown" for group in groups], dtype=bool)
+        positions = np.lexsort((-strength, np.array(groups, dtype=str), last))
         return positions, [groups[position] for position in positions]
     wanted = pd.Index(list(order))
     found = firms.get_indexer_for(wanted)
     if (found < 0).any():
         raise InputError(f"order: {wanted[found < 0][0]!r} is not a firm of this period.")
     return found, None
+
+
+def by_ties(sizes: Array) -> Array:
+    """Return the order of the Fiedler vector of the symmetric ties, each scaled by the strength of its ends."""
+    ties = sizes + sizes.T
+    scale = 1 / np.sqrt(np.maximum(ties.sum(axis=1), 1e-300))
+    within = scale[:, None] * ties * scale
+    vectors = np.linalg.eigh(within)[1]
+    return np.argsort(vectors[:, -2] * scale, kind="stable")
 
 
 def _draw(axes: Axes, weights: Array, signed: bool) -> None:
@@ -138,7 +164,7 @@ def _bar(axes: Axes, image: Any, label: str, **options: Any) -> Any:
 
 
 def _block_means(weights: Array) -> Array:
-    """Average over blocks so that neither side has more than 600 cells."""
+    """Average over blocks so that neither side has more than 300 cells."""
     for axis in (0, 1):
         step = -(-weights.shape[axis] // _CELLS)
         if step > 1:
@@ -197,7 +223,7 @@ def flow_map(network: PeerNetwork, groups: pd.Series, period: Any = None, *, ax:
     Returns
     -------
     matplotlib.axes.Axes
-        Up to 14 groups with the shares written in.
+        Up to 14 groups with the shares written in; all in per cent.
 
     Raises
     ------
@@ -214,12 +240,13 @@ def flow_map(network: PeerNetwork, groups: pd.Series, period: Any = None, *, ax:
     flows = group_flows(network, groups, period)
     if not 0 < len(flows) <= 60:
         raise InputError(f"groups: expected 1 to 60 groups to draw, got {len(flows)}; use broader ones.")
+    flows *= 100
     top = float(np.abs(flows.to_numpy()).max()) or 1.0
     few = len(flows) <= 14
     with figure_style():
         axes = _grid(
-            flows, ax, (-top if network.signed else 0.0, top), (lambda w: f"{100 * w:.0f}") if few else None,
-            "share of weight" + (" (numbers: %)" if few else ""), aspect="auto",
+            flows, ax, (-top if network.signed else 0.0, top), "{:.0f}".format if few else None,
+            "% of the row's weight", aspect="auto",
         )  # fmt: skip
         axes.set_ylabel("focal industry")
         axes.set_xlabel("peers' industry")

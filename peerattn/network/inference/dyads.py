@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import characteristic, code_numbers
+from peerattn.network.attributes import characteristic, check_whole, code_numbers
 from peerattn.network.cross_section import Array, CrossSection
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def dyads(
     """
     if not regressors:
         raise InputError("regressors: expected at least one, such as {'same SIC': SameCode(codes)}.")
+    check_whole(network, "regressors of pairs")
     chosen = network if periods is None else network.subset(periods=periods)
     found = []
     for period, section in chosen.sections():

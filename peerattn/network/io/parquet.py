@@ -193,7 +193,7 @@ def _description(network: PeerNetwork) -> dict[str, Any]:
 
 def facts_of(network: PeerNetwork) -> dict[str, Any]:
     """Return the arguments of :class:`PeerNetwork` beside labels and weights, ready for JSON."""
-    facts = {"name": network.name, "signed": network.signed, "row_normalized": network.row_normalized}
+    facts = {name: getattr(network, name) for name in ("name", "signed", "row_normalized", "top_k")}
     stability = None if network.stability is None else network.stability.to_dict("list")
     return facts | {"stability": stability}
 
@@ -202,6 +202,7 @@ def stored_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that :func:`facts_of` gave, from a file's facts."""
     kept = {name: facts[name] for name in ("name", "signed", "row_normalized")}
     stability = facts.get("stability")
+    kept["top_k"] = facts.get("top_k")
     return kept | {"stability": None if stability is None else pd.DataFrame(stability)}
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import linalg, sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import labelled
+from peerattn.network.attributes import check_whole, labelled
 from peerattn.network.cross_section import Array
 from peerattn.panel.labels import find_period
 from peerattn.render import Table, show_label
@@ -156,7 +156,7 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     Raises
     ------
     InputError
-        When no firm is both a focal firm and a peer.
+        When no firm is both a focal firm and a peer, or the network was cut to its largest weights.
 
     Notes
     -----
@@ -178,6 +178,7 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     >>> asymmetry(PeerNetwork.from_matrices({None: (firms, firms, W)}))
     Asymmetry(raw 0.263, popularity 0.662, direction 0.000, 1 period)
     """
+    check_whole(network, "asymmetry")
     measures = []
     potentials: dict[str, list[Array]] = {"firm": [], "popularity": []}
     pairs: dict[str, list[Array]] = {name: [] for name in _PAIR}

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse, stats
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import code_numbers
+from peerattn.network.attributes import check_whole, code_numbers
 from peerattn.network.cross_section import Array, CrossSection, Weights, as_dense, frozen, place_in
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def overlap(network: PeerNetwork, codes: pd.Series) -> pd.DataFrame:
     """
     if network.signed:
         raise InputError("overlap: shares are not defined for negative weights; the network is signed.")
+    check_whole(network, "overlap")
     rows = []
     for period, section in network.sections():
         own = code_numbers(network, codes, section.rows, period, "codes")
@@ -109,6 +110,7 @@ def group_flows(network: PeerNetwork, groups: pd.Series, period: Any = None) -> 
     x          0.0  1.0
     y          1.0  0.0
     """
+    check_whole(network, "group_flows")
     when, section = network.section(period)
     own = code_numbers(network, groups, section.rows, when, "groups")
     peers = code_numbers(network, groups, section.columns, when, "groups")
@@ -246,6 +248,8 @@ def agreement(first: PeerNetwork, second: PeerNetwork, *, top_k: int = 10) -> pd
     period
     1               1.0               1.0      1.0      3
     """
+    for network in (first, second):
+        check_whole(network, "agreement")
     rows, found = [], []
     for period, a, b, own in _aligned(first, second):
         rows.append(_agreement(a, b, own, top_k))
@@ -336,6 +340,8 @@ def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
     >>> round(network_correlation(first, second), 3)
     0.891
     """
+    for network in (first, second):
+        check_whole(network, "network_correlation")
     count, moments = 0, np.zeros(5)
     for _, a, b, (i, _) in _aligned(first, second):
         open_rows = ~(_empty_rows(a) & _empty_rows(b))
@@ -385,6 +391,8 @@ def common_peers(first: PeerNetwork, second: PeerNetwork, k: int = 5) -> float:
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"k: expected a positive integer, got {k!r}.")
+    for network in (first, second):
+        check_whole(network, "common_peers", int(k))
     shares = [np.empty(0)]
     for _, a, b, _ in _aligned(first, second):
         common, one, other = _common_tops(a, b, int(k))

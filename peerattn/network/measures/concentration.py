@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from peerattn.network.attributes import labelled
+from peerattn.network.attributes import check_whole, kept_words, labelled
 from peerattn.network.cross_section import Array
 from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
@@ -39,6 +39,7 @@ def in_strength(network: PeerNetwork) -> pd.DataFrame:
     1    B          0.0
     2    C          2.0
     """
+    check_whole(network, "in_strength")
     sections = [section for _, section in network.sections()]
     strength = [section.column_sums() for section in sections]
     return labelled(network, {"firm": [section.columns for section in sections], "in_strength": strength})
@@ -63,6 +64,7 @@ def effective_peers(network: PeerNetwork) -> pd.DataFrame:
     >>> effective_peers(PeerNetwork.from_edges(edges)).effective_peers.tolist()
     [2.0, nan, nan]
     """
+    check_whole(network, "effective_peers")
     sections = [section for _, section in network.sections()]
     effective = [section.effective() for section in sections]
     return labelled(network, {"firm": [section.rows for section in sections], "effective_peers": effective})
@@ -91,6 +93,7 @@ def concentration(network: PeerNetwork) -> pd.DataFrame:
     period
     1                   1.0         0.5   0.0
     """
+    check_whole(network, "concentration")
     rows = []
     for _, section in network.sections():
         strength = np.asarray(abs(section.weights).sum(axis=0), dtype=np.float64).ravel()
@@ -163,6 +166,7 @@ def connectedness(network: PeerNetwork) -> pd.DataFrame:
     0    A  0.5   2.0 -1.5
     1    B  2.0   0.5  1.5
     """
+    check_whole(network, "connectedness")
     columns: dict[str, list[Array]] = {"firm": [], "to": [], "from": [], "net": []}
     for _, section in network.sections():
         firms = np.union1d(section.rows, section.columns)
@@ -185,16 +189,25 @@ def summary_table(network: PeerNetwork) -> Table:
     -------
     Table
     """
-    measures = concentration(network)
-    step = max(1, -(-len(measures) // 24))
+    step = max(1, -(-len(network.periods) // 24))
+    whole = network.top_k is None
+    measures = concentration(network) if whole else None
     rows = []
     for position, (period, section) in list(enumerate(network.sections()))[::step]:
         counts = (len(section.rows), len(section.columns), section.n_edges)
-        spread = (measures["effective_peers"].iloc[position], measures["gini"].iloc[position])
+        spread = (
+            (np.nan, np.nan)
+            if measures is None
+            else tuple(measures[["effective_peers", "gini"]].iloc[position])
+        )
         rows.append((show_label(period) or "undated", *counts, *spread, int(section.isolates().sum())))
-    notes = ["Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."]
+    notes = [
+        "Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."
+        if whole
+        else f"Cut to the {kept_words(network)}: effective peers and Gini, which need all, are not known."
+    ]
     if step > 1:
-        notes.append(f"Every {step}th of {len(measures)} periods.")
+        notes.append(f"Every {step}th of {len(network.periods)} periods.")
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not any(section.n_edges for _, section in network.sections()):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import characteristic, labelled
+from peerattn.network.attributes import characteristic, check_whole, labelled
 from peerattn.network.cross_section import Array
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def reciprocity(network: PeerNetwork) -> pd.Series:
     >>> reciprocity(PeerNetwork.from_matrices({2001: ("ABC", None, W)})).round(3).tolist()
     [0.333]
     """
-    _refuse_signed(network, "reciprocity")
+    _refuse(network, "reciprocity")
     found = []
     for _, section in network.sections():
         as_sparse = section.is_sparse and section.is_square
@@ -57,7 +57,8 @@ def reciprocity(network: PeerNetwork) -> pd.Series:
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
-def _refuse_signed(network: PeerNetwork, measure: str) -> None:
+def _refuse(network: PeerNetwork, measure: str, k: int | None = None) -> None:
+    check_whole(network, measure, k)
     if network.signed:
         raise InputError(f"{measure}: not defined for negative weights; the network is signed.")
 
@@ -102,7 +103,7 @@ def page_rank(network: PeerNetwork, *, damping: float = 0.85, tolerance: float =
     >>> page_rank(PeerNetwork.from_edges(edges)).page_rank.round(3).tolist()
     [0.464, 0.05, 0.486]
     """
-    _refuse_signed(network, "page_rank")
+    _refuse(network, "page_rank")
     if not 0 < damping < 1:
         raise InputError(f"damping: expected a number between 0 and 1, got {damping!r}.")
     ranks = []
@@ -167,7 +168,7 @@ def communities(
     """
     import networkx as nx
 
-    _refuse_signed(network, "communities")
+    _refuse(network, "communities", top_k)
     members, numbers = [], []
     for _, section in network.sections():
         i, j, w = section.entries(top_k)
@@ -218,7 +219,7 @@ def assortativity(network: PeerNetwork, values: pd.Series) -> pd.Series:
     >>> assortativity(network, pd.Series([1.0, 1.0, 5.0, 5.0], index=list("ABCD"))).round(6).tolist()
     [1.0]
     """
-    _refuse_signed(network, "assortativity")
+    _refuse(network, "assortativity")
     found = []
     for period, section in network.sections():
         i, j, w = section.entries()

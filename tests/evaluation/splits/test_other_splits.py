@@ -232,7 +232,7 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
     one = result.predictions[result.predictions["period"] == 2014]
     rest = (one["outcome"].sum() - one["outcome"]) / (len(one) - 1)
     assert np.allclose(one[ALL_OTHER_FIRMS], rest)
-    own = run({"Level": IndustryPeerRegressor()}, X, y, task="explain")
+    own = run({"Level": IndustryPeerRegressor(scheme="plain")}, X, y, task="explain")
     assert ALL_OTHER_FIRMS not in own.names and ALL_OTHER_FIRMS not in run({"R": Ridge()}, X, y).names
 
 

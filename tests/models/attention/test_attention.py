@@ -425,6 +425,31 @@ def test_search_profile_has_the_signs_of_the_truth(known):
     assert len(profile.to_frame()) == 16 * len(profile.heads)
 
 
+def test_a_search_profile_shows_characteristics_alone(panel):
+    X, y = panel
+    holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2).assign(sic=["3711", "2911"] * 36)
+    profile = quick().fit(holes, y).search_profile()
+    assert len(profile.matrices[0]) > 6  # indicators and dimensions of the code are in the scores
+    assert list(profile.named()) == COLUMNS == list(profile.symmetric())
+    assert set(profile.to_frame()["peer"]) == set(COLUMNS) and "missing" not in str(profile)
+    assert [label.get_text() for label in profile.plot().get_yticklabels()] == COLUMNS
+
+
+def test_cross_attention_asks_for_the_reference_of_the_periods_it_predicts(panel, reference):
+    X, y = panel
+    past = X.index.get_level_values("period") < 2005
+    answering = reference[0][reference[0].index.get_level_values("period") < 2005]
+    model = quick(attention="cross").fit(X[past], y[past], reference=answering)
+    with pytest.raises(
+        InputError,
+        match="X holds 2005 to 2006, and the reference passed to fit, 2001 to 2004, answers in none",
+    ):
+        model.predict(X[~past])
+    with pytest.raises(InputError, match="it holds 2001 to 2004, X holds 2005 to 2006: they share no period"):
+        model.predict(X[~past], reference=answering)
+    assert np.isfinite(model.predict(X[~past], reference=reference[0])).all()
+
+
 def test_options_may_be_numpy_integers(panel):
     assert len(quick(n_heads=np.int64(1), max_steps=np.int64(3)).fit(*panel).heads_) == 1
 

@@ -11,6 +11,10 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import NadarayaWatsonRegressor
 from peerattn.models.kernel.bandwidth import criterion_value, normal_reference_bandwidth
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:X carries neither"
+)  # frames of one cross-section, without labels
+
 
 def simulated_panel(n_firms=15, n_periods=4, seed=0):
     rng = np.random.default_rng(seed)

@@ -1,0 +1,91 @@
+"""Large US firms by name: an extract of the Russell 3000, fiscal years 2013 to 2016."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.resources import as_file, files
+from typing import Literal
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.panel import Panel, read_panel
+
+_CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_sales"]
+_OUTCOMES = ("ebit_ta", "ebit_ta_next", "sales_growth_next")
+_CAUTION = (
+    "This example was chosen after about eight outcomes and settings of this panel had been tried on these years, because "
+    "peers help here: no p value accounts for that choice."
+)
+
+
+def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"] = "ebit_ta") -> Panel:
+    """Load 500 large US firms outside finance, fiscal years 2013 to 2016.
+
+    ``ebit_ta[i, t] = EBIT[i, t] / total assets[i, t]``: the profitability of firm i in the row's own year, to be explained
+    by its characteristics and by the firms that resemble it (``task="explain"``).
+
+    Parameters
+    ----------
+    outcome : {"ebit_ta", "ebit_ta_next", "sales_growth_next"}, default "ebit_ta"
+        Profitability of the year; or, to forecast, that of the next year or the next year's growth of sales, in decimals.
+        Profitability of the year is a characteristic of these two.
+
+    Returns
+    -------
+    Panel
+        1,968 rows, indexed by (firm, period): the firm's name without its legal form, and the fiscal year.
+        Characteristics: ``size`` (log of total assets in millions of dollars) and, as shares of total assets, ``lev``
+        (debt), ``cash_ta``, ``ppe_ta`` (property, plant, equipment), ``gw_ta`` (goodwill); ``turn`` (sales over total
+        assets), ``cogs_sales`` (cost of goods sold over sales). Codes: ``sector`` and, which is the industry,
+        ``industry`` (11 and 99 classes of the NASDAQ). NaN: not reported, or the next year is not in the source.
+
+    Raises
+    ------
+    InputError
+        For another outcome.
+
+    Notes
+    -----
+    The rule of the extract: all years of the 500 firms outside the sector Finance with the largest sales in fiscal year
+    2013. Nothing is winsorised. The firms were members of the index when the data were collected, so firms that left it
+    before 2017 are missing. A firm's own profitability of last year says more about it than any model without it: what is
+    explained is the level that comparable firms imply. Profitability of the year was made the default after about eight
+    outcomes and settings had been tried on these years, because peers help there: a p value of it is no evidence
+    (``Panel.caution`` says so in every report).
+
+    Extract of ``russell_3000`` of the R package ExPanDaR, copyright 2018-2020 Joachim Gassen, MIT licence
+    (``russell_LICENSE.txt`` beside the data), collected in summer 2017 and meant for teaching; ``data/make_russell.py``
+    in the repository made it.
+
+    References
+    ----------
+    Gassen, J. (2020). *ExPanDaR: Explore Your Data Interactively*. R package.
+
+    Examples
+    --------
+    >>> panel = load_russell()
+    >>> print(panel)
+    Panel(1,968 rows, 500 firms, 4 periods, outcome='ebit_ta')
+    outcome: ebit_ta (known in 1,964 of 1,968 rows)
+    characteristics (7): size, lev, cash_ta, ppe_ta, gw_ta, turn, cogs_sales
+    codes (2): sector, industry
+    >>> panel.X.loc[("Apple", 2016), "industry"]
+    'Computer Manufacturing'
+    """
+    if outcome not in _OUTCOMES:
+        raise InputError(f"outcome must be one of {', '.join(map(repr, _OUTCOMES))}, got {outcome!r}.")
+    with as_file(files("peerattn.datasets") / "russell.parquet") as path:
+        frame = pd.read_parquet(path)
+    known = [] if outcome == "ebit_ta" else ["ebit_ta"]
+    numbers = _CHARACTERISTICS + known
+    frame = frame[["firm", "period", "sector", "industry", *numbers, outcome]]
+    panel = read_panel(
+        frame.astype(dict.fromkeys([*numbers, outcome], float)),
+        outcome=outcome,
+        characteristics=numbers,
+        codes=["sector"],
+        industry="industry",
+        description="Russell 3000 (ExPanDaR): the 500 largest firms outside finance, fiscal years 2013-16",
+    )
+    return replace(panel, caution=_CAUTION if outcome == "ebit_ta" else "")

@@ -1,0 +1,48 @@
+"""The README's results are those of the benchmark, all of them: cells that attention loses stand beside those it wins."""
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PANELS = {
+    "grunfeld invest_next": "Grunfeld 1935–54, investment",
+    "empluk dlemp_next": "UK firms 1976–84, growth of employment",
+    "empluk lemp_next": "UK firms 1976–84, employment",
+    "tobinq ikn_next": "US firms 1951–85, investment rate",
+    "tobinq qn_next": "US firms 1951–85, Tobin's q",
+    "r3000 ebit_ta_next": "Russell 3000 2013–16, profitability",
+    "r3000 ni_ta_next": "Russell 3000 2013–16, net income",
+    "r3000 sales_growth_next": "Russell 3000 2013–16, sales growth",
+    "r3000 ret_fy_next": "Russell 3000 2013–16, fiscal-year return",
+    "monthly ret_next": "US stocks 2000–12, monthly return",
+}
+
+
+def table() -> str:
+    """The table, from the stored results; the mean over seeds."""
+    rows = json.loads((ROOT / "benchmarks/results/no_harm.json").read_text(encoding="utf-8"))["rows"]
+    cells: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        cells.setdefault((row["panel and outcome"], row["task"]), []).append(row["over best control"])
+    lines = ["| next period's outcome | forecast | explained by peers of its period |", "|---|---|---|"]
+    for name in dict.fromkeys(name for name, _ in cells):
+        found = [cells.get((name, task)) for task in ("forecast", "explain")]
+        shown = [f"{sum(values) / len(values):.3f}" if values else "" for values in found]
+        lines.append(f"| {PANELS[name]} | {shown[0]} | {shown[1]} |")
+    return "\n".join(lines)
+
+
+def test_the_results_are_those_of_the_benchmark():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"<!-- results: benchmarks/results/no_harm.json -->\n((?:\|.*\n)+)", text)
+    assert shown.strip() == table(), f"the README's table should be\n{table()}"
+
+
+def test_pictures_and_citation_are_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+        assert (ROOT / path).stat().st_size < 300_000
+    import peerattn
+
+    assert f"version: {peerattn.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

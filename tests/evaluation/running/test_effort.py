@@ -1,0 +1,35 @@
+"""The rough time of a comparison: counts of fits are exact, seconds are of the right size."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.evaluation.running.effort import expected_seconds
+from peerattn.evaluation.running.entries import Entry
+
+
+def test_searches_count_for_each_of_their_fits():
+    panel = simulate_panel(20, 10, 2, random_state=0)
+    train = np.arange(150)
+    alone = expected_seconds(Entry("Ridge", Ridge(), native=False), panel, train)
+    grid = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 10.0], "solver": ["svd", "lsqr"]}, cv=4)
+    assert expected_seconds(Entry("Grid", grid, native=False), panel, train) == pytest.approx(24 * alone)
+    attention = [
+        expected_seconds(Entry("Attention", PeerAttentionRegressor(n_layers=k), native=True), panel, train)
+        for k in (1, 2)
+    ]
+    assert attention[1] == 2 * attention[0] > 10 * alone
+
+
+def test_attention_takes_about_as_long():
+    panel = simulate_panel(40, 25, 4, random_state=0)
+    entry = Entry("Attention", PeerAttentionRegressor(random_state=0), native=True)
+    start = time.process_time()
+    entry.model.fit(panel)
+    took = time.process_time() - start
+    expected = expected_seconds(entry, panel, np.arange(1000))
+    assert took / 10 < expected < 10 * took

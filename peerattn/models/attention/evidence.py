@@ -18,6 +18,7 @@ from peerattn.models.pools import Section
 ORIGINS = 3  # at most; they share the second half of the training periods
 FOLDS = 3  # of the rows, where there is one cross-section
 LEVEL = 0.05  # of the one-sided test that a part must pass, shared by the parts that are tried
+LEAST_GAIN = 1e-3  # relative fall of the held-out loss from which a part is worth its complexity
 FEW_PERIODS = 3  # judged periods from which errors can be clustered by period
 FEW_ROWS = 50  # of known outcome, below which nothing is tried beyond the own model
 
@@ -129,7 +130,8 @@ def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Eviden
     with g the addition and t the statistic of the score at f = 0, :math:`\sum_i w_i g_i e_i`: the encompassing test of
     Harvey, Leybourne and Newbold (1998). Its error is clustered by firm and period (Cameron, Gelbach and Miller 2011). Fewer
     than three judged periods can be clustered by firm alone; a forecast is then not added to, since one period decides nothing,
-    but where the period's own outcomes are shown these carry its common shock. The shrinkage is the positive-part rule of
+    but where the period's own outcomes are shown these carry its common shock. On large panels a part may be significant that
+    lowers the loss by next to nothing: it must lower it by a thousandth. The shrinkage is the positive-part rule of
     James and Stein (1961) for one coefficient; stacking is Breiman's (1996).
     """
     n_periods = len(np.unique(judged.period))
@@ -142,7 +144,7 @@ def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Eviden
     n_clusters = min(len(np.unique(group)) for group in groups)
     critical = float(stats.t.ppf(1 - level, max(n_clusters - 1, 1)))
     best, gain = _least_loss(judged, loss)
-    added = t > critical and not (n_periods < FEW_PERIODS and forecast)
+    added = t > critical and gain >= LEAST_GAIN and not (n_periods < FEW_PERIODS and forecast)
     factor = best * max(0.0, 1 - 1 / t**2) if added else 0.0
     return Evidence(
         factor, best, t, critical, gain, n_periods, " and ".join(["firm", "period"][: len(groups)])

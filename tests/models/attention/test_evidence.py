@@ -9,7 +9,7 @@ import statsmodels.api as sm
 import torch
 from scipy import stats
 
-from peerattn.models.attention.evidence import FOLDS, Judged, origins, weigh
+from peerattn.models.attention.evidence import FOLDS, LEAST_GAIN, Judged, origins, weigh
 from peerattn.models.attention.losses import cross_entropy, huber, squared_error
 from peerattn.models.pools import Rows, Section
 
@@ -140,6 +140,15 @@ def test_an_addition_that_harms_or_is_zero_gets_nothing():
         replace(rows, addition=np.zeros_like(rows.addition)), squared_error, forecast=True, level=0.05
     )
     assert nothing.factor == 0.0 and np.isnan(nothing.t) and nothing.periods == 12
+
+
+def test_on_a_large_panel_significance_is_not_enough():
+    """The gain must be a thousandth of the loss."""
+    rows = judged(n=3000, T=40, strength=0.02)
+    found = weigh(rows, squared_error, forecast=True, level=0.05)
+    assert found.t > found.critical and 0 < found.gain < LEAST_GAIN
+    assert found.factor == 0
+    assert weigh(judged(n=3000, T=40, strength=0.1), squared_error, forecast=True, level=0.05).factor > 0
 
 
 def test_classes_are_weighed_by_their_cross_entropy():

@@ -34,7 +34,13 @@ from peerattn.panel.reading import refusing
 MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight", "own_group")
 _PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
-_OF_MANY_KINDS = ("own", "bandwidth", "random_state", "device")  # whose defaults are text or a number
+_OF_MANY_KINDS = (
+    "own",
+    "bandwidth",
+    "cluster",
+    "random_state",
+    "device",
+)  # whose defaults are text or a number
 
 
 class PanelModel(BaseEstimator):

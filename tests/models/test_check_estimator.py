@@ -70,6 +70,7 @@ def test_check_estimator(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:X carries neither")
 @pytest.mark.parametrize("estimator", estimators())
 def test_names_of_columns_are_checked(estimator):
     assert issubclass(SkipTestWarning, Warning)

@@ -1,4 +1,4 @@
-"""Try the installed package, without the repository: python tests/smoke.py, from any folder. Prints one line when all is well."""
+"""Try the installed package, without the repository: python .ci/smoke.py, from any folder. Prints one line when all is well."""
 
 import importlib.metadata
 import subprocess

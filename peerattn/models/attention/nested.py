@@ -114,10 +114,8 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
                 parts[name] = replace(added, factor=factor)
                 whole = whole.plus(moves, factor)
                 if name != list(fitters)[-1]:
-                    trials = [
-                        t.plus(name, p, evidence.factor, plan)
-                        for t, p in zip(trials, tried.parts, strict=True)
-                    ]
+                    each = zip(trials, tried.parts, tried.rows, strict=True)
+                    trials = [t.plus(name, part, seen, evidence.factor, plan) for t, part, seen in each]
             else:  # as many starts, as many networks
                 evidence = replace(evidence, factor=0.0)
         rows.append({"part": name, **vars(evidence)})
@@ -144,10 +142,12 @@ class _Trial:
         own, block = cross_fit(training, plan.own)
         return cls(block, Block.of(own, judged))
 
-    def plus(self, name: str, part: Part, factor: float, plan: Plan) -> _Trial:
+    def plus(self, name: str, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
+        """Return the trial with a part in its predictions; ``seen`` is what it added to the judged rows."""
         step = self.step(name, part, plan)
-        blocks = (self.training, self.judged)
-        return _Trial(*(b.plus(_moves(name, part, b, plan), step * factor) for b in blocks))
+        training = self.training.plus(_moves(name, part, self.training, plan), step * factor)
+        ends = np.cumsum([len(section.focal) for section in self.judged.sections])[:-1]
+        return _Trial(training, self.judged.plus(np.split(seen.addition, ends), factor))
 
     def step(self, name: str, part: Part, plan: Plan) -> float:
         """Return the part's step length on the rows it was learned from."""
@@ -175,12 +175,14 @@ class _InFull:
 
     evidence: Evidence = replace(NOTHING, factor=1.0)
     parts: tuple[Part, ...] = ()
+    rows: tuple[Judged, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Tried:
     evidence: Evidence
     parts: tuple[Part, ...]
+    rows: tuple[Judged, ...]
 
 
 def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
@@ -190,7 +192,7 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
     forecast = plan.dated and not plan.outcomes
     n_periods = sum(len(trial.judged.sections) for trial in trials)
     if forecast and n_periods < FEW_PERIODS:  # they could not speak for a forecast
-        return _Tried(replace(NOTHING, periods=n_periods), ())
+        return _Tried(replace(NOTHING, periods=n_periods), (), ())
     for number, trial in enumerate(trials):
         part = fit(_left(name, trial.training, plan), MOST_STARTS + number)
         parts.append(part)
@@ -200,8 +202,8 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
         )
         evidence = weigh(together, plan.loss, forecast=forecast, level=level)
         if not evidence.t > 0:
-            return _Tried(replace(evidence, factor=0.0), tuple(parts))
-    return _Tried(evidence, tuple(parts))
+            return _Tried(replace(evidence, factor=0.0), tuple(parts), tuple(rows))
+    return _Tried(evidence, tuple(parts), tuple(rows))
 
 
 def step_length(block: Block, additions: Sequence[np.ndarray], loss: Loss) -> float:

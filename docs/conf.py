@@ -95,7 +95,10 @@ def _math(source: str, *, block: bool) -> str:
     source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", source)
     if "&" in source and "\\begin" not in source:
         source = rf"\begin{{aligned}}{source}\end{{aligned}}"
-    return tex2mathml(source, as_block=block)
+    try:
+        return tex2mathml(source, as_block=block)
+    except Exception as error:  # the converter's own errors do not name the formula
+        raise ValueError(f"docutils cannot show the formula {source!r} as MathML") from error
 
 
 def _inline_math(translator: Any, node: nodes.math) -> None:

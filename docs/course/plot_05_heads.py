@@ -53,8 +53,8 @@ print(f"R² on new cross-sections: {explained:.2f}")
 assert explained > 0.9
 
 # %%
-# **Which heads matter?** The slope of the loss in a gate on each head, :math:`|\\partial L / \\partial
-# g_h|` (Michel, Levy and Neubig 2019). The heads of least importance are cut, and the loss tells what that
+# **Which heads matter?** The slope of the loss in a gate on each head, :math:`|\partial L / \partial g_h|`
+# (Michel, Levy and Neubig 2019). The heads of least importance are cut, and the loss tells what that
 # costs:
 
 importance = head_importance(layer, lambda rows: squared_error(layer, (rows, new[1])), [new[0]])[""]

@@ -113,8 +113,8 @@ with figure_style():
 
 # %%
 # **Label smoothing.** Cross-entropy asks for probability 1 on the right class: scores without bound. With
-# smoothing ε the target is :math:`1 - \\epsilon + \\epsilon / C` on the right one of C classes and
-# :math:`\\epsilon / C` on each other, and the best score is finite. ``TextClassifier`` and ``Translator``
+# smoothing ε the target is :math:`1 - \epsilon + \epsilon / C` on the right one of C classes and
+# :math:`\epsilon / C` on each other, and the best score is finite. ``TextClassifier`` and ``Translator``
 # take ``label_smoothing=0.1``.
 
 score = torch.linspace(-2, 10, 200)

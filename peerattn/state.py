@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,16 @@ def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.nd
     if found != kind:
         raise InputError(f"path: expected a saved {kind}, got a saved {found} in {where}.")
     return arrays, spec
+
+
+@contextmanager
+def written_by_us() -> Iterator[None]:
+    """Turn whatever making objects from a file raises into an `InputError`: one sealed by someone else may hold anything."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
+        ) from error

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError, PeerAttnWarning
 from peerattn.models.saved_sklearn import KNOWN, from_state, state_of
-from peerattn.state import read_state, write_state
+from peerattn.state import read_state, write_state, written_by_us
 
 KIND = "~"  # key under which the tree says what a mapping stands for
 _OURS = re.compile(r"peerattn\.(panel|network|models|evaluation)(\.[a-z_]+)*:[A-Za-z_]+")
@@ -58,14 +58,8 @@ def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     InputError
         When the tree names another class, or is not what :func:`encoded` gives.
     """
-    try:
+    with written_by_us():
         return _decoded(tree, arrays)
-    except InputError:
-        raise
-    except Exception as error:  # sealed by someone else: constructors raise anything
-        raise InputError(
-            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
-        ) from error
 
 
 def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.state import read_state, write_state
+from peerattn.state import read_state, write_state, written_by_us
 from peerattn.training import TrainingRecord, train
 
 if TYPE_CHECKING:
@@ -254,14 +254,8 @@ def unpacked(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
     """
     if "estimator" not in spec:
         raise InputError("path: the file holds no sequence model. Use peerattn.load.")
-    try:
+    with written_by_us():
         return _unpacked(spec, arrays)
-    except InputError:
-        raise
-    except Exception as error:  # sealed by someone else: constructors raise anything
-        raise InputError(
-            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
-        ) from error
 
 
 def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:

@@ -401,13 +401,16 @@ class AttentionModel(AttentionNetworks):
 
     # ------------------------------------------------------------------ prediction
 
-    def _as_seen(self, section: Section) -> Section:
-        """Return a cross-section as parts see it: peers show what their own models leave of their outcomes."""
+    def _as_seen(self, section: Section, own: np.ndarray | None = None) -> Section:
+        """Return a cross-section as parts see it: peers show what their own models leave of their outcomes.
+
+        ``own`` are the own terms of the focal rows, where they are known already.
+        """
         pool = None if section.within else self.training_pool_  # out of fold
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
-        own = (self.own_.predict(section.focal)[:, 0], pool[:, 0])
-        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=own)
+        own = self.own_.predict(section.focal) if own is None else own
+        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0]))
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
@@ -421,7 +424,8 @@ class AttentionModel(AttentionNetworks):
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
-        outputs, seen = self.own_.predict(section.focal) + self.level_, self._as_seen(section)
+        own = self.own_.predict(section.focal)
+        outputs, seen = own + self.level_, self._as_seen(section, own)
         for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

@@ -268,14 +268,15 @@ class _State:
         self.losses.extend(arrays["losses"].tolist())
         self.rates.extend(arrays["rates"].tolist())
         set_tensors(self.trained, arrays, "parameter.")
-        adam = self.optimizer.state_dict()
-        adam["state"] = {
-            k: {name: torch.tensor(arrays[f"adam.{k}.{j}"]) for j, name in enumerate(_MOMENTS)}
-            for k in spec["moments"]
-        }
-        for group, rate in zip(adam["param_groups"], spec["learning_rates"], strict=True):
+        groups = self.optimizer.param_groups
+        ordered = [parameter for group in groups for parameter in group["params"]]
+        for k in spec["moments"]:
+            like = ordered[k].detach()  # fused AdamW wants moments laid out as their parameter is
+            state = [torch.zeros((), device=like.device), torch.empty_like(like), torch.empty_like(like)]
+            set_tensors(state, arrays, f"adam.{k}.")
+            self.optimizer.state[ordered[k]] = dict(zip(_MOMENTS, state, strict=True))
+        for group, rate in zip(groups, spec["learning_rates"], strict=True):
             group["lr"] = rate
-        self.optimizer.load_state_dict(adam)
         self.scheduler.load_state_dict(spec["schedule"])
         history, self.best.loss, self.best.step, n_best = spec["best"]
         self.best.history.extend(tuple(one) for one in history)

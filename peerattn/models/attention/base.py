@@ -427,7 +427,9 @@ class AttentionModel(AttentionNetworks):
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
         own = self.own_.predict(section.focal) if own is None else own
-        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0]))
+        return replace(
+            section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
+        )
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""

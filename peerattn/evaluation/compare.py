@@ -28,14 +28,14 @@ from peerattn.evaluation.running.entries import (
 )
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.running.store import FoldStore, panel_digest
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.network import PeerNetwork
-from peerattn.panel import Panel
+from peerattn.panel.panel import Panel, panel_digest
 
 
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,12 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import PanelRegressor
+from peerattn.models.by_period import periods_of
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
+from peerattn.panel.stored import is_stored
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -40,8 +42,8 @@ class PanelForecaster(PanelRegressor):
 
         Parameters
         ----------
-        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like
-        y : Series or array-like (n,)
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+        y : Series or array-like (n,), or str (the column, of files)
             Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
         """
         panel = self._check(X, y, fitting=True)
@@ -53,8 +55,19 @@ class PanelForecaster(PanelRegressor):
     def predict(self, X: Any) -> np.ndarray | pd.Series:
         """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
         check_is_fitted(self)
+        if is_stored(X):
+            return self._predict_periods(X)
         panel = self._check(X, fitting=False)
         return panel.restore(self._predict(panel))
+
+    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, None]]:
+        for panel, _ in periods_of(self, X, None, **options):
+            yield panel, None
+
+    def _predicted(self, panel: Panel, call: None) -> pd.Series:
+        predicted = self.predict(panel)
+        assert isinstance(predicted, pd.Series)
+        return predicted
 
     @abstractmethod
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -236,6 +237,18 @@ class Panel:
     def __str__(self) -> str:
         known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
         return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows)\n{self.choice}"
+
+
+def panel_digest(panel: Panel) -> str:
+    """Return the SHA-256 of all that models see: labels, characteristics, codes and outcomes, in the order of ``X``.
+
+    Of sorted panels equal ones have equal digests, whatever file they came from and in whatever order its rows stood.
+    """
+    digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
+    for values in (*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)):
+        column = pd.Series(values[1]).reset_index(drop=True)
+        digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())
+    return digest.hexdigest()
 
 
 #: Products of four values stay finite: variances of squared errors are such.

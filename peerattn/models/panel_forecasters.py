@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -234,9 +235,10 @@ class FamaMacBethRegressor(PanelForecaster):
         covariance = "kernel" if len(large) >= 10 else "robust"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of too few periods for t statistics, which are then NaN
-            fit = FamaMacBeth(pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False).fit(
-                cov_type=covariance
-            )
+            with _estimated():
+                fit = FamaMacBeth(
+                    pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False
+                ).fit(cov_type=covariance)
         self.intercept_ = float(fit.params["intercept"])
         self.coef_[used] = fit.params[[str(column) for column in used]]
         self.tvalues_ = fit.tstats
@@ -315,13 +317,26 @@ def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     return np.where(others > 0, (total[group] - values) / np.maximum(others, 1), values)
 
 
+@contextmanager
+def _estimated() -> Iterator[None]:
+    """Turn what linearmodels says of data that identify nothing into bad input."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"FamaMacBethRegressor: {error}") from error
+
+
 def _ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
+    ordered = [isinstance(labels.dtype, pd.CategoricalDtype) for labels in (asked, known)]
     try:
+        if any(ordered) and asked.dtype != known.dtype:
+            raise TypeError("ordered categories have no order beside other labels")
         ranks = pd.factorize(asked.append(known), sort=True)[0]
     except TypeError as error:
         raise InputError(
-            f"periods of X such as {asked[0]!r} cannot be compared with those of fit, such as {known[0]!r}: give them one type."
+            f"periods of X such as {asked[0]!r} ({asked.dtype}) cannot be compared with those of fit, such as {known[0]!r} "
+            f"({known.dtype}): give them one type."
         ) from error
     return ranks[: len(asked)], ranks[len(asked) :]
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ BATCH = 2**14  # rows read at once
 BUFFER = 2**16  # bytes of a column read at once
 COPIES_OF_FIT = 12  # float64 copies of its rows' characteristics that a fit holds at most; benchmarks/streaming.py measures it
 _FIRST = 2**12  # rows that columns are chosen by
+_SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
@@ -106,6 +108,45 @@ class StoredPanel:
         raise InputError(
             f"training_rows: {most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}: whole "
             "cross-sections are read."
+        )
+
+    def mapped(self) -> Panel:
+        """Return the whole panel, its characteristics in a temporary file that is mapped into memory, column by column.
+
+        The file takes 4 bytes a value (8 where a column is no float32) and goes with the panel. Labels, codes and outcomes are in
+        memory; what is taken of the characteristics is read then.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        names = list(self.choice.characteristics)
+        small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
+        folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
+        path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
+        with _readable(path):
+            matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
+            panels, start = [], 0
+            for panel in self:
+                matrix[: len(names), start : start + len(panel)] = panel.characteristics[names].to_numpy().T
+                panels.append(replace(panel, characteristics=panel.characteristics[[]]))
+                start += len(panel)
+                matrix.flush()
+        folder.cleanup()  # where files have no name of their own any more, they go with the last who reads them
+        firm, period = (panels[0].firm, panels[0].period)
+        assert firm is not None
+        firm = firm.append([panel.firm for panel in panels[1:] if panel.firm is not None])
+        period = period.append([panel.period for panel in panels[1:]])
+        return replace(
+            panels[0],
+            characteristics=pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False),
+            codes=pd.concat([panel.codes for panel in panels], ignore_index=True),
+            outcomes=np.concatenate([_outcomes(panel) for panel in panels]),
+            firm=firm,
+            period=period,
+            order=np.arange(start),
+            index=pd.MultiIndex.from_arrays([firm, period], names=["firm", "period"]),
         )
 
     def with_rows(self, training_rows: int | None) -> StoredPanel:
@@ -257,6 +298,10 @@ def scan_panel(
     )
 
 
+def _outcomes(panel: Panel) -> np.ndarray:
+    return np.full(len(panel), np.nan) if panel.outcomes is None else panel.outcomes
+
+
 def is_stored(X: Any) -> bool:
     """Tell whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
     return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")
@@ -327,8 +372,10 @@ def _batches(fragment: Any, columns: list[str], start: int = 0) -> tuple[int, It
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     ends = np.cumsum(sizes)
     group = int(np.searchsorted(ends, start, side="right"))
-    groups = range(group, len(sizes))
-    return int(ends[group] - sizes[group]), file.iter_batches(BATCH, row_groups=groups, columns=columns)
+    each = (  # one reader a row group: it keeps the buffers of all that it has read
+        file.iter_batches(BATCH, row_groups=[g], columns=columns) for g in range(group, len(sizes))
+    )
+    return int(ends[group] - sizes[group]), chain.from_iterable(each)
 
 
 def _dataset(source: Any) -> tuple[Any, Any]:

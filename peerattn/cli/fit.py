@@ -28,6 +28,12 @@ def fit(
         str | None,
         typer.Option(metavar="PERIOD", help="Learn from this period and those before. [default: all]"),
     ] = None,
+    training_rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Read N rows at most: whole periods, evenly spaced. [default: all]"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The fitted model, a .model file.")] = Path(
         "peer.model"
     ),
@@ -41,7 +47,8 @@ def fit(
     from peerattn.cli.panels import read_settings, take_models
     from peerattn.datasets.presets import PRESETS
 
-    taken, wanted = panel_asked(o.given(source)), str(task or "forecast")
+    limit = {} if training_rows is None else {"training_rows": training_rows}
+    taken, wanted = panel_asked(o.given(source) | limit), str(task or "forecast")
     [(title, estimator)] = take_models(
         [model], taken, wanted, source.seed or 0, read_settings(settings)
     ).items()

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
 
+from peerattn.models.attention.convex import minimised
 from peerattn.models.attention.evidence import (
     FEW_PERIODS,
     LEVEL,
@@ -27,7 +28,6 @@ from peerattn.models.attention.own_model import (
     OwnSettings,
     cross_fit,
     firm_keys,
-    minimised,
     row_weight,
 )
 from peerattn.models.attention.parts import RIDGE, Fitter, Part
@@ -186,7 +186,7 @@ class _Tried:
 
 
 def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
-    """Fit a part at every origin and weigh what it adds later; give up once it does worse than nothing."""
+    """Fit a part at every origin and weigh what it adds later; give up once its shrunken factor would be 0."""
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
     forecast = plan.dated and not plan.outcomes
@@ -200,8 +200,10 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
-        evidence = weigh(together, plan.loss, forecast=forecast, level=level)
-        if not evidence.t > 0:
+        evidence = weigh(
+            together, plan.loss, forecast=forecast, mutual=plan.dated and plan.outcomes, level=level
+        )
+        if not evidence.t > 1:
             return _Tried(replace(evidence, factor=0.0), tuple(parts), tuple(rows))
     return _Tried(evidence, tuple(parts), tuple(rows))
 

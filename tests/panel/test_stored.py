@@ -125,7 +125,7 @@ def test_errors(frame, tmp_path, monkeypatch):
     few = scan_panel(path, outcome="y_next", codes=["sic"])
     assert len(few.sample())
     wide = pd.concat([frame, pd.DataFrame(0.0, frame.index, [f"x{k}" for k in range(99)])], axis=1)
-    with pytest.raises(InputError, match="fit on 144 rows of 101 characteristics would take about 1 MiB"):
+    with pytest.raises(InputError, match="fit on 144 rows of 101 characteristics would take about 3 MiB"):
         scan_panel(iter([wide]), outcome="y_next", codes=["sic"]).sample()
 
 

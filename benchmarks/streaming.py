@@ -110,14 +110,16 @@ def kills(count: int, panel: Path, folder: Path) -> str:
     fork = multiprocessing.get_context("fork").Process  # the imports are made already
     done, killed, same = [], 0, 0
     rng = np.random.default_rng(0)
-    start = time.perf_counter()
     predicting(panel, folder)
-    seconds, expected = time.perf_counter() - start, contents(folder / "predictions")
+    expected = contents(folder / "predictions")
     for _ in range(count):
         shutil.rmtree(folder / "predictions")
         process = fork(target=predicting, args=(panel, folder))
         process.start()
-        process.join(rng.uniform(0, seconds))
+        wanted = rng.integers(1, len(expected) - 2)
+        while process.is_alive() and len(list((folder / "predictions").glob("*.parquet"))) < wanted:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.02))  # anywhere within a period
         process.kill()
         process.join()
         killed += process.exitcode == -signal.SIGKILL

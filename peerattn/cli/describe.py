@@ -103,8 +103,8 @@ def _shape(frame: pd.DataFrame, firm: str, period: str) -> dict[str, Any]:
     return {
         "firms": int(frame[firm].nunique()),
         "periods": int(frame[period].nunique()),
-        "first": sizes.index.min(),
-        "last": sizes.index.max(),
+        "first": sizes.index[0] if len(sizes) else None,
+        "last": sizes.index[-1] if len(sizes) else None,
         "firms_per_period": {
             "least": int(sizes.min()),
             "median": float(sizes.median()),

@@ -48,7 +48,7 @@ _RETURN = (
 _PRESET = "The file is of a known source: its columns, timing and codes."
 _FIRM, _PERIOD = "Names the firm. [default: firm]", "Names the period. [default: period]"
 _SEED = "Random state of everything random. [default: 0]"
-_PANEL = "Parquet, CSV or Arrow file: one row per firm and period."
+_PANEL = "Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period."
 _CHARACTERISTICS = (
     "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
 )

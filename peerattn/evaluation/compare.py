@@ -28,14 +28,14 @@ from peerattn.evaluation.running.entries import (
 )
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.running.store import FoldStore, panel_digest
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.network import PeerNetwork
-from peerattn.panel import Panel
+from peerattn.panel.panel import Panel, panel_digest
 
 
 @overload
@@ -101,9 +101,10 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     models : dict of str to estimator, or list of str
         Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
         (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
-    X : DataFrame, polars frame, pyarrow table, Panel, or path
+    X : DataFrame, polars frame, pyarrow table, Panel, or path; or StoredPanel, folder, Dataset, iterator of frames
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
-        ``read_panel`` returned.
+        ``read_panel`` returned. Of what ``scan_panel`` returned, and of folders, Datasets and iterators, characteristics are
+        mapped into memory from a temporary file, and those of one fold are read at a time: a rolling window bounds them.
     y : Series or array-like of length n, optional
         Outcome of each row of X, aligned by label where it has X's; NaN means unknown.
     cv : splitter, optional

@@ -32,9 +32,13 @@ def refusing() -> Iterator[None]:
         raise InputError(
             f"X holds text that is no valid Unicode: {found!r}. Replace or drop such characters."
         ) from error
-    except (ValueError, OverflowError) as error:
+    except Exception as error:
+        if not isinstance(error, ValueError | OverflowError) and type(error).__module__ != "pyarrow.lib":
+            raise
         said = str(error)
         what = "X and y must hold numbers: " if said.startswith("could not convert") else ""
+        if type(error).__module__ == "pyarrow.lib":
+            what = "X cannot be converted, it may hold text that is no valid Unicode: "
         raise InputError(what + said) from error
 
 
@@ -115,6 +119,10 @@ def as_panel(
             if y is not None:
                 raise InputError("pass y, or outcome= (a column of X), not both.")
             source = frame.rename(columns=str)
+            if outcome in (firm, period):
+                raise InputError(
+                    f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
+                )
             choice = choose_columns(
                 source, labels=(), outcome=outcome, characteristics=characteristics, codes=declared
             )

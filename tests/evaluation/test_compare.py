@@ -17,7 +17,7 @@ from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.panel import PanelEncoder, read_panel
+from peerattn.panel import PanelEncoder, read_panel, scan_panel
 
 CV = WalkForward(test_periods=4, refit_every=2)
 
@@ -472,3 +472,30 @@ def test_the_least_squares_control_does_not_depend_on_units():
     ]
     control = "Own characteristics (OLS)"
     assert figures[0]["r2_mean"][control] == pytest.approx(figures[1]["r2_mean"][control], abs=1e-6)
+
+
+def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
+    panel = simulate_panel(20, 12, 2, n_industries=3, random_state=0)
+    frame = panel.X.assign(y_next=panel.y).reset_index().sort_values(["period", "firm"])
+    number = frame.select_dtypes("float64").columns
+    frame[number] = frame[number].astype("float32")
+    frame.to_parquet(tmp_path / "panel.parquet", row_group_size=30, index=False)
+    options = {"cv": WalkForward(4, 2, window="rolling", train_periods=4), "verbose": False}
+    models = {"industry": IndustryPeerRegressor(industry="industry"), "ridge": make_model("ridge")}
+    columns = {"outcome": "y_next", "industry": "industry"}
+    stored = scan_panel(tmp_path / "panel.parquet", **columns)
+    mapped = stored.mapped()
+    assert mapped.characteristics.to_numpy().dtype == np.float32
+    assert np.shares_memory(mapped.sorted().X.iloc[:, 0].to_numpy(), mapped.characteristics.to_numpy())
+    inside = compare(models, tmp_path / "panel.parquet", **columns, **options)
+    for outside in (
+        compare(models, stored, **options),
+        compare(models, (f for _, f in frame.groupby("period")), **columns, **options),
+    ):
+        pd.testing.assert_frame_equal(inside.predictions, outside.predictions, check_column_type=False)
+        assert inside.settings == outside.settings
+        assert str(inside.description) == str(outside.description)
+    with pytest.raises(InputError, match="y: X is read from files, so the outcome is a column"):
+        compare(models, stored, panel.y)
+    with pytest.raises(InputError, match="outcome: the stored panel holds the outcome 'y_next', not 'y'"):
+        compare(models, stored, outcome="y")

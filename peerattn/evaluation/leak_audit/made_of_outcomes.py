@@ -170,7 +170,7 @@ class Outcomes:
     def _in_decimals(self, x: np.ndarray) -> str:
         """In decimals beyond those to which the rest is rounded."""
         known = np.isfinite(x) & np.isfinite(self.y)
-        for decimals in range(6):
+        for decimals in range(6) if known.any() else ():
             rest = x[known] - np.round(x[known], decimals)
             if (
                 0 < np.abs(rest).max() < 0.2 * 10.0**-decimals

@@ -39,6 +39,7 @@ from peerattn.models.attention.universes import (
     refuse_other_periods,
     with_reference,
 )
+from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
@@ -119,9 +120,10 @@ class AttentionModel(AttentionNetworks):
 
         Parameters
         ----------
-        X : DataFrame (n, p) indexed by (firm, period), or array-like
-            Characteristics and codes; without firm and period ``X`` is one cross-section.
-        y : Series or array-like (n,)
+        X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
+            :func:`~peerattn.panel.stored.scan_panel` says is read (``training_rows``).
+        y : Series or array-like (n,), or str (the column, of files)
             Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
@@ -148,6 +150,7 @@ class AttentionModel(AttentionNetworks):
             checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
+        refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
@@ -240,7 +243,12 @@ class AttentionModel(AttentionNetworks):
     # ------------------------------------------------------------------ pools
 
     def _gate_call(
-        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
+        self,
+        X: Any,
+        outcomes: Any,
+        reference: Any = None,
+        peer_weight: Any = None,
+        past: History | None = None,
     ) -> tuple[Panel, Iterator[Section]]:
         check_is_fitted(self, "parts_")
         if outcomes is not None and not self.reads_outcomes:
@@ -262,7 +270,7 @@ class AttentionModel(AttentionNetworks):
                 weight=row_weights(panel, peer_weight, "peer_weight"),
             )
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
-        return panel, self._with_past(sections)
+        return panel, self._with_past(sections, past)
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
         if self.attention == "self" and not self.dated_ and not told:
@@ -433,14 +441,17 @@ class AttentionModel(AttentionNetworks):
             section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
         )
 
-    def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
-        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
+    def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
+        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them.
+
+        ``earlier`` holds both already, where the call goes on.
+        """
         parts = self.parts_[COVARIANCE].parts if COVARIANCE in self.parts_ else ()
         stored = next((part.history for part in parts if isinstance(part, Covariance)), None)
         if stored is None:
             return sections
         listed = list(sections)
-        past = stored.joined(History.of([self._as_seen(section) for section in listed]))
+        past = (earlier or stored).joined(History.of([self._as_seen(section) for section in listed]))
         return (replace(section, past=past) for section in listed)
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:

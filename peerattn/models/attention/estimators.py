@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.base import PeerRegressor
-from peerattn.models.pools import Rows
+from peerattn.models.by_period import training_panel
+from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
+from peerattn.panel.stored import is_stored
 from peerattn.training import one_thread
 
 
@@ -160,9 +164,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
         Parameters
         ----------
-        X : DataFrame or array-like (n, p)
-            A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows.
-        outcomes : Series or array-like (n,), optional
+        X : DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
+            A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
+            read one period at a time.
+        outcomes : Series or array-like (n,), or str (the column, of files), optional
             Outcomes of the rows of ``X``, for ``values="outcomes"``: each firm is predicted from those of the others, never its
             own; NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
@@ -174,8 +179,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
         """
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
-        return self._predict_sections(panel, sections)
+        if is_stored(X):
+            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
+            return self._predict_periods(X, **options)
+        return self._predict_sections(*self._gate_call(X, outcomes, reference, peer_weight))
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile)
@@ -211,6 +218,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any
     ) -> PeerAttentionClassifier:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
+        if is_stored(X):
+            X, y = training_panel(self, X, y), None
         y = X.y if y is None and isinstance(X, Panel) else y
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -233,12 +242,22 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
 
         Parameters are those of :meth:`PeerAttentionRegressor.predict`; ``outcomes`` are classes.
         """
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        if is_stored(X):
+            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
+            return self._predict_periods(X, **options)
+        return self._probabilities(*self._gate_call(X, outcomes, reference, peer_weight))
+
+    def _predicted(self, panel: Panel, call: Iterator[Section]) -> pd.DataFrame:
+        probability = self._probabilities(panel, call)
+        assert isinstance(probability, pd.DataFrame)
+        return probability
+
+    def _probabilities(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray | pd.DataFrame:
         probability = np.empty((len(panel), len(self.classes_)))
         isolated = np.zeros(len(panel), dtype=bool)
         for section in sections:
             outputs, isolated[section.at] = self._outputs(section)
-            probability[section.at] = _probabilities(outputs)
+            probability[section.at] = _softmax(outputs)
         self._warn_of_isolates(panel, isolated)
         restored = np.empty_like(probability)
         restored[panel.order] = probability
@@ -261,6 +280,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         """Return classes as their numbers, NaN where unknown; labels of rows are kept."""
         if outcomes is None:
             return None
+        if isinstance(outcomes, Panel):
+            return replace(outcomes, outcomes=self._encode_outcomes(outcomes.outcomes))
         outcomes = as_pandas(outcomes)
         labels = _one_column(outcomes)
         known = ~pd.isna(labels)
@@ -294,7 +315,7 @@ def _one_column(y: Any) -> np.ndarray:
     return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
 
 
-def _probabilities(outputs: np.ndarray) -> np.ndarray:
+def _softmax(outputs: np.ndarray) -> np.ndarray:
     """Return class probabilities from logits, (..., n_classes); one logit stands for two classes."""
     if outputs.shape[-1] == 1:
         outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from numbers import Integral, Real
 from typing import Any
 
@@ -37,7 +38,7 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
     """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
-        if value not in allowed:
+        if not isinstance(value, Hashable) or value not in allowed:
             raise InputError(
                 f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}"
             )

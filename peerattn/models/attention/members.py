@@ -99,7 +99,7 @@ class Heads:
         return Heads(tuple(slopes), self.terms).weights(section, rows)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
-        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an encoding layer, if one is named."""
+        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named."""
         focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
         peers = peer_tensors(section, torch.float64)
         pairs = pair_tensors([section], [rows], self.terms, torch.float64)
@@ -108,10 +108,12 @@ class Heads:
         for member in used:
             module = member.module()
             if layer is None:
-                W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
-            else:
-                assert isinstance(module, PeerModule)
-                W += module.encoder_weights(focal, peers, pairs, layer)[0].mean(0).numpy()
+                weights = module.weights(focal, peers, pairs)
+            elif isinstance(module, PeerModule) and layer < len(module.before):
+                weights = module.weights(focal, peers, pairs, layer)
+            else:  # a head of one layer: nothing comes before it
+                continue
+            W += np.tensordot(member.share, weights[0].numpy(), axes=1)
         return W / max(1, len(used))
 
 

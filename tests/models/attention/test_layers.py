@@ -117,6 +117,17 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
     assert module.query.weight.grad[:, spec.n_inputs :].abs().sum() > 0
 
 
+def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
+    """Where the search kept one layer of two, the layers multiply to that one."""
+    panel = simulate_panel(12, 4, 3, random_state=0)
+    options = {"n_heads": 2, "max_steps": 5, "prune": False, "random_state": 0}
+    model = PeerAttentionRegressor(**options).fit(panel.X, panel.y).set_params(n_layers=2)
+    first, last = (model.peer_network(panel.X, layer=k) for k in range(2))
+    assert len(first.isolates) == len(panel.X) and not len(last.isolates)
+    through = rollout([first, last], residual=0)
+    np.testing.assert_allclose(through.matrix("2000-03"), last.matrix("2000-03"))
+
+
 STACKED = {
     "n_layers": 2,
     "n_heads": 2,

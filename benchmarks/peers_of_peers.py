@@ -12,13 +12,13 @@ import time
 import numpy as np
 import pandas as pd
 import torch
+from recovery import off_diagonal_correlation
 from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.evaluation import diebold_mariano
 from peerattn.models import PeerAttentionRegressor
 from peerattn.network import PeerNetwork, rollout
-from recovery import off_diagonal_correlation
 from report import publish
 
 TEST_PERIODS = 20

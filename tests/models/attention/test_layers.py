@@ -126,6 +126,9 @@ def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
     assert len(first.isolates) == len(panel.X) and not len(last.isolates)
     through = rollout([first, last], residual=0)
     np.testing.assert_allclose(through.matrix("2000-03"), last.matrix("2000-03"))
+    deeper = PeerAttentionRegressor(n_layers=2, **options).fit(panel.X, panel.y)
+    model.members_ += deeper.members_
+    assert model.peer_network(panel.X, layer=0).equals(deeper.peer_network(panel.X, layer=0))
 
 
 STACKED = {

@@ -71,8 +71,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
         over blocks of periods.
     n_layers : int, default 1
-        Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
-        ``prior`` and peer weights hold in every layer, each with its own λ.
+        The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
+        peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
+        enters the scores. One layer is kept where held-out periods do not speak for more. ``similarity``,
+        ``symmetric_scores``, ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
         The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8

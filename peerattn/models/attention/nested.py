@@ -104,7 +104,8 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
             left = _left(name, whole, plan)
             learn = partial(fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
-            compared.append(agreement if agreement is None else agreement.assign(part=name))
+            if agreement is not None:
+                compared.append(agreement.assign(part=name))
             if fits:
                 added = Added(fits, evidence.factor)
                 moves = _moves(name, added, whole, plan)
@@ -125,7 +126,7 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
         _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
-        pd.concat([NO_COMPARISON, *compared], ignore_index=True),
+        pd.concat(compared, ignore_index=True) if compared else NO_COMPARISON,
         whole.pool,
     )
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from peerattn.network import PeerNetwork
     from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel, sic_to_fama_french
+    from peerattn.render import regression_table
     from peerattn.sequence import (
         AttentionAnomalyDetector,
         AttentionForecaster,
@@ -104,6 +105,7 @@ _HOMES = {
     "prune": "peerattn.evaluation",
     "pruning_curve": "peerattn.evaluation",
     "read_panel": "peerattn.panel",
+    "regression_table": "peerattn.render",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
 }
@@ -164,6 +166,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "prune",
     "pruning_curve",
     "read_panel",
+    "regression_table",
     "sic_to_fama_french",
     "simulate_panel",
 ]

@@ -26,7 +26,7 @@ def describe(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Tell what a file holds: labels, characteristics, codes, outcomes, how ragged and how missing it is."""
+    """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing."""
     from peerattn.cli.output import say, working
     from peerattn.panel.frames import read_frame
 

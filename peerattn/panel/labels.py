@@ -240,6 +240,7 @@ def find_period(label: object, periods: pd.Index) -> Any:
             f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): be more exact."
         )
     span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
+    span = f"the only period is {shown[0]}" if len(shown) == 1 else span
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), shown)}")
 
 

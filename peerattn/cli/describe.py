@@ -166,6 +166,6 @@ def _next_command(name: str, facts: dict[str, Any]) -> str:
     for what, usual in (("firm", "firm"), ("period", "period")):
         parts += [f"--{what}", facts[what]] if facts[what] not in (None, usual) else []
     parts += ["--outcome", facts["outcomes"][0] if facts["outcomes"] else "COLUMN"]
-    sic = next((code for code in facts["codes"] if code.lower().startswith("sic")), None)
-    parts += ["--industry", sic] if sic else []
+    industry = next((code for code in facts["codes"] if code.lower().startswith(("sic", "industry"))), None)
+    parts += ["--industry", industry] if industry else []
     return f"next: {shlex.join(parts)}"

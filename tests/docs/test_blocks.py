@@ -9,7 +9,7 @@ import typer
 
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
-from peerattn.cli.app import app
+from peerattn.cli.app import app, run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
@@ -39,7 +39,9 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 def shown_output(page: Path) -> list[str | None]:
     """Return, for each Python block, the text block right below it: what it prints."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n.*?^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.DOTALL | re.MULTILINE)
+    found = re.finditer(
+        r"^```python\n.*?^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.DOTALL | re.MULTILINE
+    )
     return [match.group(1) for match in found]
 
 
@@ -70,6 +72,18 @@ def commands() -> list[str]:
         for line in text.splitlines()
         if line
     ]
+
+
+def test_the_commands_of_the_command_line_page_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    [(_, text)] = blocks(ROOT / "docs" / "how-to" / "command-line.md", "console")
+    for line in text.splitlines():
+        assert run(shlex.split(line.removeprefix("$ peerattn "))) == 0, line
+        printed = capsys.readouterr().out
+    assert "No claim was refuted" in printed
+    assert {"network.html", "predictions.csv", "report", "again", "true.parquet"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("peerattn ")])

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
 
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
@@ -322,6 +323,7 @@ def main() -> None:
     parser.add_argument("--stage", nargs="*", default=["panels", "own", "noise", "seeds", "time"])
     options = parser.parse_args()
     torch.set_num_threads(1)
+    threadpool_limits(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     tasks = [t for t in TASKS if not options.only or t.outcome in options.only]
     if "panels" in options.stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
 from peerattn.models.attention.search import search_heads
+from peerattn.models.attention.stages import made_from, remembered
 from peerattn.models.attention.universes import (
     among_reference,
     answering_outcomes,
@@ -40,6 +42,7 @@ from peerattn.models.attention.universes import (
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.training import Checkpoint, one_thread
 
 D_CODE = 4
 MOST_FITS = 8  # of a part: for the network, and for held-out blocks
@@ -100,6 +103,7 @@ class AttentionModel(AttentionNetworks):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return self.reads_outcomes
 
+    @one_thread()
     def fit(
         self,
         X: Any,
@@ -109,6 +113,7 @@ class AttentionModel(AttentionNetworks):
         reference: Any = None,
         loss_weight: Any = None,
         peer_weight: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit on training rows.
 
@@ -127,6 +132,10 @@ class AttentionModel(AttentionNetworks):
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
+        checkpoint : path-like, optional
+            Folder in which finished stages are kept, and the state of loops under way. The same call on the same rows goes on
+            from there and ends with the same bits as a fit that was never stopped. The folder stays until it is deleted. An own
+            model that is an estimator is fitted again: give it a ``random_state``.
 
         Returns
         -------
@@ -135,7 +144,8 @@ class AttentionModel(AttentionNetworks):
         Raises
         ------
         InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+            For bad options (the message names both of a bad pair), input that cannot be used, a missing reference, or a
+            checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
         if self.attention == "cross" and reference is None:
@@ -159,7 +169,11 @@ class AttentionModel(AttentionNetworks):
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:
             refuse_other_periods(panel, self.reference_[0])
-        self._learn(training, panel)
+        kept = None
+        if checkpoint is not None:
+            others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)
+            kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
+        self._learn(training, panel, kept)
         return self
 
     # ------------------------------------------------------------------ rows
@@ -295,7 +309,7 @@ class AttentionModel(AttentionNetworks):
         self.y_scale_ = spread if spread > 0 else 1.0
         return self._in_units(training)
 
-    def _learn(self, training: Rows, panel: Panel) -> None:
+    def _learn(self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
@@ -303,8 +317,9 @@ class AttentionModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        fitters = self._fitters(panel.dated, weighed=training.weight is not None)
-        found = fit_nested(sections, fitters, self._plan(panel.dated), judge=self.prune)
+        fitters = self._fitters(panel.dated, training.weight is not None, checkpoint)
+        plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
+        found = fit_nested(sections, fitters, plan, judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
@@ -336,9 +351,10 @@ class AttentionModel(AttentionNetworks):
             n_outputs=self._n_outputs(),
         )
 
-    def _fitters(self, dated: bool, weighed: bool) -> dict[str, Fitter]:
+    def _fitters(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> dict[str, Fitter]:
         """Return how each part that the options name is fitted, in the order in which they are tried."""
-        draws = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
+        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
+        draws = remembered(checkpoint, lambda: drawn)  # random_state=None draws others in every process
 
         def learned_covariance(sections: Sequence[Section], start: int) -> Covariance:
             dtype, seed = self._dtype(dated), int(draws[start, 0])
@@ -349,6 +365,7 @@ class AttentionModel(AttentionNetworks):
 
         def heads(sections: Sequence[Section], start: int) -> Heads:
             settings, spec = self._settings(dated, sections), self._spec()
+            settings = replace(settings, checkpoint=checkpoint)
             learn = search_heads if self.prune and self.similarity != "linear" else train_heads
             modules = [learn(spec, sections, settings, int(seed)) for seed in draws[start]]
             settings = replace(settings, dtype=torch.float64)
@@ -410,7 +427,9 @@ class AttentionModel(AttentionNetworks):
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
         own = self.own_.predict(section.focal) if own is None else own
-        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0]))
+        return replace(
+            section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
+        )
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""

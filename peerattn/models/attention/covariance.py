@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
 
@@ -155,6 +156,8 @@ class Covariance:
     parameters : dict of ndarray
         Logarithms of variances and of inverse lengths; ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and
         ``emphasis`` δ.
+    bounds : Bounds
+        How far the linear kernel is extrapolated.
     history : History or None
         Past outcomes of the training periods; None where the firms' past is not used.
     of_outcomes : bool
@@ -167,6 +170,7 @@ class Covariance:
     """
 
     parameters: dict[str, np.ndarray]
+    bounds: Bounds
     history: History | None = None
     of_outcomes: bool = False
 
@@ -185,7 +189,11 @@ class Covariance:
         """
         history = None if self.history is None else past or self.history
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
-        return Solved.of(parameters, section, history)
+        return Solved.of(parameters, self._bounded(section), history)
+
+    def _bounded(self, section: Section) -> Section:
+        focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
+        return replace(section, focal=focal, peers=peers)
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal firm of successive periods, (n_focal, 1) each."""
@@ -443,12 +451,13 @@ def fit_covariance(
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
+    bounds = Bounds.of(section.peers.x for section in sections)
     generator = torch.Generator().manual_seed(seed)
     parameters = _start(p, c, past is not None)
     if start is not None and start.parameters.keys() == parameters.keys():
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
-        return Covariance({name: value.numpy() for name, value in parameters.items()}, past)
+        return Covariance({name: value.numpy() for name, value in parameters.items()}, bounds, past)
     if steps is None:
         n_rows = sum(len(q.y) for q in periods)
         steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP)
@@ -464,7 +473,7 @@ def fit_covariance(
         optimiser.step()
         schedule.step()
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
-    return Covariance(learned, past)
+    return Covariance(learned, bounds, past)
 
 
 def _start(p: int, c: int, past: bool) -> Parameters:

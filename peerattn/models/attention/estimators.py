@@ -19,6 +19,7 @@ from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import Rows
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
+from peerattn.training import one_thread
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
@@ -151,6 +152,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     True
     """
 
+    @one_thread()
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> np.ndarray | pd.Series:
@@ -223,6 +225,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
             )
         return super().fit(X, self._encode_outcomes(y), sample_weight, **options)
 
+    @one_thread()
     def predict_proba(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> np.ndarray | pd.DataFrame:

@@ -121,25 +121,30 @@ class Judged:
     firm: np.ndarray
 
 
-def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Evidence:
+def weigh(judged: Judged, loss: Loss, *, forecast: bool, mutual: bool, level: float) -> Evidence:
     r"""Return the factor by which an addition enters, and the test of its use.
 
-    .. math:: \hat f = \arg\min_{f \in [0, 1]} \sum_i w_i\, \ell(\hat y_i + f g_i, y_i), \qquad
+    .. math:: \hat f = \arg\min_{f \in [0, 1]} \sum_i \frac{w_i}{L_{t(i)}}\, \ell(\hat y_i + f g_i, y_i), \qquad
               f = \hat f \,(1 - 1/t^2)_+ \; \text{if } t > t_{1 - a}, \text{ else } 0
 
-    with g the addition and t the statistic of the score at f = 0, :math:`\sum_i w_i g_i e_i`: the encompassing test of
-    Harvey, Leybourne and Newbold (1998). Its error is clustered by firm and period (Cameron, Gelbach and Miller 2011). Fewer
-    than three judged periods can be clustered by firm alone; a forecast is then not added to, since one period decides nothing,
-    but where the period's own outcomes are shown these carry its common shock. On large panels a part may be significant that
-    lowers the loss by next to nothing: it must lower it by a thousandth. The shrinkage is the positive-part rule of
-    James and Stein (1961) for one coefficient; stacking is Breiman's (1996).
+    with g the addition, :math:`L_t` the mean loss of period t without it (one row of the median period's loss added), and t
+    the statistic of the score at f = 0, :math:`\sum_i w_i g_i e_i / L_{t(i)}`: the encompassing test of Harvey, Leybourne and
+    Newbold (1998). A
+    period counts by the share of its loss that is saved, whatever its volatility: generalised least squares. The error is
+    clustered by firm and period (Cameron, Gelbach and Miller 2011). Fewer than three judged periods can be clustered by firm
+    alone; a forecast is then not added to, since one period decides nothing, but where the period's own outcomes are shown
+    these carry its common shock. Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be
+    the same product: the variance is at least twice that by firm, an upper bound where firms are independent. On large panels
+    a part may be significant that lowers the loss by next to nothing: it must lower it by a thousandth. The shrinkage is the
+    positive-part rule of James and Stein (1961) for one coefficient; stacking is Breiman's (1996).
     """
     n_periods = len(np.unique(judged.period))
     if not len(judged.y) or not np.abs(judged.addition).max(initial=0.0) > 0:
         return replace(NOTHING, periods=n_periods)
+    judged = replace(judged, weight=judged.weight / _mean_losses(judged, loss))
     score = _score(judged, loss)
     groups = [judged.firm, judged.period] if n_periods >= FEW_PERIODS else [judged.firm]
-    variance = _clustered_variance(score, groups)
+    variance = _clustered_variance(score, groups, 2.0 if mutual else 1.0)
     t = float(score.sum() / np.sqrt(variance)) if variance > 0 else 0.0
     n_clusters = min(len(np.unique(group)) for group in groups)
     critical = float(stats.t.ppf(1 - level, max(n_clusters - 1, 1)))
@@ -151,6 +156,16 @@ def weigh(judged: Judged, loss: Loss, *, forecast: bool, level: float) -> Eviden
     )
 
 
+def _mean_losses(judged: Judged, loss: Loss) -> np.ndarray:
+    """Return the mean loss of each row's period before the addition, one row of the median period's loss added, (n,)."""
+    losses = loss(torch.as_tensor(judged.base), torch.as_tensor(judged.y)).numpy()
+    period = pd.factorize(judged.period)[0]
+    size, total = (np.bincount(period, judged.weight * z) for z in (np.ones(len(losses)), losses))
+    usual, row = float(np.median(total / size)), float(judged.weight.mean())
+    means: np.ndarray = ((total + row * usual) / (size + row))[period]
+    return means / usual if usual > 0 else np.ones(len(losses))
+
+
 def _score(judged: Judged, loss: Loss) -> np.ndarray:
     """Return every row's fall of the loss for a small share of the addition."""
     base = torch.tensor(judged.base, requires_grad=True)
@@ -158,8 +173,11 @@ def _score(judged: Judged, loss: Loss) -> np.ndarray:
     return -(slope.numpy() * judged.addition).sum(axis=1) * judged.weight
 
 
-def _clustered_variance(score: np.ndarray, groups: Sequence[np.ndarray]) -> float:
-    """Return the variance of the sum of scores, clustered one or two ways; the larger of the ways at least."""
+def _clustered_variance(score: np.ndarray, groups: Sequence[np.ndarray], times_firm: float) -> float:
+    """Return the variance of the sum of scores, clustered by firm, or by firm and period: at least either way's.
+
+    That by firm counts so many times.
+    """
 
     def one_way(group: np.ndarray) -> float:
         sums = np.bincount(pd.factorize(group)[0], score)
@@ -168,7 +186,7 @@ def _clustered_variance(score: np.ndarray, groups: Sequence[np.ndarray]) -> floa
 
     single = [one_way(group) for group in groups]
     both = one_way(np.arange(len(score))) if len(groups) > 1 else 0.0  # a firm has one row a period
-    return max(sum(single) - both, *single)
+    return max(sum(single) - both, times_firm * single[0], *single)
 
 
 def _least_loss(judged: Judged, loss: Loss) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
 
+from peerattn.models.attention.convex import minimised
 from peerattn.models.attention.evidence import (
     FEW_PERIODS,
     LEVEL,
@@ -27,12 +28,13 @@ from peerattn.models.attention.own_model import (
     OwnSettings,
     cross_fit,
     firm_keys,
-    minimised,
     row_weight,
 )
 from peerattn.models.attention.parts import RIDGE, Fitter, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
+from peerattn.models.attention.stages import remembered
 from peerattn.models.pools import Section
+from peerattn.training import Checkpoint
 
 MOST_STEP = 16.0  # times the working residual, where the loss is not the squared error
 NO_COMPARISON = pd.DataFrame(columns=["part", "comparison", "correlation", "common_top5"])
@@ -68,11 +70,15 @@ class Nested:
 
 @dataclass(frozen=True)
 class Plan:
-    """How parts are judged: the own model and loss, whether outcomes are read, and periods purged before an origin."""
+    """How parts are judged: the own model and loss, whether outcomes are read, and periods purged before an origin.
+
+    ``checkpoint`` keeps each own model, each fit of a part, and what it adds to the rows.
+    """
 
     own: OwnSettings
     outcomes: bool
     purge: int
+    checkpoint: Checkpoint | None = None
 
     @property
     def loss(self) -> Loss:
@@ -90,7 +96,8 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
 
     Without ``judge`` every part enters in full, unseen.
     """
-    own, whole = cross_fit(sections, plan.own)
+    fitters = {name: partial(_kept_fit, plan, fit) for name, fit in fitters.items()}
+    own, whole = _kept_own(sections, plan)
     trials = [
         _Trial.start(origin.training, origin.judged, plan)
         for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
@@ -131,6 +138,24 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
     )
 
 
+def _kept_fit(plan: Plan, fit: Fitter, sections: Sequence[Section], start: int) -> Part:
+    """Fit a part, or read what was fitted before."""
+    return remembered(plan.checkpoint, lambda: fit(sections, start))
+
+
+def _kept_own(sections: Sequence[Section], plan: Plan) -> tuple[Own, Block]:
+    """Cross-fit the own model, or read what was fitted before; one that is an estimator may not go into a file."""
+    if not isinstance(plan.own.own, str):
+        return cross_fit(sections, plan.own)
+
+    def fitted() -> tuple[Own, list[np.ndarray], list[np.ndarray]]:
+        own, block = cross_fit(sections, plan.own)
+        return own, block.own, block.pool
+
+    own, focal, pool = remembered(plan.checkpoint, fitted)
+    return own, Block(list(sections), focal, focal, pool)
+
+
 @dataclass(frozen=True)
 class _Trial:
     """One origin: rows learned from, and later rows judged by."""
@@ -140,7 +165,7 @@ class _Trial:
 
     @classmethod
     def start(cls, training: Sequence[Section], judged: Sequence[Section], plan: Plan) -> _Trial:
-        own, block = cross_fit(training, plan.own)
+        own, block = _kept_own(training, plan)
         return cls(block, Block.of(own, judged))
 
     def plus(self, name: str, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
@@ -164,7 +189,7 @@ def _left(name: str, block: Block, plan: Plan) -> list[Section]:
 
 def _moves(name: str, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
     """Return by how much the part, in full, would move the prediction of every focal row."""
-    found = part.additions(_left(name, block, plan))
+    found = remembered(plan.checkpoint, lambda: part.additions(_left(name, block, plan)))
     if name != RIDGE:
         return found
     return [own + a - offset for own, a, offset in zip(block.own, found, block.offset, strict=True)]
@@ -187,7 +212,7 @@ class _Tried:
 
 
 def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
-    """Fit a part at every origin and weigh what it adds later; give up once it does worse than nothing."""
+    """Fit a part at every origin and weigh what it adds later; give up once its shrunken factor would be 0."""
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
     forecast = plan.dated and not plan.outcomes
@@ -201,8 +226,10 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
-        evidence = weigh(together, plan.loss, forecast=forecast, level=level)
-        if not evidence.t > 0:
+        evidence = weigh(
+            together, plan.loss, forecast=forecast, mutual=plan.dated and plan.outcomes, level=level
+        )
+        if not evidence.t > 1:
             return _Tried(replace(evidence, factor=0.0), tuple(parts), tuple(rows))
     return _Tried(evidence, tuple(parts), tuple(rows))
 

@@ -22,6 +22,7 @@ from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 from peerattn.panel.gate import Panel
+from peerattn.training import one_thread
 
 
 class AttentionNetworks(PeerModel):
@@ -42,6 +43,7 @@ class AttentionNetworks(PeerModel):
     ) -> tuple[Panel, Iterator[Section]]:
         """Return the checked call and its pools."""
 
+    @one_thread()
     def peer_network(
         self,
         X: Any,
@@ -107,6 +109,7 @@ class AttentionNetworks(PeerModel):
                 raise InputError(f"head: there is no head {head}; heads are {kept[0] if kept else 'none'}.")
         return Heads(members, self.pair_terms_)
 
+    @one_thread()
     def edge_spread(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
+from peerattn.models.attention.bounds import Bounds
+from peerattn.models.attention.convex import minimised
 from peerattn.models.attention.curves import Curves
 from peerattn.models.attention.losses import (
     Loss,
-    Pinball,
-    curvature,
-    gradient,
     shown,
     squared_error,
     working_residual,
@@ -30,10 +29,6 @@ BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
 ERRORS = 2.0  # standard errors by which a ridge or curves must beat least squares over held-out folds
 NAMES = ("additive", "linear", "none")  # own models that have a name
-CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
-MOST_ITERATIONS = 500  # where the loss has no closed form
-SMOOTH = (0.3, 0.03, 3e-3, 3e-4)  # of the pinball loss, in standard deviations of the outcome
-MOST_NEWTON = 200  # coefficients of Newton's method; L-BFGS takes more of them
 
 
 @dataclass(frozen=True)
@@ -42,6 +37,8 @@ class LinearOwn:
 
     Attributes
     ----------
+    bounds : Bounds
+        How far lines are extrapolated.
     center, spread : ndarray (p,)
         Mean and standard deviation of the training rows.
     slope : ndarray (p, K)
@@ -55,6 +52,7 @@ class LinearOwn:
         λ of the ridge on c; ∞ is a straight line in each characteristic.
     """
 
+    bounds: Bounds
     center: np.ndarray
     spread: np.ndarray
     slope: np.ndarray
@@ -66,7 +64,8 @@ class LinearOwn:
 
     def predict(self, rows: Rows) -> np.ndarray:
         """Return the own term of every row, (n, K)."""
-        fitted: np.ndarray = (rows.x - self.center) / self.spread @ self.slope + self.intercept
+        z = (self.bounds.clip(rows.x) - self.center) / self.spread
+        fitted: np.ndarray = z @ self.slope + self.intercept
         return fitted if self.curves is None else fitted + self.curves.columns(rows.x) @ self.bend
 
 
@@ -135,7 +134,15 @@ def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float, bend_penalty:
     columns = np.zeros((len(rows), 0)) if curves is None else curves.columns(rows.x)
     found = _solutions(z, penalty, columns, rows.y, weight, settings, np.array([bend_penalty]))[:, 0]
     return LinearOwn(
-        center, spread, found[1:width], found[0], float(penalty), curves, found[width:], float(bend_penalty)
+        Bounds.of([rows.x]),
+        center,
+        spread,
+        found[1:width],
+        found[0],
+        float(penalty),
+        curves,
+        found[width:],
+        float(bend_penalty),
     )
 
 
@@ -243,103 +250,6 @@ def _solutions(
     lines = np.zeros((a, len(penalties)))
     lines[kept] = (onto @ y)[:, None] - onto @ free @ slopes
     return np.concatenate([lines, slopes])[..., None]
-
-
-def minimised(
-    z: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    loss: Loss,
-    n_outputs: int,
-    penalty: float = 0.0,
-    offset: np.ndarray | None = None,
-    start: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + c b_0² + λ Σ_{k>0} b_k²``.
-
-    By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss with a kink is made smooth, less and less.
-    """
-    width = 1 if np.isinf(penalty) else z.shape[1]
-    Z, at = z[:, :width], np.zeros((len(y), n_outputs)) if offset is None else offset
-    b = np.zeros((width, n_outputs)) if start is None else start[:width]
-    shrink = np.r_[CONSTANT, np.full(width - 1, penalty)][:, None]
-    target = torch.as_tensor(y)
-    for each in [replace(loss, smooth=h) for h in SMOOTH] if isinstance(loss, Pinball) else [loss]:
-
-        def value(b: np.ndarray, loss: Loss = each) -> float:
-            return float(weight @ loss(torch.as_tensor(at + Z @ b), target).numpy() + (shrink * b**2).sum())
-
-        def slope(b: np.ndarray, loss: Loss = each) -> np.ndarray:
-            down: np.ndarray = Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y)) + 2 * shrink * b
-            return down
-
-        def hessian(b: np.ndarray, loss: Loss = each) -> np.ndarray:
-            return _hessian(Z, weight, curvature(loss, at + Z @ b, y), shrink)
-
-        if width * n_outputs <= MOST_NEWTON:
-            b = newton(b, value, slope, hessian)
-        else:
-            b = _limited_memory(b, value, slope, weight.sum())
-    found = np.zeros((z.shape[1], n_outputs))
-    found[:width] = b
-    return found
-
-
-def _hessian(z: np.ndarray, weight: np.ndarray, bend: np.ndarray, shrink: np.ndarray) -> np.ndarray:
-    """Return ``Σ w z z' ⊗ bend + 2 diag(shrink)``, (p K, p K)."""
-    p, K = z.shape[1], bend.shape[-1]
-    found = np.empty((p, K, p, K))
-    for k in range(K):
-        for m in range(k, K):
-            found[:, k, :, m] = found[:, m, :, k] = z.T @ (z * (weight * bend[:, k, m])[:, None])
-    return found.reshape(p * K, p * K) + np.diag(np.repeat(2 * shrink[:, 0], K))
-
-
-def newton(
-    b: np.ndarray,
-    value: Callable[[np.ndarray], float],
-    slope: Callable[[np.ndarray], np.ndarray],
-    hessian: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Return the minimum of a convex function: Newton steps, halved until the value falls enough (Armijo 1966)."""
-    least = value(b)
-    for _ in range(MOST_ITERATIONS):
-        down = slope(b)
-        step = np.linalg.solve(hessian(b), down.ravel()).reshape(b.shape)
-        fall, size = float((down * step).sum()), 1.0
-        if fall <= 1e-12 * abs(least):  # the values no longer tell; one more step is exact
-            return b - step
-        while (tried := value(b - size * step)) > least - 1e-4 * size * fall and size > 1e-8:
-            size /= 2
-        b, least = (b - size * step, tried) if tried <= least else (b, least)
-        if size <= 1e-8:
-            break
-    return b
-
-
-def _limited_memory(
-    b: np.ndarray,
-    value: Callable[[np.ndarray], float],
-    slope: Callable[[np.ndarray], np.ndarray],
-    size: float,
-) -> np.ndarray:
-    """Return the minimum by L-BFGS; ``size`` scales the function."""
-    found = torch.tensor(b, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [found],
-        max_iter=MOST_ITERATIONS,
-        tolerance_grad=1e-12,
-        tolerance_change=1e-15,
-        line_search_fn="strong_wolfe",
-    )
-
-    def closure() -> torch.Tensor:
-        at = found.detach().numpy()
-        found.grad = torch.as_tensor(slope(at) / size)
-        return torch.tensor(value(at) / size)
-
-    optimizer.step(closure)
-    return found.detach().numpy()
 
 
 # ---------------------------------------------------------------- cross-fitting

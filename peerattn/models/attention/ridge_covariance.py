@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.covariance import RANK, Covariance, with_outcomes
 from peerattn.models.attention.own_model import with_levels
 from peerattn.models.pools import Section
@@ -52,4 +53,5 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
         "scale": np.zeros(p),
         "noise": np.zeros(p),
     }
-    return Covariance(parameters, None, of_outcomes=True)
+    bounds = Bounds.of(section.peers.x for section in sections)
+    return Covariance(parameters, bounds, of_outcomes=True)

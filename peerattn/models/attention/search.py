@@ -16,6 +16,7 @@ from peerattn.models.attention.own_model import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible, attend
 from peerattn.models.pools import Section
 from peerattn.training import train
+from peerattn.training.checkpoint import optimised
 
 STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 STEPS = 60  # of a rung
@@ -313,6 +314,8 @@ def descend(
         max_steps=STEPS,
         learning_rate=RATE,
         clip=None,
+        checkpoint=sample.settings.checkpoint,
+        generators=[generator],
     )
 
 
@@ -323,8 +326,9 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
     module.requires_grad_(True)
     if sample.n_cells * module.spec.n_heads > SMALL:
         return descend(module, None, sample, generator, 4, joint=True)
+    scores = list(_scores(module).values())
     optimizer = torch.optim.LBFGS(
-        list(_scores(module).values()),
+        scores,
         max_iter=LBFGS_STEPS,
         line_search_fn="strong_wolfe",
         tolerance_change=1e-6,
@@ -343,7 +347,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
             (rest.square().sum() / squares).backward()
         return loss.detach() + squares.log()
 
-    optimizer.step(closure)
+    optimised(sample.settings.checkpoint, scores, lambda: optimizer.step(closure))
 
 
 # ---------------------------------------------------------------------- least squares given the weights

@@ -5,9 +5,9 @@ import pytest
 import torch
 from statsmodels.regression.quantile_regression import QuantReg
 
-from peerattn.models.attention import own_model
+from peerattn.models.attention import convex
+from peerattn.models.attention.convex import minimised
 from peerattn.models.attention.losses import Pinball, cross_entropy, huber
-from peerattn.models.attention.own_model import minimised
 
 
 @pytest.mark.parametrize("loss, n_outputs", [(cross_entropy, 1), (cross_entropy, 3), (huber, 1)])
@@ -41,7 +41,7 @@ def test_many_coefficients_reach_the_same_minimum(monkeypatch):
     rng = np.random.default_rng(0)
     z, y = np.c_[np.ones(80), rng.normal(size=(80, 4))], rng.integers(0, 3, 80).astype(float)
     newton = minimised(z, y, np.ones(80), cross_entropy, 3, 1.0)
-    monkeypatch.setattr(own_model, "MOST_NEWTON", 0)
+    monkeypatch.setattr(convex, "MOST_NEWTON", 0)
     np.testing.assert_allclose(minimised(z, y, np.ones(80), cross_entropy, 3, 1.0), newton, atol=1e-6)
 
 

@@ -113,7 +113,8 @@ def fit_nested(
             left = _left(candidate, whole, plan)
             learn = partial(candidate.fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
-            compared.append(agreement if agreement is None else agreement.assign(part=candidate.name))
+            if agreement is not None:
+                compared.append(agreement.assign(part=candidate.name))
             if fits:
                 added = Added(fits, evidence.factor)
                 moves = _moves(candidate, added, whole, plan)
@@ -134,7 +135,7 @@ def fit_nested(
         _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
-        pd.concat([NO_COMPARISON, *compared], ignore_index=True),
+        pd.concat(compared, ignore_index=True) if compared else NO_COMPARISON,
         whole.pool,
     )
 

@@ -52,9 +52,10 @@ class DyadicRegression(Regression):
         return {"Firms": self.n_firms} | {f"{name} effects": "yes" for name in self.effects}
 
     def _footnotes(self) -> list[str]:
+        periods = f"{self.n_periods} period{'s' if self.n_periods > 1 else ''}"
         notes = [
-            f"Ordered pairs of {self.n_firms:,} firms in {self.n_periods} periods. Standard errors allow any correlation between "
-            "pairs that share a firm (Aronow, Samii and Assenova 2015)."
+            f"Ordered pairs of {self.n_firms:,} firms in {periods}. Standard errors allow any correlation between pairs that "
+            "share a firm (Aronow, Samii and Assenova 2015)."
         ]
         if self.n_firms < MIN_FIRMS:
             notes.append(f"No p values: the tests hold from {MIN_FIRMS} firms on. Use mrqap.")

@@ -1,10 +1,11 @@
-"""How many planted leaks does ``audit`` find, and does it raise false alarms? Two batches of 45 plants, and 20 clean cases.
+"""How many planted leaks does ``audit`` find, and does it raise false alarms? Three batches of 45 plants, and 40 clean cases.
 
-python benchmarks/audit_plants.py [--batch first second clean] [--log plants.jsonl] [--only NAME]
+python benchmarks/audit_plants.py [--batch first second third clean "clean, real"] [--log plants.jsonl] [--only NAME]
 
-The plants were written before the audit's code was read: leaks in the data, in the splits and in the models. The audit was
-then improved on general grounds with the first batch in view; the second was not run before that. A plant counts as found
-where the audit refutes a claim or refuses with an error that is the package's own.
+Each batch was written before the audit's code was read: leaks in the data, in the splits and in the models. The audit was then
+improved on general grounds with the first batch in view; the second was not run before that. The third, and its clean cases, are
+of five real panels (the shared test data, see data/README.md), and so were the grounds of the improvements after it. A plant
+counts as found where the audit refutes a claim or refuses with an error that is the package's own.
 """
 
 # ruff: noqa: D102
@@ -52,7 +53,7 @@ from peerattn.network import PeerNetwork
 from report import Row, publish
 
 N, T, FIRST = 48, 18, 2000
-BEFORE = {"first": 24, "second": 19, "clean": 1}  # found, and raised, before the audit was improved
+BEFORE = {"first": 24, "second": 19, "third": 27, "clean": 1, "clean, real": 3}  # as first run
 Case = dict[str, Any]
 BATCHES: dict[str, dict[str, Callable[[], Case]]] = {
     name: {} for name in ("first", "second", "third", "clean", "clean, real")
@@ -1284,7 +1285,13 @@ on(
     "model: a vote with a network that stops early on random rows",
     using(
         VotingRegressor(
-            [("a", Ridge()), ("b", MLPRegressor((4,), early_stopping=True, max_iter=30, random_state=0))]
+            [
+                ("a", Ridge()),
+                (
+                    "b",
+                    MLPRegressor(hidden_layer_sizes=(4,), early_stopping=True, max_iter=30, random_state=0),
+                ),
+            ]
         )
     ),
 )
@@ -1458,9 +1465,14 @@ def main() -> None:
         if batch in options.batch
     ]
     counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in options.batch}
-    what = {b: "false alarms" if b == "clean" else "plants found" for b in counts}
+    what = {b: "false alarms" if "clean" in b else "plants found" for b in counts}
     notes = [f"{b}: {sum(c)} of {len(c)} {what[b]}; {BEFORE[b]} before." for b, c in counts.items()]
-    notes.append("Before: the audit as it was when the plants were written. All plants have one author.")
+    notes.append(
+        "Before: the audit as it was when the batch was written. All plants of a batch have one author."
+    )
+    notes.append(
+        "Third batch, first run: one of the 27 was found by a false alarm of its panel alone, since mended."
+    )
     publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)
 
 

@@ -22,8 +22,15 @@ from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
+from peerattn.models.attention.options import check_effects, check_options
+from peerattn.models.attention.own_effects import OwnEffects
+from peerattn.models.attention.own_model import (
+    OwnSettings,
+    count_rows,
+    has_period_effects,
+    of_period,
+    peers_shown,
+)
 from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Fitter
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
@@ -39,6 +46,7 @@ from peerattn.models.attention.universes import (
 )
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
 
 D_CODE = 4
@@ -57,6 +65,7 @@ class AttentionModel(AttentionNetworks):
     exclude_self: bool = True
     own_group: str | None = None
     own: Any = "additive"
+    effects: Sequence[str] = ()
     n_layers: int = 1
     n_heads: int = 8
     d_head: int = 8
@@ -138,11 +147,16 @@ class AttentionModel(AttentionNetworks):
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
+        check_effects(self)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
+        if self.effects and not panel.dated:
+            raise InputError(
+                "effects: they are those of firms and periods, which X does not carry. Leave effects out."
+            )
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
             panel,
@@ -165,7 +179,7 @@ class AttentionModel(AttentionNetworks):
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return (*self.codes, *self._groupings())
+        return tuple(dict.fromkeys((*self.codes, *effect_codes(self.effects), *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -306,6 +320,7 @@ class AttentionModel(AttentionNetworks):
         fitters = self._fitters(panel.dated, weighed=training.weight is not None)
         found = fit_nested(sections, fitters, self._plan(panel.dated), judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
+        self.of_period_ = found.of_period
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
@@ -317,7 +332,12 @@ class AttentionModel(AttentionNetworks):
 
     def _plan(self, dated: bool) -> Plan:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
-        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
+        effects = (
+            OwnEffects(tuple(effect_parts(self.effects)), tuple(self.design_.levels))
+            if self.effects
+            else None
+        )
+        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated, effects)
         return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
@@ -410,7 +430,9 @@ class AttentionModel(AttentionNetworks):
         pool = self.own_.predict(section.peers) if pool is None else pool
         peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
         own = self.own_.predict(section.focal) if own is None else own
-        return replace(section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0]))
+        return replace(
+            section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
+        )
 
     def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
@@ -426,6 +448,9 @@ class AttentionModel(AttentionNetworks):
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         own = self.own_.predict(section.focal)
         outputs, seen = own + self.level_, self._as_seen(section, own)
+        if has_period_effects(self.own_) and seen.own is not None:
+            pool = seen.own[1][:, None]
+            outputs = outputs + self.of_period_ * of_period(self.own_, section, pool)
         for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

@@ -30,7 +30,7 @@ from peerattn.models.attention.own_model import (
     minimised,
     row_weight,
 )
-from peerattn.models.attention.parts import RIDGE, Fitter, Part
+from peerattn.models.attention.parts import COVARIANCE, RIDGE, Fitter, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.pools import Section
 
@@ -55,10 +55,12 @@ class Added:
 class Nested:
     """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are.
 
-    ``level`` (K,) is added to every prediction: once parts explain some of the spread, a quantile lies elsewhere.
+    Effects of periods enter by ``of_period``: 1, less what parts took the place of. ``level`` (K,) is added to every prediction:
+    once parts explain some of the spread, a quantile lies elsewhere.
     """
 
     own: Own
+    of_period: float
     level: np.ndarray
     parts: dict[str, Added]
     evidence: pd.DataFrame
@@ -79,6 +81,14 @@ class Plan:
         """Loss of a row."""
         return self.own.loss
 
+    def replaces(self, name: str) -> bool:
+        """Whether a part takes the place of those before it, rather than adding to them: it reads all that own models leave.
+
+        The ridge does; with effects of periods the covariance, whose level and codes are such effects, too.
+        """
+        effects = self.own.effects
+        return name == RIDGE or (name == COVARIANCE and effects is not None and bool(effects.of_periods))
+
     @property
     def dated(self) -> bool:
         """Whether rows have periods."""
@@ -96,6 +106,7 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
         for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
     ]
     parts: dict[str, Added] = {}
+    of_period = 1.0
     rows, compared = [], []
     for name, fit in fitters.items():
         tried = _judged(name, trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
@@ -109,8 +120,9 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
                 added = Added(fits, evidence.factor)
                 moves = _moves(name, added, whole, plan)
                 factor = evidence.factor * step_length(whole, moves, plan.loss)
-                if name == RIDGE:  # it replaces the parts before it by so much
+                if plan.replaces(name):  # what was before it, by so much
                     parts = {n: replace(p, factor=(1 - factor) * p.factor) for n, p in parts.items()}
+                    of_period *= 1 - factor
                 parts[name] = replace(added, factor=factor)
                 whole = whole.plus(moves, factor)
                 if name != list(fitters)[-1]:
@@ -122,6 +134,7 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
     columns = ["part", *vars(NOTHING)]
     return Nested(
         own,
+        of_period,
         _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
@@ -158,13 +171,13 @@ class _Trial:
 
 def _left(name: str, block: Block, plan: Plan) -> list[Section]:
     """Return what a part learns from: what the parts before leave, or all that the own model leaves."""
-    return (block.at_own() if name == RIDGE else block).residuals(plan.loss, outcomes=plan.outcomes)
+    return (block.at_own() if plan.replaces(name) else block).residuals(plan.loss, outcomes=plan.outcomes)
 
 
 def _moves(name: str, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
     """Return by how much the part, in full, would move the prediction of every focal row."""
     found = part.additions(_left(name, block, plan))
-    if name != RIDGE:
+    if not plan.replaces(name):
         return found
     return [own + a - offset for own, a, offset in zip(block.own, found, block.offset, strict=True)]
 

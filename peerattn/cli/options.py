@@ -58,7 +58,7 @@ _MODELS = (
 )
 _CONTROLS = (
     f"{_MODELS}. One of them again under a name of yours: linear=attention, with --set linear.similarity=linear. OLS, "
-    "boosting and the mean always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
+    "boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
 )
 _SET = "An option of a model, such as attention.max_steps=300; may be repeated."
 _TASK = (

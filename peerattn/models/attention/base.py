@@ -23,8 +23,15 @@ from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
+from peerattn.models.attention.options import check_effects, check_options
+from peerattn.models.attention.own_effects import OwnEffects
+from peerattn.models.attention.own_model import (
+    OwnSettings,
+    count_rows,
+    has_period_effects,
+    of_period,
+    peers_shown,
+)
 from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
@@ -42,6 +49,7 @@ from peerattn.models.attention.universes import (
 from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
 from peerattn.training import Checkpoint, one_thread
 
@@ -61,6 +69,7 @@ class AttentionModel(AttentionNetworks):
     exclude_self: bool = True
     own_group: str | None = None
     own: Any = "additive"
+    effects: Sequence[str] = ()
     n_layers: int = 1
     n_heads: int = 8
     d_head: int = 8
@@ -151,11 +160,16 @@ class AttentionModel(AttentionNetworks):
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
         refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        check_effects(self)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
+        if self.effects and not panel.dated:
+            raise InputError(
+                "effects: they are those of firms and periods, which X does not carry. Leave effects out."
+            )
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
             panel,
@@ -182,7 +196,7 @@ class AttentionModel(AttentionNetworks):
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return (*self.codes, *self._groupings())
+        return tuple(dict.fromkeys((*self.codes, *effect_codes(self.effects), *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -329,6 +343,7 @@ class AttentionModel(AttentionNetworks):
         plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
         found = fit_nested(sections, candidates, plan, judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
+        self.of_period_ = found.of_period
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
@@ -340,7 +355,12 @@ class AttentionModel(AttentionNetworks):
 
     def _plan(self, dated: bool) -> Plan:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
-        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
+        effects = (
+            OwnEffects(tuple(effect_parts(self.effects)), tuple(self.design_.levels))
+            if self.effects
+            else None
+        )
+        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated, effects)
         return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
@@ -382,7 +402,11 @@ class AttentionModel(AttentionNetworks):
 
         found = []
         if self._reads_covariance(weighed):
-            found.append(Candidate(COVARIANCE, learned_covariance))
+            effects = self._plan(dated).own.effects
+            replaces = effects is not None and bool(
+                effects.of_periods
+            )  # its level and codes are such effects, too
+            found.append(Candidate(COVARIANCE, learned_covariance, replaces))
             if self.prune:  # only evidence can decide how much of the parts before it to replace
                 found.append(Candidate(RIDGE, ridge, replaces=True))
         if self.n_heads and self.similarity != "covariance":
@@ -458,6 +482,9 @@ class AttentionModel(AttentionNetworks):
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         own = self.own_.predict(section.focal)
         outputs, seen = own + self.level_, self._as_seen(section, own)
+        if has_period_effects(self.own_) and seen.own is not None:
+            pool = seen.own[1][:, None]
+            outputs = outputs + self.of_period_ * of_period(self.own_, section, pool)
         for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

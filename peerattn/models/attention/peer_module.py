@@ -235,6 +235,10 @@ class PeerModule(Layer):
             Layer(spec, (k + 1) * spec.n_inputs, generator, dtype) for k in range(spec.n_layers - 1)
         )
 
+    def earlier(self) -> list[Layer]:
+        """Return the layers before the last."""
+        return [layer for layer in self.before if isinstance(layer, Layer)]
+
     def per_head(self) -> dict[str, torch.nn.Parameter]:
         """Return the parameters that belong to single heads, head after head along the first dimension."""
         names = ("query.", "key.", "combine", "value.", "slope", "prior_strength", "before.")
@@ -285,7 +289,7 @@ class PeerModule(Layer):
         among = PairTensors() if pairs.among is None else pairs.among
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         same = not among.copies and torch.equal(focal.identity, peers.identity) and torch.equal(own, pool)
-        for layer in self.before[:n_layers]:
+        for layer in self.earlier()[:n_layers]:
             told = layer.mean(h_pool, h_pool, others(looking, peers), among)
             h_own = told if same else layer.mean(h_focal, h_pool, others(focal, peers), pairs)
             h_focal = torch.cat([layer.per_head_features(own), h_own], dim=-1)
@@ -325,7 +329,7 @@ class PeerModule(Layer):
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""
         looking, shown = self.features(focal, peers, pairs, n_layers)
         last = n_layers is None or n_layers == len(self.before)
-        layer = self if last else self.before[n_layers]  # type: ignore[index]
+        layer = self if last else self.earlier()[n_layers or 0]
         may = admissible(focal, peers) if last else others(focal, peers)
         return nn.attention_weights(mask=may[:, None], **layer.scores(looking, shown, pairs))
 

@@ -334,8 +334,8 @@ def _put(shorter: PeerModule, starts: PeerModule, place: int) -> None:
     A layer sees what its predecessors add behind the inputs, so that what it looked for so far stands first.
     """
     H, S = shorter.n_heads, starts.n_heads
-    layers = [*starts.before, starts][place:]
-    for mine, theirs in zip(layers, [*shorter.before, shorter], strict=False):
+    layers = [*starts.earlier(), starts][place:]
+    for mine, theirs in zip(layers, [*shorter.earlier(), shorter], strict=False):
         known = dict(theirs.named_parameters())
         for name, parameter in mine.named_parameters():
             if name in ("query.weight", "query.bias", "key.weight", "combine", "prior_strength"):

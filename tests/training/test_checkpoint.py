@@ -71,7 +71,9 @@ def test_a_loop_that_was_stopped_ends_with_the_same_bits(tmp_path, monkeypatch, 
     except Stopped:
         assert len(list(tmp_path.iterdir())) == 2  # the head, and the loop's state
     assert same(fit(Checkpoint(tmp_path, MADE_FROM), **options), unbroken)
-    assert same(fit(Checkpoint(tmp_path, MADE_FROM), stop=0, **options), unbroken)  # it has ended: nothing is drawn
+    assert same(
+        fit(Checkpoint(tmp_path, MADE_FROM), stop=0, **options), unbroken
+    )  # it has ended: nothing is drawn
 
 
 def test_what_is_optimised_otherwise_is_kept_too(tmp_path):
@@ -167,6 +169,9 @@ def test_a_disk_that_takes_no_more_leaves_the_last_state(tmp_path, monkeypatch, 
 
     checkpoint = Checkpoint(tmp_path, MADE_FROM)
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with checkpoint.stage(), pytest.raises(InputError, match=f"checkpoint: cannot write .*{os.strerror(code)}"):
+    with (
+        checkpoint.stage(),
+        pytest.raises(InputError, match=f"checkpoint: cannot write .*{os.strerror(code)}"),
+    ):
         checkpoint.save({"x": np.ones(2)}, {})
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 2

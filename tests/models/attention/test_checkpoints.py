@@ -78,7 +78,11 @@ def test_killed_by_a_signal_at_random_moments(panel, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "writes"),
     [
-        (PeerAttentionRegressor, {"prune": False, "max_steps": 12, "codes": ["industry"], "loss": "huber"}, 9),
+        (
+            PeerAttentionRegressor,
+            {"prune": False, "max_steps": 12, "codes": ["industry"], "loss": "huber"},
+            9,
+        ),
         (PeerAttentionRegressor, {"n_heads": 1, "n_ensemble": 2, "prune": False, "max_steps": 8}, 12),
         (PeerAttentionClassifier, {"prune": False, "max_steps": 8, "values": "outcomes"}, 5),
         (PeerAttentionRegressor, {"attention": "cross", "similarity": "covariance", "values": "outcomes"}, 4),
@@ -120,9 +124,9 @@ def test_other_data_and_other_options_are_refused_by_name(panel, tmp_path):
 
 
 def test_an_option_that_cannot_be_hashed_is_refused(panel, tmp_path):
-    from sklearn.preprocessing import FunctionTransformer
     from sklearn.linear_model import LinearRegression
     from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
 
     own = make_pipeline(FunctionTransformer(lambda x: x), LinearRegression())
     with pytest.raises(InputError, match="checkpoint: own cannot be stored"):

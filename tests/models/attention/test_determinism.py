@@ -11,7 +11,6 @@ from peerattn import (
     PeerAttentionRegressor,
     simulate_panel,
 )
-from peerattn.models.attention import base
 from peerattn.models.attention.base import AttentionModel
 
 PANEL = simulate_panel(20, 8, 3, n_industries=3, random_state=0)
@@ -57,7 +56,11 @@ def test_the_same_bits_on_one_and_two_threads(name, threads):
 def test_attention_computes_on_one_thread(threads, monkeypatch):
     """Small panels are not split among threads, so that equal bits on them say little: the number itself is looked at."""
     seen = []
-    for owner, method in ((AttentionModel, "_learn"), (AttentionModel, "_outputs"), (AttentionModel, "_weights")):
+    for owner, method in (
+        (AttentionModel, "_learn"),
+        (AttentionModel, "_outputs"),
+        (AttentionModel, "_weights"),
+    ):
         usual = getattr(owner, method)
 
         def counted(*arguments, usual=usual, method=method, **options):

@@ -25,7 +25,7 @@ from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_options
 from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
-from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Fitter
+from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
@@ -317,9 +317,9 @@ class AttentionModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        fitters = self._fitters(panel.dated, training.weight is not None, checkpoint)
+        candidates = self._candidates(panel.dated, training.weight is not None, checkpoint)
         plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
-        found = fit_nested(sections, fitters, plan, judge=self.prune)
+        found = fit_nested(sections, candidates, plan, judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
@@ -351,8 +351,8 @@ class AttentionModel(AttentionNetworks):
             n_outputs=self._n_outputs(),
         )
 
-    def _fitters(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> dict[str, Fitter]:
-        """Return how each part that the options name is fitted, in the order in which they are tried."""
+    def _candidates(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> list[Candidate]:
+        """Return the parts that the options name, in the order in which they are tried."""
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
         draws = remembered(checkpoint, lambda: drawn)  # random_state=None draws others in every process
 
@@ -372,12 +372,14 @@ class AttentionModel(AttentionNetworks):
             members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
-        fitters: dict[str, Fitter] = {}
+        found = []
         if self._reads_covariance(weighed):
-            fitters[COVARIANCE] = learned_covariance
-            if self.prune:  # instead of the parts before it, which only evidence can decide
-                fitters[RIDGE] = ridge
-        return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
+            found.append(Candidate(COVARIANCE, learned_covariance))
+            if self.prune:  # only evidence can decide how much of the parts before it to replace
+                found.append(Candidate(RIDGE, ridge, replaces=True))
+        if self.n_heads and self.similarity != "covariance":
+            found.append(Candidate(HEADS, heads))
+        return found
 
     def _reads_covariance(self, weighed: bool) -> bool:
         """Whether a learned covariance is among the parts: by name, or where the options say nothing of pairs or peer weights."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -30,7 +30,7 @@ from peerattn.models.attention.own_model import (
     firm_keys,
     row_weight,
 )
-from peerattn.models.attention.parts import RIDGE, Fitter, Part
+from peerattn.models.attention.parts import Candidate, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.attention.stages import remembered
 from peerattn.models.pools import Section
@@ -91,41 +91,43 @@ class Plan:
         return self.own.dated
 
 
-def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan: Plan, judge: bool) -> Nested:
+def fit_nested(
+    sections: Sequence[Section], candidates: Sequence[Candidate], plan: Plan, judge: bool
+) -> Nested:
     """Fit the own model, then part after part on what is left, each by the factor that later periods give it.
 
     Without ``judge`` every part enters in full, unseen.
     """
-    fitters = {name: partial(_kept_fit, plan, fit) for name, fit in fitters.items()}
+    candidates = [replace(each, fit=partial(_kept_fit, plan, each)) for each in candidates]
     own, whole = _kept_own(sections, plan)
     trials = [
         _Trial.start(origin.training, origin.judged, plan)
-        for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
+        for origin in (origins(sections, plan.purge, plan.dated) if judge and candidates else [])
     ]
     parts: dict[str, Added] = {}
     rows, compared = [], []
-    for name, fit in fitters.items():
-        tried = _judged(name, trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
+    for candidate in candidates:
+        tried = _judged(candidate, trials, plan, LEVEL / len(candidates)) if judge else _InFull()
         evidence = tried.evidence
         if evidence.factor > 0:
-            left = _left(name, whole, plan)
-            learn = partial(fit, left)
+            left = _left(candidate, whole, plan)
+            learn = partial(candidate.fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
-            compared.append(agreement if agreement is None else agreement.assign(part=name))
+            compared.append(agreement if agreement is None else agreement.assign(part=candidate.name))
             if fits:
                 added = Added(fits, evidence.factor)
-                moves = _moves(name, added, whole, plan)
+                moves = _moves(candidate, added, whole, plan)
                 factor = evidence.factor * step_length(whole, moves, plan.loss)
-                if name == RIDGE:  # it replaces the parts before it by so much
+                if candidate.replaces:
                     parts = {n: replace(p, factor=(1 - factor) * p.factor) for n, p in parts.items()}
-                parts[name] = replace(added, factor=factor)
+                parts[candidate.name] = replace(added, factor=factor)
                 whole = whole.plus(moves, factor)
-                if name != list(fitters)[-1]:
+                if candidate is not candidates[-1]:
                     each = zip(trials, tried.parts, tried.rows, strict=True)
-                    trials = [t.plus(name, part, seen, evidence.factor, plan) for t, part, seen in each]
+                    trials = [t.plus(candidate, part, seen, evidence.factor, plan) for t, part, seen in each]
             else:  # as many starts, as many networks
                 evidence = replace(evidence, factor=0.0)
-        rows.append({"part": name, **vars(evidence)})
+        rows.append({"part": candidate.name, **vars(evidence)})
     columns = ["part", *vars(NOTHING)]
     return Nested(
         own,
@@ -137,9 +139,9 @@ def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan:
     )
 
 
-def _kept_fit(plan: Plan, fit: Fitter, sections: Sequence[Section], start: int) -> Part:
+def _kept_fit(plan: Plan, candidate: Candidate, sections: Sequence[Section], start: int) -> Part:
     """Fit a part, or read what was fitted before."""
-    return remembered(plan.checkpoint, lambda: fit(sections, start))
+    return remembered(plan.checkpoint, lambda: candidate.fit(sections, start))
 
 
 def _kept_own(sections: Sequence[Section], plan: Plan) -> tuple[Own, Block]:
@@ -167,29 +169,29 @@ class _Trial:
         own, block = _kept_own(training, plan)
         return cls(block, Block.of(own, judged))
 
-    def plus(self, name: str, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
+    def plus(self, candidate: Candidate, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
         """Return the trial with a part in its predictions; ``seen`` is what it added to the judged rows."""
-        step = self.step(name, part, plan)
-        training = self.training.plus(_moves(name, part, self.training, plan), step * factor)
+        step = self.step(candidate, part, plan)
+        training = self.training.plus(_moves(candidate, part, self.training, plan), step * factor)
         ends = np.cumsum([len(section.focal) for section in self.judged.sections])[:-1]
         return _Trial(training, self.judged.plus(np.split(seen.addition, ends), factor))
 
-    def step(self, name: str, part: Part, plan: Plan) -> float:
+    def step(self, candidate: Candidate, part: Part, plan: Plan) -> float:
         """Return the part's step length on the rows it was learned from."""
         if plan.loss is squared_error:
             return 1.0
-        return step_length(self.training, _moves(name, part, self.training, plan), plan.loss)
+        return step_length(self.training, _moves(candidate, part, self.training, plan), plan.loss)
 
 
-def _left(name: str, block: Block, plan: Plan) -> list[Section]:
+def _left(candidate: Candidate, block: Block, plan: Plan) -> list[Section]:
     """Return what a part learns from: what the parts before leave, or all that the own model leaves."""
-    return (block.at_own() if name == RIDGE else block).residuals(plan.loss, outcomes=plan.outcomes)
+    return (block.at_own() if candidate.replaces else block).residuals(plan.loss, outcomes=plan.outcomes)
 
 
-def _moves(name: str, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
+def _moves(candidate: Candidate, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
     """Return by how much the part, in full, would move the prediction of every focal row."""
-    found = remembered(plan.checkpoint, lambda: part.additions(_left(name, block, plan)))
-    if name != RIDGE:
+    found = remembered(plan.checkpoint, lambda: part.additions(_left(candidate, block, plan)))
+    if not candidate.replaces:
         return found
     return [own + a - offset for own, a, offset in zip(block.own, found, block.offset, strict=True)]
 
@@ -210,7 +212,7 @@ class _Tried:
     rows: tuple[Judged, ...]
 
 
-def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
+def _judged(candidate: Candidate, trials: Sequence[_Trial], plan: Plan, level: float) -> _Tried:
     """Fit a part at every origin and weigh what it adds later; give up once its shrunken factor would be 0."""
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
@@ -219,9 +221,9 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
     if forecast and n_periods < FEW_PERIODS:  # they could not speak for a forecast
         return _Tried(replace(NOTHING, periods=n_periods), (), ())
     for number, trial in enumerate(trials):
-        part = fit(_left(name, trial.training, plan), MOST_STARTS + number)
+        part = candidate.fit(_left(candidate, trial.training, plan), MOST_STARTS + number)
         parts.append(part)
-        rows.append(_held_out(name, part, trial, plan, number))
+        rows.append(_held_out(candidate, part, trial, plan, number))
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
@@ -264,9 +266,9 @@ def _outcomes(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return y, np.concatenate([row_weight(r) for r in rows])
 
 
-def _held_out(name: str, part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
-    judged, step = trial.judged, trial.step(name, part, plan)
-    additions = _moves(name, part, judged, plan)
+def _held_out(candidate: Candidate, part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
+    judged, step = trial.judged, trial.step(candidate, part, plan)
+    additions = _moves(candidate, part, judged, plan)
     rows = [section.focal for section in judged.sections]
     period = [np.full(len(r), number + k * 1j if plan.dated else 0) for k, r in enumerate(rows)]
     return Judged(

@@ -8,12 +8,12 @@ folder. What it writes is compared, byte by byte, with what one run that nobody 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,9 +23,11 @@ from pathlib import Path
 import torch
 
 import peerattn
+import peerattn.models  # before the forks
+from peerattn import cli
 from report import publish
 
-PEERATTN = [sys.executable, "-m", "peerattn"]
+FORK = multiprocessing.get_context("fork")  # packages are imported once, so that kills land in the work
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def fit(*options: str) -> Callable[[Path, Path], list[str]]:
 
     def command(panel: Path, folder: Path) -> list[str]:
         kept = ["--checkpoint", str(folder / "state"), "--out", str(folder / "a.model")]
-        return [*PEERATTN, "fit", str(panel), "--outcome", "y", *options, *kept, "--quiet"]
+        return ["fit", str(panel), "--outcome", "y", *options, *kept, "--quiet"]
 
     return command
 
@@ -52,7 +54,7 @@ def compare(panel: Path, folder: Path) -> list[str]:
     """Return the command that compares two models and the controls in four folds."""
     models = ["--models", "kernel,attention", "--set", "attention.n_heads=1"]
     folds = ["--test-periods", "4", "--refit-every", "1", "--out", str(folder / "state"), "--quiet"]
-    return [*PEERATTN, "compare", str(panel), "--outcome", "y", *models, *folds]
+    return ["compare", str(panel), "--outcome", "y", *models, *folds]
 
 
 def model(folder: Path) -> bytes:
@@ -72,19 +74,25 @@ TASKS = (
 )
 
 
-def seconds_of(command: list[str], moments: float | None) -> tuple[int, float]:
-    """Run a command, killed after so many seconds if they are given; return its exit code and its seconds."""
+def seconds_of(command: list[str], moments: float | None) -> tuple[int | None, float]:
+    """Run a command in a process of its own, killed after so many seconds if they are given; return its exit code and its seconds."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        _, said = process.communicate(timeout=moments)
-    except subprocess.TimeoutExpired:
+    process = FORK.Process(target=quietly, args=(command,))
+    process.start()
+    process.join(moments)
+    if process.is_alive():
         process.kill()
-        process.communicate()
-        return process.returncode, time.perf_counter() - start
-    if process.returncode:
-        raise SystemExit(f"{command}: {said.decode()}")
-    return 0, time.perf_counter() - start
+        process.join()
+    elif process.exitcode:
+        raise SystemExit(f"{command}: exit {process.exitcode}")
+    return process.exitcode, time.perf_counter() - start
+
+
+def quietly(command: list[str]) -> None:
+    """Run the command line and leave with its exit code; only errors are shown."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        code = cli.run(command)
+    os._exit(code)
 
 
 def killed(task: Task, panel: Path, kills: int, chance: random.Random) -> dict[str, str | float]:

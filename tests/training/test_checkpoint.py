@@ -3,6 +3,7 @@
 import errno
 import os
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,6 +105,25 @@ def test_remove_leaves_what_is_not_a_checkpoint(tmp_path):
     (tmp_path / "mine.txt").write_text("kept")
     remove_checkpoint(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_removal_that_is_killed_leaves_a_checkpoint(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    for _ in range(12):
+        with checkpoint.stage():
+            checkpoint.finish({}, {})
+    unlink, left = Path.unlink, iter(range(12))
+
+    def stopping(path, **options):
+        if next(left, None) is None:
+            raise Stopped
+        unlink(path, **options)
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(Path, "unlink", stopping)
+        remove_checkpoint(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.checkpoint"]
+    Checkpoint(tmp_path, MADE_FROM)
 
 
 def finished(folder):

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         scan_panel,
         sic_to_fama_french,
     )
+    from peerattn.render import regression_table
     from peerattn.sequence import (
         AttentionAnomalyDetector,
         AttentionForecaster,
@@ -113,6 +114,7 @@ _HOMES = {
     "prune": "peerattn.evaluation",
     "pruning_curve": "peerattn.evaluation",
     "read_panel": "peerattn.panel",
+    "regression_table": "peerattn.render",
     "scan_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
@@ -175,6 +177,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "prune",
     "pruning_curve",
     "read_panel",
+    "regression_table",
     "scan_panel",
     "sic_to_fama_french",
     "simulate_panel",

@@ -37,6 +37,14 @@ def fit(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The fitted model, a .model file.")] = Path(
         "peer.model"
     ),
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep finished stages of an attention model here: the same command goes on from them after it was killed. "
+            "Deleted once the model is saved.",
+        ),
+    ] = None,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
@@ -46,6 +54,7 @@ def fit(
     from peerattn.cli.output import say, working, writable_file
     from peerattn.cli.panels import read_settings, take_models
     from peerattn.datasets.presets import PRESETS
+    from peerattn.training.checkpoint import remove_checkpoint
 
     limit = {} if training_rows is None else {"training_rows": training_rows}
     taken, wanted = panel_asked(o.given(source) | limit), str(task or "forecast")
@@ -54,11 +63,12 @@ def fit(
     ).items()
     target = writable_file(out, (".model",))
     rows = _rows_until(taken, until)
+    kept = _checkpointed(estimator, checkpoint)
     n, preset = int(rows.sum()), source.preset
     if not (quiet or as_json):
         print(f"{taken}\nmodel: {title}, on {n:,} rows\n", flush=True)
     with working(f"fitting {title}", quiet):
-        fitted = _fitted(estimator, taken, rows, wanted)
+        fitted = _fitted(estimator, taken, rows, wanted, kept)
     saved = SavedModel(
         fitted,
         title,
@@ -73,6 +83,8 @@ def fit(
         versions=versions(),
     )
     saved.save(target)
+    if checkpoint is not None:
+        remove_checkpoint(checkpoint)
     said = f"model: {title} for {taken.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
     result = {"model": title, "outcome": taken.outcome, "rows": n, "file": str(target.resolve())}
     if hasattr(fitted, "heads_"):
@@ -95,7 +107,18 @@ def _rows_until(panel: Panel, until: str | None) -> Any:
     return np.asarray(labels <= period_named("--until", until, labels))
 
 
-def _fitted(model: Any, panel: Panel, rows: Any, task: str) -> Any:
+def _checkpointed(model: Any, checkpoint: Path | None) -> dict[str, Path]:
+    """Return what fit is passed for a checkpoint: nothing without one."""
+    from peerattn.models.attention.base import AttentionModel
+
+    if checkpoint is None:
+        return {}
+    if not isinstance(model, AttentionModel):
+        raise InputError(f"--checkpoint: {type(model).__name__} has none, which only attention models do.")
+    return {"checkpoint": checkpoint}
+
+
+def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path]) -> Any:
     """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
     from sklearn.pipeline import make_pipeline
 
@@ -106,7 +129,7 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str) -> Any:
         raise InputError(f"--task {task}: {type(model).__name__} cannot do that.")
     X, y = panel.X[rows], panel.y[rows]
     if takes_panels(model):
-        return model.fit(X, y)
+        return model.fit(X, y, **kept)
     known = y.notna()
     if not known.any():
         raise InputError("--until: no outcome is known in these rows.")

@@ -93,8 +93,9 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Always among the models are three controls: OLS on own characteristics, gradient boosting on own characteristics and
-    codes, and the prevailing mean.
+    Controls are always among the models: OLS on own characteristics, gradient boosting on own characteristics and codes, the
+    prevailing mean; in forecasts the firm's mean and its last value; in explanations the means of all other firms and, with
+    ``industry``, of those of the industry's period.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     task : {"forecast", "explain"}, default "forecast"
         ``"forecast"``: no outcome of the target period is used. ``"explain"``: peer models are shown the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
-        see none, and the mean of all other firms is added as the control for the level of the period.
+        see none, and the means of all other firms and of those of the industry are added as controls for the level of the period.
     outcome : str or list of str, optional
         Column of X that is the outcome, when y is not passed; or a list of several, each compared on its own.
     characteristics : sequence of str, optional
@@ -196,7 +197,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(720, 2)), index=index, columns=["size", "lev"])
     >>> y = (X["size"] + np.random.default_rng(1).normal(size=720)).rename("roa_next")
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
-    Comparison(forecast of roa_next: 4 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
+    Comparison(forecast of roa_next: 6 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_task(task)

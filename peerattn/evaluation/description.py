@@ -52,11 +52,11 @@ class PanelDescription:
             (self.names[str(name)], int(count), *rest)
             for name, (count, *rest) in zip(self.frame.index, self.frame.to_numpy().tolist(), strict=True)
         ]
-        formats = [shown.get(head, ".3g") for head in heads]
+        formats = [shown.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
         ]
-        notes += [f"{self.names[name]}: {said}" for name, said in self.definitions.items()]
+        notes += [f"{self.names[name]}: {said.rstrip('.')}." for name, said in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
     def summary(self) -> Table:

@@ -15,6 +15,7 @@ from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
+from peerattn.training import one_thread
 
 LEAVE_ONE_OUT = "leave_one_out"
 ALPHAS = np.logspace(-1, 4, 11)  # tried by leave-one-out
@@ -106,6 +107,7 @@ class CrossSectionalRidge(PeerRegressor):
             self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
         return self.design_.numbers(panel), self.design_.integers(panel)
 
+    @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self.training_rows_ = training.known()
         assert rows.y is not None
@@ -199,6 +201,7 @@ class CrossSectionalRidge(PeerRegressor):
 
     # ------------------------------------------------------------------ prediction
 
+    @one_thread()
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         if not section.within:
             return self._forecast(section), np.zeros(len(section.focal), dtype=bool)
@@ -215,6 +218,7 @@ class CrossSectionalRidge(PeerRegressor):
     def _forecast(self, section: Section) -> np.ndarray:
         return np.asarray(self.mean_ + self._design(section.focal) @ self.coef_)
 
+    @one_thread()
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._row_weights(section, rows, self._directions(section)[rows])
 

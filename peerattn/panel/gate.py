@@ -139,7 +139,8 @@ def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
     )
     said += [f"it has {', '.join(map(repr, more))} besides"] if more else []
     shown = ", ".join(map(str, fitted))
-    return f"X has not the columns of fit: {'; '.join(said) or 'their order is another'}. Pass X[[...]] with {shown}. "
+    differ = "; ".join(said) or "their order is another"
+    return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
 
 
 def _match_columns(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:

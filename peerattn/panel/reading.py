@@ -317,9 +317,10 @@ def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     if not pd.api.types.is_numeric_dtype(frame[outcome].dtype):
         example = frame[outcome].dropna()
+        kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
         raise InputError(
-            f"outcome: column {outcome!r} holds {frame[outcome].dtype}{such}, not numbers: convert it with pandas.to_numeric."
+            f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
         )
     return frame[outcome].to_numpy(dtype=float, na_value=np.nan)
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.render import progress_bar
+from peerattn.training.checkpoint import Checkpoint, as_arrays, set_tensors
 from peerattn.training.schedule import Schedule, make_scheduler
 
 Batch = TypeVar("Batch")
 Stopped = Literal["max_steps", "flat loss", "no better validation"]
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ def train(
     validate: Callable[[], float] | None = None,
     validate_every: int = 100,
     progress: str | None = None,
+    checkpoint: Checkpoint | None = None,
+    generators: Sequence[torch.Generator] = (),
 ) -> TrainingRecord:
     r"""Minimise a loss by AdamW, one batch a step, changing the parameters in place.
 
@@ -111,6 +117,11 @@ def train(
         Steps between validations.
     progress : str, default None
         Label of a progress bar with the time left, on standard error. None: no bar.
+    checkpoint : Checkpoint, default None
+        Keeps the state of the loop, at most every ten seconds and at its end, as its next stage. Where that is there already,
+        the loop goes on from it and ends with the same bits as one that was never stopped.
+    generators : sequence of torch.Generator
+        All generators that the batches and the loss draw from; for a checkpoint only.
 
     Returns
     -------
@@ -153,8 +164,12 @@ def train(
     best = _Best(trained)
     mean = _Mean(trained, 0 if average is None else average)
     stopped: Stopped = "max_steps"
-    with progress_bar(progress, max_steps) as advance:
-        for step in range(max_steps):
+    state = _State(trained, optimizer, scheduler, best, mean, losses, rates, generators)
+    stage = nullcontext() if checkpoint is None else checkpoint.stage()
+    with stage, progress_bar(progress, max_steps) as advance:
+        ended = None if checkpoint is None else state.resume(checkpoint, stream)
+        advance("", len(losses))
+        for step in range(len(losses), max_steps if ended is None else 0):
             rates.append(optimizer.param_groups[0]["lr"])
             batch = _next(stream, step, max_steps)
             losses.append(_step(optimizer, trained, loss, batch, clip, step))
@@ -172,6 +187,11 @@ def train(
                 if patience is not None and done - best.step >= patience:
                     stopped = "no better validation"
                     break
+            if checkpoint is not None and checkpoint.due:
+                state.save(checkpoint, None)
+        stopped = stopped if ended is None else ended
+        if checkpoint is not None and ended is None:
+            state.save(checkpoint, stopped)
     if validate is not None:
         best.restore()
     mean.restore()
@@ -204,6 +224,71 @@ def _step(
         raise _diverged("gradient's norm", norm, step, rate)
     optimizer.step()
     return number
+
+
+@dataclass(frozen=True)
+class _State:
+    """All that a loop changes, as a checkpoint holds it."""
+
+    trained: list[Tensor]
+    optimizer: torch.optim.Optimizer
+    scheduler: Any
+    best: _Best
+    mean: _Mean
+    losses: list[float]
+    rates: list[float]
+    generators: Sequence[torch.Generator]
+
+    def save(self, checkpoint: Checkpoint, stopped: Stopped | None) -> None:
+        """Write the state; ``stopped`` says why the loop has ended, if it has."""
+        adam = self.optimizer.state_dict()
+        arrays = as_arrays(self.trained, "parameter.") | as_arrays(self.best.values, "best.")
+        arrays |= as_arrays(self.mean.values, "mean.") | {"losses": np.array(self.losses)}
+        arrays |= {"rates": np.array(self.rates)}
+        arrays |= as_arrays([generator.get_state() for generator in self.generators], "generator.")
+        for k, state in adam["state"].items():
+            arrays |= as_arrays([state[name] for name in _MOMENTS], f"adam.{k}.")
+        spec = {
+            "learning_rates": [group["lr"] for group in adam["param_groups"]],
+            "moments": list(adam["state"]),
+            "schedule": self.scheduler.state_dict(),
+            "best": [self.best.history, self.best.loss, self.best.step, len(self.best.values)],
+            "mean": [self.mean.count, len(self.mean.values)],
+            "stopped": stopped,
+        }
+        checkpoint.save(arrays, spec)
+
+    def resume(self, checkpoint: Checkpoint, stream: Iterator[Any]) -> Stopped | None:
+        """Take the saved state, if there is one, and pass over the batches it has seen; return why that loop ended, if it has."""
+        found = checkpoint.load()
+        if found is None:
+            return None
+        arrays, spec = found
+        ended: Stopped | None = spec["stopped"]
+        self.losses.extend(arrays["losses"].tolist())
+        self.rates.extend(arrays["rates"].tolist())
+        set_tensors(self.trained, arrays, "parameter.")
+        groups = self.optimizer.param_groups
+        ordered = [parameter for group in groups for parameter in group["params"]]
+        for k in spec["moments"]:
+            like = ordered[k].detach()  # fused AdamW wants moments laid out as their parameter is
+            state = [torch.zeros((), device=like.device), torch.empty_like(like), torch.empty_like(like)]
+            set_tensors(state, arrays, f"adam.{k}.")
+            self.optimizer.state[ordered[k]] = dict(zip(_MOMENTS, state, strict=True))
+        for group, rate in zip(groups, spec["learning_rates"], strict=True):
+            group["lr"] = rate
+        self.scheduler.load_state_dict(spec["schedule"])
+        history, self.best.loss, self.best.step, n_best = spec["best"]
+        self.best.history.extend(tuple(one) for one in history)
+        self.mean.count, n_mean = spec["mean"]
+        for kept, name, n in ((self.best, "best.", n_best), (self.mean, "mean.", n_mean)):
+            kept.values = [torch.empty_like(tensor) for tensor in self.trained[:n]]
+            set_tensors(kept.values, arrays, name)
+        for step in range(0 if ended else len(self.losses)):
+            _next(stream, step, len(self.losses))
+        for k, generator in enumerate(self.generators):
+            generator.set_state(torch.tensor(arrays[f"generator.{k}"]))
+        return ended
 
 
 class _Best:

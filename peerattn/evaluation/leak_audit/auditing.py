@@ -11,10 +11,10 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit_entry
 from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.fitting import Folds
-from peerattn.evaluation.running.fold_results import one_thread
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.panel import Panel
 from peerattn.render import progress_bar
+from peerattn.training import one_thread
 
 
 def run_audits(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ import numpy as np
 
 from peerattn.evaluation.running.entries import Entry, FoldRows, last_step, trials
 from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.training import one_thread
 
 if TYPE_CHECKING:
     from peerattn.models.attention.search_profile import SearchProfile
@@ -88,21 +87,6 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
         return FoldResult(entry.name, fold, predicted, *found, seconds=seconds, empty=empty)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run linear algebra on one thread inside the ``with`` block."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:

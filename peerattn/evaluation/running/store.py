@@ -8,13 +8,12 @@ import json
 import os
 import warnings
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from peerattn.evaluation.running.code import hash_of, package_digest
+from peerattn.digest import code_version, hash_of
 from peerattn.evaluation.running.entries import Entry
 from peerattn.exceptions import InputError, PeerAttnWarning
 from peerattn.models.saving import decoded, encoded
@@ -49,8 +48,7 @@ class FoldStore:
 
     def __init__(self, folder: str | os.PathLike[str], digest: str) -> None:
         self.folder = check_writable(folder, argument="store")
-        versions = [version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")]
-        self._common = "|".join([str(_VERSION), digest, package_digest(), *versions])
+        self._common = "|".join([str(_VERSION), digest, code_version()])
 
     def key(self, entry: Entry, train: np.ndarray, test: np.ndarray, with_network: bool) -> str:
         """Return the name under which a result is kept."""

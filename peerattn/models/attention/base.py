@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +23,23 @@ from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
-from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Fitter
+from peerattn.models.attention.options import check_effects, check_options
+from peerattn.models.attention.own_effects import OwnEffects
+from peerattn.models.attention.own_model import (
+    OwnSettings,
+    count_rows,
+    has_period_effects,
+    of_period,
+    peers_shown,
+)
+from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
 from peerattn.models.attention.search import search_heads
+from peerattn.models.attention.stages import made_from, remembered
 from peerattn.models.attention.universes import (
     among_reference,
     answering_outcomes,
@@ -40,7 +49,9 @@ from peerattn.models.attention.universes import (
 from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
+from peerattn.training import Checkpoint, one_thread
 
 D_CODE = 4
 MOST_FITS = 8  # of a part: for the network, and for held-out blocks
@@ -58,6 +69,7 @@ class AttentionModel(AttentionNetworks):
     exclude_self: bool = True
     own_group: str | None = None
     own: Any = "additive"
+    effects: Sequence[str] = ()
     n_layers: int = 1
     n_heads: int = 8
     d_head: int = 8
@@ -101,6 +113,7 @@ class AttentionModel(AttentionNetworks):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return self.reads_outcomes
 
+    @one_thread()
     def fit(
         self,
         X: Any,
@@ -110,6 +123,7 @@ class AttentionModel(AttentionNetworks):
         reference: Any = None,
         loss_weight: Any = None,
         peer_weight: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit on training rows.
 
@@ -129,6 +143,10 @@ class AttentionModel(AttentionNetworks):
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
+        checkpoint : path-like, optional
+            Folder in which finished stages are kept, and the state of loops under way. The same call on the same rows goes on
+            from there and ends with the same bits as a fit that was never stopped. The folder stays until it is deleted. An own
+            model that is an estimator is fitted again: give it a ``random_state``.
 
         Returns
         -------
@@ -137,15 +155,21 @@ class AttentionModel(AttentionNetworks):
         Raises
         ------
         InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+            For bad options (the message names both of a bad pair), input that cannot be used, a missing reference, or a
+            checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
         refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        check_effects(self)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
+        if self.effects and not panel.dated:
+            raise InputError(
+                "effects: they are those of firms and periods, which X does not carry. Leave effects out."
+            )
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
             panel,
@@ -162,13 +186,17 @@ class AttentionModel(AttentionNetworks):
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:
             refuse_other_periods(panel, self.reference_[0])
-        self._learn(training, panel)
+        kept = None
+        if checkpoint is not None:
+            others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)
+            kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
+        self._learn(training, panel, kept)
         return self
 
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return (*self.codes, *self._groupings())
+        return tuple(dict.fromkeys((*self.codes, *effect_codes(self.effects), *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -303,7 +331,7 @@ class AttentionModel(AttentionNetworks):
         self.y_scale_ = spread if spread > 0 else 1.0
         return self._in_units(training)
 
-    def _learn(self, training: Rows, panel: Panel) -> None:
+    def _learn(self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
@@ -311,9 +339,11 @@ class AttentionModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        fitters = self._fitters(panel.dated, weighed=training.weight is not None)
-        found = fit_nested(sections, fitters, self._plan(panel.dated), judge=self.prune)
+        candidates = self._candidates(panel.dated, training.weight is not None, checkpoint)
+        plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
+        found = fit_nested(sections, candidates, plan, judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
+        self.of_period_ = found.of_period
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
@@ -325,7 +355,12 @@ class AttentionModel(AttentionNetworks):
 
     def _plan(self, dated: bool) -> Plan:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
-        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
+        effects = (
+            OwnEffects(tuple(effect_parts(self.effects)), tuple(self.design_.levels))
+            if self.effects
+            else None
+        )
+        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated, effects)
         return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
@@ -344,9 +379,10 @@ class AttentionModel(AttentionNetworks):
             n_outputs=self._n_outputs(),
         )
 
-    def _fitters(self, dated: bool, weighed: bool) -> dict[str, Fitter]:
-        """Return how each part that the options name is fitted, in the order in which they are tried."""
-        draws = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
+    def _candidates(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> list[Candidate]:
+        """Return the parts that the options name, in the order in which they are tried."""
+        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
+        draws = remembered(checkpoint, lambda: drawn)  # random_state=None draws others in every process
 
         def learned_covariance(sections: Sequence[Section], start: int) -> Covariance:
             dtype, seed = self._dtype(dated), int(draws[start, 0])
@@ -357,18 +393,25 @@ class AttentionModel(AttentionNetworks):
 
         def heads(sections: Sequence[Section], start: int) -> Heads:
             settings, spec = self._settings(dated, sections), self._spec()
+            settings = replace(settings, checkpoint=checkpoint)
             learn = search_heads if self.prune and self.similarity != "linear" else train_heads
             modules = [learn(spec, sections, settings, int(seed)) for seed in draws[start]]
             settings = replace(settings, dtype=torch.float64)
             members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
             return Heads(tuple(members), self.pair_terms_)
 
-        fitters: dict[str, Fitter] = {}
+        found = []
         if self._reads_covariance(weighed):
-            fitters[COVARIANCE] = learned_covariance
-            if self.prune:  # instead of the parts before it, which only evidence can decide
-                fitters[RIDGE] = ridge
-        return fitters | ({HEADS: heads} if self.n_heads and self.similarity != "covariance" else {})
+            effects = self._plan(dated).own.effects
+            replaces = effects is not None and bool(
+                effects.of_periods
+            )  # its level and codes are such effects, too
+            found.append(Candidate(COVARIANCE, learned_covariance, replaces))
+            if self.prune:  # only evidence can decide how much of the parts before it to replace
+                found.append(Candidate(RIDGE, ridge, replaces=True))
+        if self.n_heads and self.similarity != "covariance":
+            found.append(Candidate(HEADS, heads))
+        return found
 
     def _reads_covariance(self, weighed: bool) -> bool:
         """Whether a learned covariance is among the parts: by name, or where the options say nothing of pairs or peer weights."""
@@ -439,6 +482,9 @@ class AttentionModel(AttentionNetworks):
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         own = self.own_.predict(section.focal)
         outputs, seen = own + self.level_, self._as_seen(section, own)
+        if has_period_effects(self.own_) and seen.own is not None:
+            pool = seen.own[1][:, None]
+            outputs = outputs + self.of_period_ * of_period(self.own_, section, pool)
         for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

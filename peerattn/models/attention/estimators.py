@@ -23,6 +23,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
+from peerattn.training import one_thread
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
@@ -69,9 +70,18 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         characteristic beside its line (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
         missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
         over blocks of periods.
+    effects : sequence of str
+        Fixed effects of the own model, whose slopes are then the within estimator (``own="linear"`` or ``"additive"``, squared
+        errors, panels): ``"firm"``, a code's name, or several joined by ``×``. Their estimates of the training rows are added; a
+        firm that was not among them has the mean effect. Effects of a period, ``"period"`` or ``"sic×period"``, need
+        ``values="outcomes"``: the effect is the mean of what the own terms leave of the outcomes of the group's other firms, of
+        the finest group that has one. Peers must improve on the own model with its effects. A covariance and the ridge, which
+        hold such effects themselves, take their place by the factor that they enter by.
     n_layers : int, default 1
-        Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
-        ``prior`` and peer weights hold in every layer, each with its own λ.
+        The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
+        peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
+        enters the scores. One layer is kept where held-out periods do not speak for more. ``similarity``,
+        ``symmetric_scores``, ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
         The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8
@@ -117,6 +127,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         One row for each part that was tried ("covariance", "ridge", "heads"): the factor by which it enters ("ridge" takes the
         place of the parts before it by so much), the factor of least held-out loss, the t statistic and its critical value, the
         relative gain, the number of judged periods, and what errors are clustered by.
+    of_period_ : float
+        Factor of the effects of a period: 1, less what a covariance or ridge took the place of.
     stability_ : DataFrame
         How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
         starts: correlation of the weights, and share of common top-5 peers.
@@ -155,6 +167,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     True
     """
 
+    @one_thread()
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> np.ndarray | pd.Series:
@@ -232,6 +245,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
             )
         return super().fit(X, self._encode_outcomes(y), sample_weight, **options)
 
+    @one_thread()
     def predict_proba(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> np.ndarray | pd.DataFrame:

@@ -16,6 +16,7 @@ from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section
+from peerattn.training import Checkpoint
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
@@ -41,6 +42,7 @@ class Settings:
     dtype: torch.dtype
     device: str
     progress: str | None
+    checkpoint: Checkpoint | None = None
 
 
 @torch.no_grad()

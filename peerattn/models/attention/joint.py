@@ -56,6 +56,8 @@ def optimise(
         max_steps=settings.max_steps,
         learning_rate=settings.learning_rate,
         progress=None if settings.progress is None else f"{settings.progress}, heads: {module.spec.n_heads}",
+        checkpoint=settings.checkpoint,
+        generators=[generator],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -30,9 +30,11 @@ from peerattn.models.attention.own_model import (
     firm_keys,
     row_weight,
 )
-from peerattn.models.attention.parts import RIDGE, Fitter, Part
+from peerattn.models.attention.parts import Candidate, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
+from peerattn.models.attention.stages import remembered
 from peerattn.models.pools import Section
+from peerattn.training import Checkpoint
 
 MOST_STEP = 16.0  # times the working residual, where the loss is not the squared error
 NO_COMPARISON = pd.DataFrame(columns=["part", "comparison", "correlation", "common_top5"])
@@ -55,10 +57,12 @@ class Added:
 class Nested:
     """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are.
 
-    ``level`` (K,) is added to every prediction: once parts explain some of the spread, a quantile lies elsewhere.
+    Effects of periods enter by ``of_period``: 1, less what parts took the place of. ``level`` (K,) is added to every prediction:
+    once parts explain some of the spread, a quantile lies elsewhere.
     """
 
     own: Own
+    of_period: float
     level: np.ndarray
     parts: dict[str, Added]
     evidence: pd.DataFrame
@@ -68,11 +72,15 @@ class Nested:
 
 @dataclass(frozen=True)
 class Plan:
-    """How parts are judged: the own model and loss, whether outcomes are read, and periods purged before an origin."""
+    """How parts are judged: the own model and loss, whether outcomes are read, and periods purged before an origin.
+
+    ``checkpoint`` keeps each own model, each fit of a part, and what it adds to the rows.
+    """
 
     own: OwnSettings
     outcomes: bool
     purge: int
+    checkpoint: Checkpoint | None = None
 
     @property
     def loss(self) -> Loss:
@@ -85,49 +93,74 @@ class Plan:
         return self.own.dated
 
 
-def fit_nested(sections: Sequence[Section], fitters: Mapping[str, Fitter], plan: Plan, judge: bool) -> Nested:
+def fit_nested(
+    sections: Sequence[Section], candidates: Sequence[Candidate], plan: Plan, judge: bool
+) -> Nested:
     """Fit the own model, then part after part on what is left, each by the factor that later periods give it.
 
     Without ``judge`` every part enters in full, unseen.
     """
-    own, whole = cross_fit(sections, plan.own)
+    candidates = [replace(each, fit=partial(_kept_fit, plan, each)) for each in candidates]
+    own, whole = _kept_own(sections, plan)
     trials = [
         _Trial.start(origin.training, origin.judged, plan)
-        for origin in (origins(sections, plan.purge, plan.dated) if judge and fitters else [])
+        for origin in (origins(sections, plan.purge, plan.dated) if judge and candidates else [])
     ]
     parts: dict[str, Added] = {}
+    of_period = 1.0
     rows, compared = [], []
-    for name, fit in fitters.items():
-        tried = _judged(name, trials, fit, plan, LEVEL / len(fitters)) if judge else _InFull()
+    for candidate in candidates:
+        tried = _judged(candidate, trials, plan, LEVEL / len(candidates)) if judge else _InFull()
         evidence = tried.evidence
         if evidence.factor > 0:
-            left = _left(name, whole, plan)
-            learn = partial(fit, left)
+            left = _left(candidate, whole, plan)
+            learn = partial(candidate.fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
-            compared.append(agreement if agreement is None else agreement.assign(part=name))
+            if agreement is not None:
+                compared.append(agreement.assign(part=candidate.name))
             if fits:
                 added = Added(fits, evidence.factor)
-                moves = _moves(name, added, whole, plan)
+                moves = _moves(candidate, added, whole, plan)
                 factor = evidence.factor * step_length(whole, moves, plan.loss)
-                if name == RIDGE:  # it replaces the parts before it by so much
+                if candidate.replaces:
                     parts = {n: replace(p, factor=(1 - factor) * p.factor) for n, p in parts.items()}
-                parts[name] = replace(added, factor=factor)
+                    of_period *= 1 - factor
+                parts[candidate.name] = replace(added, factor=factor)
                 whole = whole.plus(moves, factor)
-                if name != list(fitters)[-1]:
+                if candidate is not candidates[-1]:
                     each = zip(trials, tried.parts, tried.rows, strict=True)
-                    trials = [t.plus(name, part, seen, evidence.factor, plan) for t, part, seen in each]
+                    trials = [t.plus(candidate, part, seen, evidence.factor, plan) for t, part, seen in each]
             else:  # as many starts, as many networks
                 evidence = replace(evidence, factor=0.0)
-        rows.append({"part": name, **vars(evidence)})
+        rows.append({"part": candidate.name, **vars(evidence)})
     columns = ["part", *vars(NOTHING)]
     return Nested(
         own,
+        of_period,
         _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
-        pd.concat([NO_COMPARISON, *compared], ignore_index=True),
+        pd.concat(compared, ignore_index=True) if compared else NO_COMPARISON,
         whole.pool,
     )
+
+
+def _kept_fit(plan: Plan, candidate: Candidate, sections: Sequence[Section], start: int) -> Part:
+    """Fit a part, or read what was fitted before."""
+    return remembered(plan.checkpoint, lambda: candidate.fit(sections, start))
+
+
+def _kept_own(sections: Sequence[Section], plan: Plan) -> tuple[Own, Block]:
+    """Cross-fit the own model, or read what was fitted before; one that is an estimator may not go into a file."""
+    if not isinstance(plan.own.own, str):
+        return cross_fit(sections, plan.own)
+
+    def fitted() -> tuple[Own, list[np.ndarray], list[np.ndarray]]:
+        own, block = cross_fit(sections, plan.own)
+        return own, block.own, block.pool
+
+    own, focal, pool = remembered(plan.checkpoint, fitted)
+    return own, Block(list(sections), focal, focal, pool).from_effects(own)
 
 
 @dataclass(frozen=True)
@@ -139,32 +172,32 @@ class _Trial:
 
     @classmethod
     def start(cls, training: Sequence[Section], judged: Sequence[Section], plan: Plan) -> _Trial:
-        own, block = cross_fit(training, plan.own)
+        own, block = _kept_own(training, plan)
         return cls(block, Block.of(own, judged))
 
-    def plus(self, name: str, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
+    def plus(self, candidate: Candidate, part: Part, seen: Judged, factor: float, plan: Plan) -> _Trial:
         """Return the trial with a part in its predictions; ``seen`` is what it added to the judged rows."""
-        step = self.step(name, part, plan)
-        training = self.training.plus(_moves(name, part, self.training, plan), step * factor)
+        step = self.step(candidate, part, plan)
+        training = self.training.plus(_moves(candidate, part, self.training, plan), step * factor)
         ends = np.cumsum([len(section.focal) for section in self.judged.sections])[:-1]
         return _Trial(training, self.judged.plus(np.split(seen.addition, ends), factor))
 
-    def step(self, name: str, part: Part, plan: Plan) -> float:
+    def step(self, candidate: Candidate, part: Part, plan: Plan) -> float:
         """Return the part's step length on the rows it was learned from."""
         if plan.loss is squared_error:
             return 1.0
-        return step_length(self.training, _moves(name, part, self.training, plan), plan.loss)
+        return step_length(self.training, _moves(candidate, part, self.training, plan), plan.loss)
 
 
-def _left(name: str, block: Block, plan: Plan) -> list[Section]:
+def _left(candidate: Candidate, block: Block, plan: Plan) -> list[Section]:
     """Return what a part learns from: what the parts before leave, or all that the own model leaves."""
-    return (block.at_own() if name == RIDGE else block).residuals(plan.loss, outcomes=plan.outcomes)
+    return (block.at_own() if candidate.replaces else block).residuals(plan.loss, outcomes=plan.outcomes)
 
 
-def _moves(name: str, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
+def _moves(candidate: Candidate, part: Part | Added, block: Block, plan: Plan) -> list[np.ndarray]:
     """Return by how much the part, in full, would move the prediction of every focal row."""
-    found = part.additions(_left(name, block, plan))
-    if name != RIDGE:
+    found = remembered(plan.checkpoint, lambda: part.additions(_left(candidate, block, plan)))
+    if not candidate.replaces:
         return found
     return [own + a - offset for own, a, offset in zip(block.own, found, block.offset, strict=True)]
 
@@ -185,7 +218,7 @@ class _Tried:
     rows: tuple[Judged, ...]
 
 
-def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level: float) -> _Tried:
+def _judged(candidate: Candidate, trials: Sequence[_Trial], plan: Plan, level: float) -> _Tried:
     """Fit a part at every origin and weigh what it adds later; give up once its shrunken factor would be 0."""
     evidence, parts = NOTHING, list[Part]()
     rows: list[Judged] = []
@@ -194,9 +227,9 @@ def _judged(name: str, trials: Sequence[_Trial], fit: Fitter, plan: Plan, level:
     if forecast and n_periods < FEW_PERIODS:  # they could not speak for a forecast
         return _Tried(replace(NOTHING, periods=n_periods), (), ())
     for number, trial in enumerate(trials):
-        part = fit(_left(name, trial.training, plan), MOST_STARTS + number)
+        part = candidate.fit(_left(candidate, trial.training, plan), MOST_STARTS + number)
         parts.append(part)
-        rows.append(_held_out(name, part, trial, plan, number))
+        rows.append(_held_out(candidate, part, trial, plan, number))
         together = Judged(
             *(np.concatenate(column) for column in zip(*(vars(r).values() for r in rows), strict=True))
         )
@@ -239,9 +272,9 @@ def _outcomes(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return y, np.concatenate([row_weight(r) for r in rows])
 
 
-def _held_out(name: str, part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
-    judged, step = trial.judged, trial.step(name, part, plan)
-    additions = _moves(name, part, judged, plan)
+def _held_out(candidate: Candidate, part: Part, trial: _Trial, plan: Plan, number: int) -> Judged:
+    judged, step = trial.judged, trial.step(candidate, part, plan)
+    additions = _moves(candidate, part, judged, plan)
     rows = [section.focal for section in judged.sections]
     period = [np.full(len(r), number + k * 1j if plan.dated else 0) for k, r in enumerate(rows)]
     return Judged(

@@ -24,6 +24,7 @@ from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
+from peerattn.training import one_thread
 
 
 class AttentionNetworks(PeerModel):
@@ -60,6 +61,7 @@ class AttentionNetworks(PeerModel):
             past = listed[-1].past and listed[-1].past.since(panel.period[0])
             yield called, iter(listed)
 
+    @one_thread()
     def peer_network(
         self,
         X: Any,
@@ -80,7 +82,8 @@ class AttentionNetworks(PeerModel):
             As in ``predict``.
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
-            prediction. Those before encode characteristics, and their heads are averaged; `rollout` multiplies layers.
+            prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where the
+            evidence stands against several layers, the earlier ones are empty.
         head : int, optional
             One of the last layer's kept heads (a row of ``heads_``); by default heads are averaged by their share of
             contribution.
@@ -112,13 +115,13 @@ class AttentionNetworks(PeerModel):
     ) -> Callable[[Iterator[Section]], PeerNetwork]:
         check_is_fitted(self, "parts_")
         heads = self._selected(member, head)
-        encodes = self._encoding_layer(layer, head)
+        earlier = self._earlier_layer(layer)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
         chosen = heads if (member, head, layer) != (None, None, None) else None
-        weights = partial(self._weights, heads=chosen, layer=encodes)
+        weights = partial(self._weights, heads=chosen, layer=earlier)
         fast = None
-        if top_k is not None and encodes is None and not self._signed:
+        if top_k is not None and earlier is None and not self._signed:
             fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
 
         def network(sections: Iterator[Section]) -> PeerNetwork:
@@ -143,6 +146,7 @@ class AttentionNetworks(PeerModel):
                 raise InputError(f"head: there is no head {head}; heads are {kept[0] if kept else 'none'}.")
         return Heads(members, self.pair_terms_)
 
+    @one_thread()
     def edge_spread(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
     ) -> pd.DataFrame:
@@ -185,7 +189,7 @@ class AttentionNetworks(PeerModel):
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as parts see it."""
 
-    def _encoding_layer(self, layer: int | None, head: int | None) -> int | None:
+    def _earlier_layer(self, layer: int | None) -> int | None:
         """Return the layer if it is one before the last."""
         if layer is None:
             return None
@@ -194,14 +198,7 @@ class AttentionNetworks(PeerModel):
                 f"layer: {layer!r} was asked for, but with n_layers={self.n_layers} layers are numbered 0 to "
                 f"{self.n_layers - 1}."
             )
-        if layer == self.n_layers - 1:
-            return None
-        if head is not None:
-            raise InputError(
-                f"head: {head} and layer={layer} were given, but kept heads are those of the last layer, "
-                f"{self.n_layers - 1}; the heads of layers before it are averaged. Leave one of the two out."
-            )
-        return layer
+        return None if layer == self.n_layers - 1 else layer
 
     def _weights(
         self, section: Section, rows: slice, heads: Heads | None = None, layer: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,5 +26,14 @@ class Part(Protocol):
         """Return the derivative of what is added by what the peers show, (n_rows, n_peers): signed weights."""
 
 
-#: Fits a part to cross-sections; the number says which of several starts.
-Fitter = Callable[[Sequence[Section], int], Part]
+@dataclass(frozen=True)
+class Candidate:
+    """A part that is tried: how it is fitted to cross-sections, the number saying which of several starts.
+
+    One that ``replaces`` what stands before it is fitted to all that the own model leaves, not to what other parts leave, and
+    takes their place by its factor.
+    """
+
+    name: str
+    fit: Callable[[Sequence[Section], int], Part]
+    replaces: bool = False

@@ -14,6 +14,7 @@ from peerattn.models import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.attention.losses import huber, squared_error
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.own_model import OwnSettings
+from peerattn.models.attention.parts import Candidate
 from peerattn.models.attention.stability import MOST_STARTS
 from peerattn.models.pools import Rows, Section
 
@@ -190,7 +191,7 @@ def plan(loss=squared_error):
 
 def fitted_on(sections, *names):
     Known.seen = []
-    found = fit_nested(sections, dict.fromkeys(names, Known), plan(), judge=True)
+    found = fit_nested(sections, [Candidate(name, Known) for name in names], plan(), judge=True)
     return found, list(Known.seen)
 
 
@@ -228,9 +229,21 @@ def test_a_part_learns_what_those_before_it_leave():
     assert slopes[0] > 0.9 and slopes[1] == pytest.approx(slopes[0] - first.factor)
 
 
+def test_a_part_that_replaces_learns_all_that_the_own_model_leaves_and_takes_the_place_of_the_others():
+    weak = Candidate("weak", lambda sections, start: Known(sections, start, 0.4))
+    Known.seen = []
+    whole = Candidate("whole", Known, replaces=True)
+    found = fit_nested(periods(), [weak, whole], plan(), judge=True)
+    assert found.parts["whole"].factor > 0.9
+    assert found.parts["weak"].factor == pytest.approx((1 - found.parts["whole"].factor) * 0.99, abs=0.02)
+    first, *_, last = [sections for start, sections in Known.seen if start == MOST_STARTS]
+    for a, b in zip(first, last, strict=True):
+        np.testing.assert_array_equal(a.focal.y, b.focal.y)  # nothing of the weak part is taken off
+
+
 def test_without_judgement_all_parts_enter_in_full():
     Known.seen = []
-    found = fit_nested(periods(strength=0.0), {"first": Known}, plan(), judge=False)
+    found = fit_nested(periods(strength=0.0), [Candidate("first", Known)], plan(), judge=False)
     assert found.parts["first"].factor == 1.0 and len(Known.seen) == 1
     assert len(found.evidence) == 1 and not len(found.stability)
 
@@ -240,8 +253,8 @@ def test_other_losses_find_the_length_of_a_step_and_the_level(size):
     """Working residuals are bounded, and so is what heads learn of them: length and level are those of least loss."""
     sections = periods()
     for shift in (0.0, 0.5):
-        fitter = {"first": lambda sections, start, s=shift: Known(sections, start, size, s)}
-        found = fit_nested(sections, fitter, plan(huber), judge=True)
+        first = Candidate("first", lambda sections, start, s=shift: Known(sections, start, size, s))
+        found = fit_nested(sections, [first], plan(huber), judge=True)
         added = found.parts["first"]
         assert added.factor == pytest.approx(1 / size, rel=0.25)
         both = [

@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -114,7 +115,7 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _package() -> Path:
-    return Path(__file__).resolve().parents[2]
+    return Path(__file__).resolve().parent
 
 
 @functools.cache
@@ -124,3 +125,9 @@ def package_digest() -> str:
     for path in sorted(_package().rglob("*.py")):
         digest.update(str(path.relative_to(_package())).encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def code_version() -> str:
+    """Return what figures depend on beside data and options: this package's source, and the versions of those that compute."""
+    versions = [version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")]
+    return "|".join([package_digest(), *versions])

@@ -1,0 +1,176 @@
+"""Finished stages of a fit on disk, and the state of the one under way, so that a fit that was killed goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from peerattn.exceptions import InputError
+from peerattn.render import check_writable
+from peerattn.state import read_state, write_state
+
+SECONDS = 10.0  # between two writes of the state of a loop
+_KIND, _END, _HEAD = "checkpoint", ".checkpoint", "fit.checkpoint"
+
+
+class Checkpoint:
+    """A folder with one file for each finished stage of a fit, and the state of loops under way.
+
+    A fit is a fixed sequence of stages, each of which may have stages inside. A stage that is on disk is read instead of made;
+    what lies between stages is computed again. Every file is sealed, written whole or not at all, and holds arrays and JSON: no
+    pickle, nothing of it is run.
+
+    Parameters
+    ----------
+    folder : path-like
+        New, empty, or of the same fit.
+    made_from : mapping of str to str
+        What the fit depends on, by name: a digest of its data, its options, the version of the code.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be written, holds something else, is damaged, or belongs to a fit on other data, with other
+        options, or by other code. The message says which.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoint(folder, {"data": "a1"})
+    ...     with checkpoint.stage():
+    ...         checkpoint.finish({"x": np.ones(2)}, {})
+    ...     again = Checkpoint(folder, {"data": "a1"})
+    ...     with again.stage():
+    ...         found = again.load()
+    >>> found
+    ({'x': array([1., 1.])}, {})
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], made_from: Mapping[str, str]) -> None:
+        self.folder = check_writable(folder, argument="checkpoint")
+        self._at = [0]  # numbers of the stages under way; the last counts those finished on this level
+        self._made_from, self._written = dict(made_from), time.monotonic()
+        head = self.folder / _HEAD
+        if head.exists():
+            self._refuse_other(self._read(head, "Delete the folder to start anew.")[1])
+        elif held := sorted(path.name for path in self.folder.iterdir() if not _is_unfinished(path)):
+            raise InputError(
+                f"checkpoint: expected a new or empty folder, or one that a fit has written, got {str(self.folder)!r}, which "
+                f"holds {held[0]!r}."
+            )
+        else:
+            self._write(head, {}, self._made_from)
+
+    @contextmanager
+    def stage(self) -> Iterator[None]:
+        """Enter the next stage: :meth:`load`, :meth:`save` and :meth:`finish` are about it."""
+        self._at[-1] += 1
+        self._at.append(0)
+        try:
+            yield
+        finally:
+            self._at.pop()
+
+    def load(self) -> tuple[dict[str, np.ndarray], Any] | None:
+        """Return what was saved of the stage; None where nothing was."""
+        if not self._path.exists():
+            return None
+        arrays, spec = self._read(self._path, "Delete this file: its stage is made again.")
+        self._refuse_other(spec["made_from"])
+        return arrays, spec["spec"]
+
+    def save(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
+        """Keep the state of the stage, in place of the one before."""
+        self._write(self._path, arrays, {"made_from": self._made_from, "spec": spec})
+        self._written = time.monotonic()
+
+    def finish(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
+        """Keep the result of the stage, which takes the place of the stages inside it."""
+        self.save(arrays, spec)
+        inside = self._path.name.removesuffix(_END) + "."
+        for path in self.folder.glob(f"{inside}*{_END}"):
+            if path != self._path:
+                path.unlink(missing_ok=True)
+
+    @property
+    def due(self) -> bool:
+        """Whether the last write is so long ago that a loop should save its state."""
+        return time.monotonic() - self._written >= SECONDS
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"{'.'.join(map(str, self._at[:-1]))}{_END}"
+
+    def _refuse_other(self, made_from: Any) -> None:
+        if made_from != self._made_from:
+            held = made_from if isinstance(made_from, dict) else {}
+            other = [name for name, value in self._made_from.items() if held.get(name) != value]
+            raise InputError(
+                f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other) or 'settings'}. Repeat that fit as "
+                "it was, or choose another folder."
+            )
+
+    @staticmethod
+    def _read(path: Path, advice: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        try:
+            return read_state(path, _KIND)
+        except InputError as error:
+            said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
+            raise InputError(f"checkpoint: {said} {advice}") from error
+
+    @staticmethod
+    def _write(path: Path, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> None:
+        try:
+            write_state(path, arrays, spec, _KIND)
+        except InputError as error:
+            raise InputError(f"checkpoint: {str(error).removeprefix('path: ')}") from error
+
+
+def remove_checkpoint(folder: str | os.PathLike[str]) -> None:
+    """Delete the files of a checkpoint, and its folder where nothing else is in it."""
+    path = Path(folder)
+    for file in [*path.glob(f"*{_END}"), *filter(_is_unfinished, path.iterdir())]:
+        file.unlink(missing_ok=True)
+    if not any(path.iterdir()):
+        path.rmdir()
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether a file is what a killed process left of one it was writing."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def as_arrays(tensors: Sequence[torch.Tensor], name: str) -> dict[str, np.ndarray]:
+    """Return tensors as arrays, named ``name`` and their number."""
+    return {f"{name}{k}": tensor.detach().cpu().numpy() for k, tensor in enumerate(tensors)}
+
+
+@torch.no_grad()
+def set_tensors(tensors: Sequence[torch.Tensor], arrays: Mapping[str, np.ndarray], name: str) -> None:
+    """Give tensors the values that :func:`as_arrays` gave."""
+    for k, tensor in enumerate(tensors):
+        tensor.copy_(torch.tensor(arrays[f"{name}{k}"]))
+
+
+def optimised(
+    checkpoint: Checkpoint | None, tensors: Sequence[torch.Tensor], optimise: Callable[[], Any]
+) -> None:
+    """Optimise tensors in place, or give them the values of the checkpoint's next stage where it is there."""
+    if checkpoint is None:
+        optimise()
+        return
+    with checkpoint.stage():
+        found = checkpoint.load()
+        if found is not None:
+            set_tensors(tensors, found[0], "parameter.")
+        else:
+            optimise()
+            checkpoint.finish(as_arrays(tensors, "parameter."), {})

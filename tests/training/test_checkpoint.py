@@ -1,0 +1,177 @@
+"""Checkpoints: a loop that was stopped ends as one that was not; folders that are not one's own are refused."""
+
+import errno
+import os
+from itertools import cycle
+
+import numpy as np
+import pytest
+import torch
+
+from peerattn.exceptions import InputError
+from peerattn.training import Checkpoint, train
+from peerattn.training import checkpoint as module
+from peerattn.training.checkpoint import optimised, remove_checkpoint
+
+MADE_FROM = {"data": "a", "seed": "1"}
+
+
+class Stopped(BaseException):
+    """Stands for a signal that ends the process."""
+
+
+def fit(checkpoint=None, stop=None, **options):
+    """Train a small network with noise of its own; return parameters, record and the generator's next number."""
+    generator, noise = (torch.Generator().manual_seed(seed) for seed in (0, 1))
+    weight = torch.zeros(2, 3).T.requires_grad_()  # not laid out row by row
+    shift = torch.zeros(2, requires_grad=True)
+
+    def batches():
+        for step in cycle(range(10**6)):
+            if step == stop:
+                raise Stopped
+            x = torch.randn(20, 3, generator=generator)
+            yield x, x @ torch.ones(3, 2) + 1
+
+    def loss(batch):
+        x, y = batch
+        return (y - x @ weight - shift + 0.1 * torch.randn(20, 2, generator=noise)).square().mean()
+
+    if options.pop("validated", False):
+        options["validate"] = lambda: float((weight - 0.5).square().sum() + shift.square().sum())
+    kept = {} if checkpoint is None else {"checkpoint": checkpoint, "generators": [generator, noise]}
+    record = train([weight, shift], loss, batches(), max_steps=40, learning_rate=0.05, **kept, **options)
+    return weight.detach(), shift.detach(), record, float(torch.randn((), generator=noise))
+
+
+def same(one, other):
+    return (
+        all(torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+        and one[2] == other[2]
+        and one[3] == other[3]
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"schedule": "cosine", "weight_decay": 0.1},
+        {"schedule": "inverse_sqrt", "average": 15},
+        {"schedule": lambda step, steps: 1 - step / steps, "patience": 3, "tolerance": 0.5},
+        {"validated": True, "validate_every": 4},
+    ],
+)
+@pytest.mark.parametrize("stop", [1, 17, 30])
+def test_a_loop_that_was_stopped_ends_with_the_same_bits(tmp_path, monkeypatch, options, stop):
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    unbroken = fit(**options)
+    try:
+        fit(Checkpoint(tmp_path, MADE_FROM), stop, **options)
+    except Stopped:
+        assert len(list(tmp_path.iterdir())) == 2  # the head, and the loop's state
+    assert same(fit(Checkpoint(tmp_path, MADE_FROM), **options), unbroken)
+    assert same(
+        fit(Checkpoint(tmp_path, MADE_FROM), stop=0, **options), unbroken
+    )  # it has ended: nothing is drawn
+
+
+def test_what_is_optimised_otherwise_is_kept_too(tmp_path):
+    for value in (2.0, 3.0):  # the second time, nothing is optimised
+        tensor = torch.zeros(2)
+        optimised(Checkpoint(tmp_path, MADE_FROM), [tensor], lambda t=tensor, v=value: t.fill_(v))
+        assert tensor.tolist() == [2.0, 2.0]
+
+
+def test_a_finished_stage_takes_the_place_of_those_inside(tmp_path):
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    with checkpoint.stage():
+        with checkpoint.stage():
+            checkpoint.finish({"x": np.ones(1)}, "inside")
+        checkpoint.finish({}, "all")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.checkpoint", "fit.checkpoint"]
+
+
+def test_leftovers_of_a_killed_write_are_no_matter(tmp_path):
+    (tmp_path / ".fit.checkpoint.x1.part").write_bytes(b"half")
+    Checkpoint(tmp_path, MADE_FROM)
+    remove_checkpoint(tmp_path)
+    assert not tmp_path.exists()
+
+
+def test_remove_leaves_what_is_not_a_checkpoint(tmp_path):
+    Checkpoint(tmp_path, MADE_FROM)
+    (tmp_path / "mine.txt").write_text("kept")
+    remove_checkpoint(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def finished(folder):
+    checkpoint = Checkpoint(folder, MADE_FROM)
+    with checkpoint.stage():
+        checkpoint.finish({"x": np.arange(9.0)}, {})
+    return folder / "1.checkpoint"
+
+
+def test_another_fit_is_refused_by_name(tmp_path):
+    finished(tmp_path)
+    with pytest.raises(InputError, match="of a fit with other data, seed. Repeat that fit"):
+        Checkpoint(tmp_path, {"data": "b", "seed": "2"})
+
+
+def test_a_stage_of_another_fit_is_refused(tmp_path):
+    for name in ("mine", "theirs"):
+        Checkpoint(tmp_path / name, {"data": name})
+    theirs = Checkpoint(tmp_path / "theirs", {"data": "theirs"})
+    with theirs.stage():
+        theirs.finish({}, {})
+    os.replace(tmp_path / "theirs" / "1.checkpoint", tmp_path / "mine" / "1.checkpoint")
+    mine = Checkpoint(tmp_path / "mine", {"data": "mine"})
+    with mine.stage(), pytest.raises(InputError, match="of a fit with other data"):
+        mine.load()
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-20], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1])])
+def test_a_damaged_stage_is_refused_and_made_again_once_deleted(tmp_path, damage):
+    path = finished(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    with checkpoint.stage(), pytest.raises(InputError, match="^checkpoint: .* Delete this file"):
+        checkpoint.load()
+    path.unlink()
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    with checkpoint.stage():
+        assert checkpoint.load() is None
+
+
+def test_a_damaged_head_is_refused(tmp_path):
+    finished(tmp_path)
+    (tmp_path / "fit.checkpoint").write_bytes(b"cut off")
+    with pytest.raises(InputError, match="^checkpoint: .* Delete the folder to start anew"):
+        Checkpoint(tmp_path, MADE_FROM)
+
+
+def test_folders_that_cannot_be_used_are_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="checkpoint: expected a new or empty folder.*holds 'mine.txt'"):
+        Checkpoint(tmp_path, MADE_FROM)
+    with pytest.raises(InputError, match="checkpoint: expected a folder"):
+        Checkpoint(tmp_path / "mine.txt", MADE_FROM)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_disk_that_takes_no_more_leaves_the_last_state(tmp_path, monkeypatch, code):
+    path = finished(tmp_path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(code, os.strerror(code))
+
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with (
+        checkpoint.stage(),
+        pytest.raises(InputError, match=f"checkpoint: cannot write .*{os.strerror(code)}"),
+    ):
+        checkpoint.save({"x": np.ones(2)}, {})
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 2

@@ -113,6 +113,7 @@ class AttentionNetworks(PeerModel):
         member: int | None = None,
         top_k: int | None = None,
     ) -> Callable[[Iterator[Section]], PeerNetwork]:
+        check_is_fitted(self, "parts_")
         heads = self._selected(member, head)
         earlier = self._earlier_layer(layer)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):

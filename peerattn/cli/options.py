@@ -75,9 +75,7 @@ def given_as(help: str, *names: str, metavar: str | None = None, **more: Any) ->
 
 
 Panel = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")
-]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")]
 FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
 Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
 Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
@@ -85,7 +83,9 @@ Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
 AskedTask = Annotated[Task | None, typer.Option("--task", help=_TASK)]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print the result only: no progress, no list of columns.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Print the result only: no progress, no list of columns.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 
 
@@ -112,7 +112,9 @@ class SplitOptions:
     test_periods: int | None = given_as(
         "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
     )
-    refit_every: int | None = given_as("Periods between refits. [default: such that there are 6]", metavar="N", min=1)
+    refit_every: int | None = given_as(
+        "Periods between refits. [default: such that there are 6]", metavar="N", min=1
+    )
     window: Window | None = given_as(_WINDOW, "--window")
     train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
     horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)

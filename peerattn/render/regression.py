@@ -198,7 +198,9 @@ def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
     >>> _of_columns({"(1)": ["All.", "One."], "(2)": ["All."]})
     ['All.', '(1): One.']
     """
-    heads = {note: [head for head in said if note in said[head]] for note in chain.from_iterable(said.values())}
+    heads = {
+        note: [head for head in said if note in said[head]] for note in chain.from_iterable(said.values())
+    }
     return [note if len(at) == len(said) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
 
 

@@ -212,7 +212,19 @@ def test_fit_goes_on_from_a_checkpoint_and_deletes_it(capsys, saved, tmp_path, m
 
     folder, out = tmp_path / "kept", tmp_path / "again.model"
     fast = [v for name in ("max_steps=5", "n_heads=2", "prune=false") for v in ("--set", f"attention.{name}")]
-    command = ["fit", SAMPLE, *COLUMNS, *fast, "--until", "2009", "--out", out, "--checkpoint", folder, "--quiet"]
+    command = [
+        "fit",
+        SAMPLE,
+        *COLUMNS,
+        *fast,
+        "--until",
+        "2009",
+        "--out",
+        out,
+        "--checkpoint",
+        folder,
+        "--quiet",
+    ]
     with monkeypatch.context() as patched:
         patched.setattr(SavedModel, "save", full)
         assert "No space left" in refused(capsys, *command)

@@ -46,7 +46,10 @@ def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "Outcomes scored": f"{comparison.n_outcomes:,}",
         "Baseline": comparison.baseline,
     }
-    title, footer = f"Do peers help to {_VERBS[comparison.task]} {comparison.outcome}?", _made_with(comparison)
+    title, footer = (
+        f"Do peers help to {_VERBS[comparison.task]} {comparison.outcome}?",
+        _made_with(comparison),
+    )
     lead, pictures = unbroken(" ".join(answer(comparison))), answer_pictures(comparison)
     sections = _sections(comparison, _summary(comparison))
     text = page(title, sections, lead=lead, opening=pictures, facts=facts, footer=footer)
@@ -81,7 +84,10 @@ def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
     """Return all sections that have something to show."""
     return [
         Section("Findings", [*summary, f"Task: {comparison.task}. {TASKS[comparison.task]}"]),
-        Section("The comparison", [as_table(comparison, without_tests(comparison, REPORTED)), *_failures(comparison)]),
+        Section(
+            "The comparison",
+            [as_table(comparison, without_tests(comparison, REPORTED)), *_failures(comparison)],
+        ),
         *tests_section(comparison),
         *_over_time(comparison),
         *portfolio_section(comparison),

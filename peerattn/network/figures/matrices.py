@@ -271,7 +271,9 @@ def _grid(
     if written is not None:
         for (i, j), value in np.ndenumerate(frame.to_numpy()):
             color = "white" if abs(value) > 0.57 * limits[1] else INK
-            axes.text(j, i, written(value).replace("-", MINUS), ha="center", va="center", fontsize=8, color=color)
+            axes.text(
+                j, i, written(value).replace("-", MINUS), ha="center", va="center", fontsize=8, color=color
+            )
     axes.set_yticks(range(frame.shape[0]), [short_name(str(name)) for name in frame.index])
     axes.set_xticks(range(frame.shape[1]), [short_name(str(name)) for name in frame.columns], rotation=90)
     axes.tick_params(length=0)

@@ -101,7 +101,9 @@ def ties_plot(
         colours = _colours(axes, network, groups, drawn.take(list(places)), label)
         for (i, (x, y)), colour in zip(places.items(), colours, strict=True):
             axes.plot(x, y, "o", color=colour, markersize=5.5, zorder=3)
-            axes.text(x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4, path_effects=halo)
+            axes.text(
+                x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4, path_effects=halo
+            )
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
         axes.set(

@@ -75,7 +75,7 @@ TASKS = (
 
 
 def seconds_of(command: list[str], moments: float | None) -> tuple[int | None, float]:
-    """Run a command in a process of its own, killed after so many seconds if they are given; return its exit code and its seconds."""
+    """Run a command in a process of its own, killed after so many seconds if given; return its exit code and its seconds."""
     start = time.perf_counter()
     process = FORK.Process(target=quietly, args=(command,))
     process.start()

@@ -105,7 +105,7 @@ def killed(task: Task, panel: Path, kills: int, chance: random.Random) -> dict[s
         folder.mkdir()
         landed, found, same, files = 0, 0, True, []
         while landed < kills:
-            code, _ = seconds_of(task.command(panel, folder), chance.uniform(0.4, 1.0) * usual)
+            code, _ = seconds_of(task.command(panel, folder), chance.uniform(0.05, 0.5) * usual)
             if code == 0:  # it ended before the signal
                 same &= task.results(folder) == expected
                 shutil.rmtree(folder)

@@ -30,6 +30,7 @@ from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
+from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight", "own_group")
@@ -378,7 +379,9 @@ class PeerModel(PanelModel):
         if isolated.any():
             first = np.flatnonzero(isolated)[0]
             where = (
-                f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+                f"{show_label(panel.firm[first])} in {show_label(panel.period[first])}"
+                if panel.firm is not None
+                else f"row {first}"
             )
             warnings.warn(
                 IsolateWarning(

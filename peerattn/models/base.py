@@ -41,6 +41,7 @@ from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
+from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight", "own_group")
@@ -507,7 +508,9 @@ class PeerModel(PanelModel):
         if isolated.any():
             first = np.flatnonzero(isolated)[0]
             where = (
-                f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+                f"{show_label(panel.firm[first])} in {show_label(panel.period[first])}"
+                if panel.firm is not None
+                else f"row {first}"
             )
             warnings.warn(
                 IsolateWarning(

@@ -77,7 +77,7 @@ def test_latex(result, tmp_path):
         assert depth >= 0
     assert depth == 0
     rows = body[body.index(r"\midrule") : body.index(r"\bottomrule")]
-    assert len(re.findall(r"(?<!\\)&", rows)) == 8 * 6  # six rows of nine cells, no stray column
+    assert len(re.findall(r"(?<!\\)&", rows)) == 8 * 8  # eight rows of nine cells, no stray column
     assert latex_text("[a") == "[a" and latex_text("é 東") == "é 東"
 
 

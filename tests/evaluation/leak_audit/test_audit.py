@@ -350,7 +350,7 @@ def test_networks_made_of_earlier_outcomes_are_no_leak(panel, form):
     [
         (GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=KFold(3, shuffle=True)), "GridSearchCV"),
         (GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}), "GridSearchCV"),
-        (make_pipeline(StandardScaler(), LassoCV(alphas=3)), "LassoCV"),
+        (make_pipeline(StandardScaler(), LassoCV(alphas=[0.01, 0.1, 1.0])), "LassoCV"),
         (HistGradientBoostingRegressor(early_stopping=True, max_iter=5), "stops early on random rows"),
         (GradientBoostingRegressor(n_estimators=3, n_iter_no_change=2), "stops early on random rows"),
     ],

@@ -288,7 +288,14 @@ class PeerModule(Layer):
         own, pool = h_focal, h_pool = self.inputs(focal), self.inputs(peers)
         among = PairTensors() if pairs.among is None else pairs.among
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
-        same = not among.copies and torch.equal(focal.identity, peers.identity) and torch.equal(own, pool)
+        same = not among.copies and all(
+            torch.equal(mine, theirs)
+            for mine, theirs in (
+                (focal.identity, peers.identity),
+                (focal.x, peers.x),
+                (focal.codes, peers.codes),
+            )
+        )
         for layer in self.earlier()[:n_layers]:
             told = layer.mean(h_pool, h_pool, others(looking, peers), among)
             h_own = told if same else layer.mean(h_focal, h_pool, others(focal, peers), pairs)

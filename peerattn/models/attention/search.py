@@ -91,8 +91,8 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
     through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
     bracket they are its last layers (the firm's peers are known, their peers are searched), in the next its first (the other
-    way round), and in the last all layers are random. Longer chains are taken if they lower the squared error of the shorter
-    ones on the last fifth of the periods by two standard errors.
+    way round), and in the last all layers are random. Longer chains are taken if they lower the log of the shorter ones'
+    squared error, period by period on the last fifth of the periods, by two standard errors.
 
     Parameters
     ----------
@@ -117,9 +117,9 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     best = _grown(replace(spec, n_layers=1), training, held_out, generator)
     for n_layers in range(2, spec.n_layers + 1):
         longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator)
-        losses = [one.settled(training, held_out, generator) for one in (best, longer)]
-        gain, error = _gain(losses[0] - losses[1], best.without)
-        if not gain > ERRORS * error:
+        shorter, deeper = (one.settled(training, held_out, generator).log() for one in (best, longer))
+        fall = shorter - deeper  # in logs: a period counts by the share of its loss that is saved
+        if not fall.mean() > ERRORS * fall.std() / len(fall) ** 0.5:
             break
         best = longer
     found, everything = best.module, Sample(sections, settings)
@@ -131,18 +131,17 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
 
 @dataclass(frozen=True)
 class _Grown:
-    """Heads of one number of layers, as training sections have them; ``without`` are held-out losses without heads."""
+    """Heads of one number of layers, as training sections have them."""
 
     module: PeerModule
     gains: tuple[tuple[float, float], ...]
     rivals: PeerModule
     rival_losses: np.ndarray
-    without: Tensor
 
     def settled(self, training: Sample, held_out: Sample, generator: torch.Generator) -> Tensor:
         """Return the held-out losses (T,) of the heads, optimised together."""
         finish(self.module, training, generator)
-        return held_out_losses(self.module, None, training, held_out, joint=True)[0]
+        return held_out_losses(self.module, None, training, held_out, joint=True)[0].clamp(min=1e-30)
 
 
 def _grown(spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator) -> _Grown:
@@ -165,7 +164,7 @@ def _grown(spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.
             break
         finish(found, training, generator)
         before = held_out_losses(found, None, training, held_out, joint=True)[0]
-    return _Grown(found, tuple(gains), rivals, rival_losses, without)
+    return _Grown(found, tuple(gains), rivals, rival_losses)
 
 
 def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:

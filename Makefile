@@ -25,7 +25,8 @@ report: $(STAMP)
 	$(COMPARE) --dataset simulated --test-periods 20 --refit-every 20 --out report/simulated >report/simulated.txt 2>&1 & \
 	$(COMPARE) --dataset russell --task explain --models industry,kernel,cross_sectional_ridge,attention \
 	  --test-periods 2 --refit-every 2 --group-by sector --out report/russell; russell=$$?; \
-	wait $$!; simulated=$$?; echo; cat report/simulated.txt; exit $$((russell + simulated))
+	wait $$!; simulated=$$?; echo; cat report/simulated.txt; \
+	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((russell + simulated))
 
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
@@ -34,11 +35,11 @@ test: $(STAMP)
 
 # Executes the course and the gallery; warnings are errors. What only it needs is installed on its first run.
 docs: .venv/made-docs-$(KEY)
-	OMP_NUM_THREADS=1 .venv/bin/python -m sphinx -q -W --keep-going -j 2 docs build/docs
+	@OMP_NUM_THREADS=1 .venv/bin/python -m sphinx -q -W --keep-going -j 2 docs build/docs
 	@echo "build/docs/index.html"
 
 .venv/made-docs-$(KEY): $(STAMP)
-	.venv/bin/python -m pip install --no-user --constraint constraints.txt --editable '.[docs]'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-user --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 $(STAMP):

@@ -46,7 +46,16 @@ if TYPE_CHECKING:
         make_model,
     )
     from peerattn.network import PeerNetwork
-    from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel, sic_to_fama_french
+    from peerattn.panel import (
+        Panel,
+        PanelEncoder,
+        StoredPanel,
+        as_panel,
+        read_panel,
+        scan_panel,
+        sic_to_fama_french,
+    )
+    from peerattn.render import regression_table
     from peerattn.sequence import (
         AttentionAnomalyDetector,
         AttentionForecaster,
@@ -86,6 +95,7 @@ _HOMES = {
     "PurgedKFold": "peerattn.evaluation",
     "Reference": "peerattn.models",
     "SimulatedPanel": "peerattn.datasets",
+    "StoredPanel": "peerattn.panel",
     "VisionTransformerClassifier": "peerattn.sequence",
     "TextClassifier": "peerattn.sequence",
     "Translator": "peerattn.sequence",
@@ -104,6 +114,8 @@ _HOMES = {
     "prune": "peerattn.evaluation",
     "pruning_curve": "peerattn.evaluation",
     "read_panel": "peerattn.panel",
+    "regression_table": "peerattn.render",
+    "scan_panel": "peerattn.panel",
     "sic_to_fama_french": "peerattn.panel",
     "simulate_panel": "peerattn.datasets",
 }
@@ -145,6 +157,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "PurgedKFold",
     "Reference",
     "SimulatedPanel",
+    "StoredPanel",
     "VisionTransformerClassifier",
     "TextClassifier",
     "Translator",
@@ -164,6 +177,8 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "prune",
     "pruning_curve",
     "read_panel",
+    "regression_table",
+    "scan_panel",
     "sic_to_fama_french",
     "simulate_panel",
 ]

@@ -3,12 +3,14 @@
 import importlib.util
 import io
 import resource
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from peerattn import (
@@ -18,9 +20,11 @@ from peerattn import (
     PeerAttentionRegressor,
     PeerNetwork,
     cli,
+    read_panel,
     simulate_panel,
 )
 from peerattn.exceptions import InputError
+from peerattn.models import FamaMacBethRegressor, LastValueRegressor
 from peerattn.models.kernel.bandwidth import normal_reference_bandwidth
 from peerattn.render import write_workbook
 
@@ -37,6 +41,34 @@ def test_a_sample_of_the_benchmark(tmp_path):
     assert {area for _, area, _, _ in found} == set(script.AREAS)
     assert [case for case in found if ":" in case[2]] == []
     assert sum(end == "answered" for _, _, end, _ in found) > 20
+
+
+def test_what_ten_thousand_cases_found(tmp_path):
+    index = pd.MultiIndex.from_product([["A", "B", "C"], [2001, 2002]], names=["firm", "period"])
+    X = pd.DataFrame({"size": np.arange(6.0)}, index)
+    y = pd.Series(np.arange(6.0) ** 2, index, name="y")
+    with pytest.raises(InputError, match="values must be one of .*array"):
+        PeerAttentionRegressor(values=np.array([1.0, 2.0])).fit(X, y)
+    with pytest.raises(InputError, match="bandwidth must be at least 1e-60, got 1e-300"):
+        NadarayaWatsonRegressor(bandwidth=1e-300).fit(X, y)
+    backwards = pd.CategoricalDtype([2002, 2001], ordered=True)
+    other = X.reset_index().astype({"period": backwards})
+    with pytest.raises(InputError, match="periods of X .*category.* cannot be compared with those of fit"):
+        LastValueRegressor().fit(X, y).predict(other)
+    with pytest.raises(InputError, match="outcome: 'firm' is already named as firm or period"):
+        read_panel(X.reset_index(), outcome="firm")
+    scaled = X.assign(size=1e55 * X["size"], one=1e40 * X["size"] ** 2)
+    many = pd.concat([scaled.rename(lambda firm, k=k: f"{firm}{k}", level="firm") for k in range(3)])
+    with warnings.catch_warnings(), pytest.raises(InputError, match="FamaMacBethRegressor: Model cannot be"):
+        warnings.simplefilter("ignore")
+        FamaMacBethRegressor().fit(many, np.arange(18.0))
+    text = X.reset_index().astype({"period": str}).astype({"period": "category"})
+    text.to_parquet(tmp_path / "text.parquet")
+    assert cli.run(["describe", str(tmp_path / "text.parquet"), "--quiet"]) == 0
+    broken = pa.StringArray.from_buffers(1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff"))
+    table = pa.table({"firm": broken, "period": [2001], "size": [1.0], "y": [1.0]})
+    with pytest.raises(InputError, match="no valid Unicode"):
+        read_panel(table, outcome="y")
 
 
 @pytest.fixture(scope="module")

@@ -6,40 +6,22 @@ The peers of one firm (right) and the firms that look to it (left); width and sh
 with many small peers the figure says how much it leaves out.
 """
 
-import numpy as np
-import pandas as pd
+from peerattn import NadarayaWatsonRegressor, load_russell
+from peerattn.network import effective_peers, ego_plot
+from peerattn.render import figure_style
 
-from peerattn import PeerNetwork
-from peerattn.network import effective_peers, ego_plot, in_strength
+panel = load_russell()  # or your own
+X, y = panel.X, panel.y  # accounts, sector and industry
+past = X.index.get_level_values("period") < 2016
+model = NadarayaWatsonRegressor().fit(X[past], y[past])  # or any other model
+network = model.peer_network(X[~past], outcomes=y[~past])
 
-rng = np.random.default_rng(0)
-sectors = [
-    "Energy",
-    "Materials",
-    "Industrials",
-    "Consumer",
-    "Health care",
-    "Finance",
-    "Technology",
-    "Utilities",
-]
-sector = pd.Series(rng.choice(sectors, 400, p=[0.08, 0.09, 0.17, 0.15, 0.14, 0.16, 0.15, 0.06]))
-sector.index = [f"{name[:4]} {k:03d}" for k, name in enumerate(sector)]
-size = rng.normal(size=400)
-same = sector.to_numpy()[:, None] == sector.to_numpy()
-serves = np.isin(sector, ["Technology", "Finance"])  # every sector looks to these two
-scores = 2.5 * same + 1.5 * size + 1.0 * serves + rng.normal(size=(400, 400))
-np.fill_diagonal(scores, -np.inf)
-weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-network = PeerNetwork.from_matrices({2012: (sector.index, None, weights)}, name="400 firms")
-
-received = in_strength(network).set_index("firm")["in_strength"]
-star = received.idxmax()
-ego_plot(network, star, 2012, k=10)
+with figure_style():
+    ego_plot(network, "Delta Air Lines", k=6).set_title("Kernel weights, 2016")
 
 # %%
-# The most looked-to firm has followers from all sectors. How much of its own search the ten peers carry:
+# How much of its own search the six peers carry:
 
-shown = network.peers(star, k=10)["weight"].sum()
-effective = effective_peers(network).set_index("firm")["effective_peers"][star]
-print(f"{star}: the ten peers carry {shown:.0%} of its weight; {effective:.0f} effective peers (1 / Σ w²)")
+shown = network.peers("Delta Air Lines", k=6)["weight"].sum()
+effective = effective_peers(network).set_index("firm")["effective_peers"]["Delta Air Lines"]
+print(f"the six peers carry {shown:.0%} of its weight; {effective:.0f} effective peers (1 / Σ w²)")

@@ -2,34 +2,20 @@
 Which industry looks to which
 =============================
 
-The weight that the firms of a row's industry put on the firms of a column's: rows sum to 100 %.
+The weight that the firms of a row's sector put on the firms of a column's: rows sum to 100 %. By their
+accounts, public utilities look to each other; consumer services look everywhere.
 """
 
-import numpy as np
-import pandas as pd
-
-from peerattn import PeerNetwork
+from peerattn import NadarayaWatsonRegressor, load_russell
 from peerattn.network import flow_map
+from peerattn.render import figure_style
 
-rng = np.random.default_rng(0)
-sectors = [
-    "Energy",
-    "Materials",
-    "Industrials",
-    "Consumer",
-    "Health care",
-    "Finance",
-    "Technology",
-    "Utilities",
-]
-sector = pd.Series(rng.choice(sectors, 400, p=[0.08, 0.09, 0.17, 0.15, 0.14, 0.16, 0.15, 0.06]))
-sector.index = [f"{name[:4]} {k:03d}" for k, name in enumerate(sector)]
-size = rng.normal(size=400)
-same = sector.to_numpy()[:, None] == sector.to_numpy()
-serves = np.isin(sector, ["Technology", "Finance"])  # every sector looks to these two
-scores = 2.5 * same + 1.5 * size + 1.0 * serves + rng.normal(size=(400, 400))
-np.fill_diagonal(scores, -np.inf)
-weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-network = PeerNetwork.from_matrices({2012: (sector.index, None, weights)}, name="400 firms")
+panel = load_russell()  # or your own
+X, y = panel.X.drop(columns=["sector", "industry"]), panel.y  # accounts only
+past = X.index.get_level_values("period") < 2016
+model = NadarayaWatsonRegressor().fit(X[past], y[past])  # or any other model
+network = model.peer_network(X[~past], outcomes=y[~past])
+sector = panel.X["sector"].groupby(level="firm").last()
 
-flow_map(network, sector)
+with figure_style():
+    flow_map(network, sector).set_title("Kernel weights from accounts, 2016")

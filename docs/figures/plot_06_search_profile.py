@@ -20,7 +20,7 @@ model = PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0).fit(X, panel
 profile = model.search_profile()
 
 with figure_style():
-    figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.6))
+    figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
     parts = {
         "M": profile.matrices[0],
         "symmetric part": profile.symmetric(),

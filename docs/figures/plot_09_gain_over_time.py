@@ -18,7 +18,7 @@ models = {
 }
 result = compare(models, panel.X, panel.y, cv=WalkForward(test_periods=18, refit_every=18), verbose=False)
 control = "Own characteristics (OLS)"
-losses = result.losses.drop(columns="Prevailing mean", errors="ignore")
+losses = result.losses[[*models, "Gradient boosting", control]]
 saved = losses.rsub(losses[control], axis=0).cumsum().drop(columns=control)
 
 with figure_style():

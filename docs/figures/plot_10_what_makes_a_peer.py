@@ -10,33 +10,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from peerattn import PeerNetwork
+from peerattn import NadarayaWatsonRegressor, load_russell
 from peerattn.network import Difference, SameCode, dyadic_regression
 from peerattn.render import PALETTE, figure_style
 
-rng = np.random.default_rng(0)
-sectors = [
-    "Energy",
-    "Materials",
-    "Industrials",
-    "Consumer",
-    "Health care",
-    "Finance",
-    "Technology",
-    "Utilities",
-]
-sector = pd.Series(rng.choice(sectors, 400, p=[0.08, 0.09, 0.17, 0.15, 0.14, 0.16, 0.15, 0.06]))
-sector.index = [f"{name[:4]} {k:03d}" for k, name in enumerate(sector)]
-size = rng.normal(size=400)
-same = sector.to_numpy()[:, None] == sector.to_numpy()
-serves = np.isin(sector, ["Technology", "Finance"])  # every sector looks to these two
-scores = 2.5 * same + 1.5 * size + 1.0 * serves + rng.normal(size=(400, 400))
-np.fill_diagonal(scores, -np.inf)
-weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-network = PeerNetwork.from_matrices({2012: (sector.index, None, weights)}, name="400 firms")
+panel = load_russell()  # or your own
+X, y = panel.X.drop(columns=["sector", "industry"]), panel.y  # accounts only
+past = X.index.get_level_values("period") < 2016
+model = NadarayaWatsonRegressor().fit(X[past], y[past])  # or any other model
+network = model.peer_network(X[~past], outcomes=y[~past])
+sector = panel.X["sector"].groupby(level="firm").last()
 
-size = pd.Series((size - size.mean()) / size.std(), index=sector.index)
-random_trait = pd.Series(rng.normal(size=400), index=sector.index)
+size = X.loc[~past, "size"].droplevel("period")
+size = (size - size.mean()) / size.std()
+random_trait = pd.Series(np.random.default_rng(0).normal(size=len(size)), index=size.index)
 relations = {
     "same sector": SameCode(sector),
     "|difference in size| (sd)": Difference(size),

@@ -20,7 +20,8 @@ def panel_asked(asked: dict[str, Any]) -> Panel:
     path = Path(asked["panel"]) if "panel" in asked else None
     dataset = Dataset(asked["dataset"]) if "dataset" in asked else None
     columns = {name: asked.get(name) for name in COLUMNS}
-    return take_panel(path, dataset, asked.get("preset"), columns, asked.get("seed", 0))
+    rows = asked.get("training_rows")
+    return take_panel(path, dataset, asked.get("preset"), columns, asked.get("seed", 0), rows)
 
 
 def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference | None:

@@ -20,7 +20,7 @@ def audit(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Try to refute, on this panel, model and split, that nothing leaks: a line for each claim, with its evidence."""
+    """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
     from peerattn.cli.asked import panel_asked, split_asked
     from peerattn.cli.output import say, working
     from peerattn.cli.panels import read_settings, take_models

@@ -36,7 +36,7 @@ def compare(
         ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Fit all again. [default: take finished fits from DIR/fits]")
+        bool, typer.Option("--fresh", help="Repeat all fits. [default: reuse the finished fits in DIR/fits]")
     ] = False,
     out: Annotated[
         Path,
@@ -121,13 +121,14 @@ def _write(result: Comparison, folder: Path) -> list[str]:
     """Write the report in all its forms; return the files' names."""
     from importlib.util import find_spec
 
-    from peerattn.evaluation.report.table import REPORTED
+    from peerattn.evaluation.report.table import REPORTED, without_tests
     from peerattn.render import write_atomic
 
     try:
         result.to_parquet(folder / "predictions.parquet", edges=folder / "edges.parquet", top_k=_EDGES)
-        result.to_latex(folder / "table.tex", metrics=REPORTED)
-        result.to_markdown(folder / "table.md", metrics=REPORTED)
+        metrics = without_tests(result, REPORTED)
+        result.to_latex(folder / "table.tex", metrics=metrics)
+        result.to_markdown(folder / "table.md", metrics=metrics)
         write_atomic(folder / "table.txt", f"{result}\n")
         write_atomic(folder / "methods.txt", f"{result.methods()}\n")
         write_atomic(folder / "report.toml", result.configuration)

@@ -26,7 +26,7 @@ def describe(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Tell what a file holds: labels, characteristics, codes, outcomes, how ragged and how missing it is."""
+    """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing."""
     from peerattn.cli.output import say, working
     from peerattn.panel.frames import read_frame
 
@@ -103,8 +103,8 @@ def _shape(frame: pd.DataFrame, firm: str, period: str) -> dict[str, Any]:
     return {
         "firms": int(frame[firm].nunique()),
         "periods": int(frame[period].nunique()),
-        "first": sizes.index.min(),
-        "last": sizes.index.max(),
+        "first": sizes.index[0] if len(sizes) else None,
+        "last": sizes.index[-1] if len(sizes) else None,
         "firms_per_period": {
             "least": int(sizes.min()),
             "median": float(sizes.median()),
@@ -166,6 +166,6 @@ def _next_command(name: str, facts: dict[str, Any]) -> str:
     for what, usual in (("firm", "firm"), ("period", "period")):
         parts += [f"--{what}", facts[what]] if facts[what] not in (None, usual) else []
     parts += ["--outcome", facts["outcomes"][0] if facts["outcomes"] else "COLUMN"]
-    sic = next((code for code in facts["codes"] if code.lower().startswith("sic")), None)
-    parts += ["--industry", sic] if sic else []
+    industry = next((code for code in facts["codes"] if code.lower().startswith(("sic", "industry"))), None)
+    parts += ["--industry", industry] if industry else []
     return f"next: {shlex.join(parts)}"

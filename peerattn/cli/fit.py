@@ -28,6 +28,12 @@ def fit(
         str | None,
         typer.Option(metavar="PERIOD", help="Learn from this period and those before. [default: all]"),
     ] = None,
+    training_rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Read N rows at most: whole periods, evenly spaced. [default: all]"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The fitted model, a .model file.")] = Path(
         "peer.model"
     ),
@@ -50,7 +56,8 @@ def fit(
     from peerattn.datasets.presets import PRESETS
     from peerattn.training.checkpoint import remove_checkpoint
 
-    taken, wanted = panel_asked(o.given(source)), str(task or "forecast")
+    limit = {} if training_rows is None else {"training_rows": training_rows}
+    taken, wanted = panel_asked(o.given(source) | limit), str(task or "forecast")
     [(title, estimator)] = take_models(
         [model], taken, wanted, source.seed or 0, read_settings(settings)
     ).items()

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
-from peerattn.panel import Panel, read_panel
+from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.frames import read_frame
 
 
@@ -78,6 +78,20 @@ class SavedModel:
         if self.outcome not in columns:
             frame = frame.assign(**{self.outcome: float("nan")})
         return read_panel(frame, outcome=self.outcome, firm=self.firm, period=self.period, **chosen)
+
+    def stored(self, source: Path) -> StoredPanel:
+        """Return a panel in files, read as the training panel was, one period at a time."""
+        if self.preset is not None or not hasattr(self.model, "write_predictions"):
+            raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
+        return scan_panel(
+            source,
+            outcome=self.outcome if self.shows_outcomes else None,
+            firm=self.firm,
+            period=self.period,
+            characteristics=self.characteristics,
+            codes=self.codes,
+            industry=self.industry,
+        )
 
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""

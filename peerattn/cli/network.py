@@ -36,7 +36,10 @@ def network(
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="As .parquet, .csv (edges), .html (explorer), .graphml or .gexf."),
+        typer.Option(
+            metavar="FILE",
+            help="As .parquet, .csv (edges), .html (explorer), .graphml or .gexf; or a folder, for all periods, one at a time.",
+        ),
     ] = Path("network.parquet"),
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
@@ -50,6 +53,20 @@ def network(
     saved = load_model(model)
     if not hasattr(saved.model, "peer_network"):
         raise InputError(f"MODEL: {saved.name} is not a peer model, so it has no network.")
+    if not out.suffix:
+        if period or firm:
+            raise InputError(
+                "--out: a folder takes the networks of all periods; leave out --period and --firm."
+            )
+        stored = saved.stored(panel)
+        shown_all = {"outcomes": saved.outcome} if saved.shows_outcomes else {}
+        chosen = {} if top_k is None else {"top_k": top_k}
+        with working(f"networks of {saved.name}", quiet):
+            saved.model.write_networks(stored, out, **shown_all, **chosen)
+        said = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
+        about = {"model": saved.name, "periods": len(stored.periods), "folder": str(out.resolve())}
+        say(said, about, as_json)
+        return
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")
     when = labels.max() if period is None else period_named("--period", period, labels)

@@ -45,10 +45,10 @@ class Window(StrEnum):
 _RETURN = (
     "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]"
 )
-_PRESET = "The file is of a known source: its columns, timing and codes."
+_PRESET = "Read a file of a known source: its column names, timing and codes are known."
 _FIRM, _PERIOD = "Names the firm. [default: firm]", "Names the period. [default: period]"
 _SEED = "Random state of everything random. [default: 0]"
-_PANEL = "Parquet, CSV or Arrow file: one row per firm and period."
+_PANEL = "Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period."
 _CHARACTERISTICS = (
     "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
 )
@@ -57,8 +57,8 @@ _MODELS = (
     "firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
 )
 _CONTROLS = (
-    f"{_MODELS}. One of them again under a name of yours: linear=attention, with --set linear.similarity=linear. OLS, "
-    "boosting and the mean always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
+    f"{_MODELS}. To run one twice, give the second a name of your own: linear=attention, with --set linear.similarity=linear. "
+    "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
 )
 _SET = "An option of a model, such as attention.max_steps=300; may be repeated."
 _TASK = (
@@ -75,9 +75,7 @@ def given_as(help: str, *names: str, metavar: str | None = None, **more: Any) ->
 
 
 Panel = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit. Open only files you trust.")
-]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")]
 FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
 Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
 Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
@@ -85,7 +83,9 @@ Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
 AskedTask = Annotated[Task | None, typer.Option("--task", help=_TASK)]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no column list: the result only.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Print the result only: no progress, no list of columns.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 
 
@@ -94,11 +94,11 @@ class PanelOptions:
     """Which panel, and which of its columns; a list may hold several names with commas."""
 
     panel: Path | None = field(default=None, metadata={"typer": typer.Argument(metavar="PANEL", help=_PANEL)})
-    dataset: Dataset | None = given_as("Use an embedded panel instead of a file.", "--dataset")
+    dataset: Dataset | None = given_as("Use a panel of the package instead of a file.", "--dataset")
     preset: PresetName | None = given_as(_PRESET, "--preset")
     firm: str | None = given_as(_FIRM, metavar="COLUMN")
     period: str | None = given_as(_PERIOD, metavar="COLUMN")
-    outcome: str | None = given_as("To predict; empty where unknown.", metavar="COLUMN")
+    outcome: str | None = given_as("What is predicted; empty where unknown.", metavar="COLUMN")
     characteristics: list[str] | None = given_as(_CHARACTERISTICS, metavar="A,B,...")
     codes: list[str] | None = given_as("Columns that are codes (sector, country).", metavar="A,B,...")
     industry: str | None = given_as("Code of the industry (SIC) that peers share.", metavar="COLUMN")
@@ -112,7 +112,9 @@ class SplitOptions:
     test_periods: int | None = given_as(
         "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
     )
-    refit_every: int | None = given_as("Periods from fit to fit. [default: for 6 fits]", metavar="N", min=1)
+    refit_every: int | None = given_as(
+        "Periods between refits. [default: such that there are 6]", metavar="N", min=1
+    )
     window: Window | None = given_as(_WINDOW, "--window")
     train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
     horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
@@ -146,7 +148,7 @@ class CompareOptions(SplitOptions, PanelOptions):
         "CSV or Parquet of factor returns in decimals, first column the period: alphas of portfolios.",
         metavar="FILE",
     )
-    audit: bool | None = given_as("Try to find a leak in each peer model: four more fits each.", "--audit")
+    audit: bool | None = given_as("Test each peer model for leaks; four more fits each.", "--audit")
 
 
 COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes")

@@ -18,15 +18,25 @@ MOST_FITS = 6
 
 
 def take_panel(
-    path: Path | None, dataset: Dataset | None, preset: str | None, columns: dict[str, Any], seed: int
+    path: Path | None,
+    dataset: Dataset | None,
+    preset: str | None,
+    columns: dict[str, Any],
+    seed: int,
+    training_rows: int | None = None,
 ) -> Panel:
-    """Return the panel of a file or of an embedded dataset, and refuse what says neither or both."""
+    """Return the panel of a file or of an embedded dataset, and refuse what says neither or both.
+
+    ``training_rows``: whole periods of so many rows at most, read from a file that may be larger than memory.
+    """
     given = {name: value for name, value in columns.items() if value is not None}
     if (path is None) == (dataset is None):
         came = "neither came" if path is None else f"both {path} and --dataset {dataset} came"
         raise InputError(f"PANEL: a file or --dataset ({', '.join(Dataset)}) is needed, {came}.")
+    if training_rows is not None and (path is None or preset):
+        raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is not None:
-        return _read_preset(path, preset, given) if preset else _read(path, given)
+        return _read_preset(path, preset, given) if preset else _read(path, given, training_rows)
     if given or preset:
         named = ", ".join(f"--{name}" for name in [*given, *(["preset"] if preset else [])])
         raise InputError(
@@ -45,10 +55,13 @@ def simulated(seed: int) -> SimulatedPanel:
     return simulate_panel(100, 60, 6, n_industries=10, random_state=seed)
 
 
-def _read(path: Path, given: dict[str, Any]) -> Panel:
-    from peerattn.panel import read_panel
+def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:
+    from peerattn.panel import read_panel, scan_panel
     from peerattn.panel.frames import read_frame
 
+    if "outcome" in given and (training_rows is not None or path.is_dir()):
+        stored = scan_panel(path, training_rows=training_rows, description=path.name, **given)
+        return stored.mapped() if training_rows is None else stored.sample()
     frame = read_frame(path)
     if "outcome" not in given:
         raise InputError(

@@ -15,9 +15,13 @@ from peerattn.cli.app import app
 def predict(
     model: o.ModelFile,
     panel: o.Panel,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions, as Parquet, CSV or Arrow.")] = Path(
-        "predictions.parquet"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.",
+        ),
+    ] = Path("predictions.parquet"),
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
@@ -26,6 +30,14 @@ def predict(
     from peerattn.cli.output import FRAMES, say, working, writable_file, write_frame
 
     saved = load_model(model)
+    if not out.suffix:
+        stored = saved.stored(panel)
+        shown = {"outcomes": saved.outcome} if saved.shows_outcomes else {}
+        with working(f"predicting with {saved.name}", quiet):
+            saved.model.write_predictions(stored, out, **shown)
+        said = f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
+        say(said, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())}, as_json)
+        return
     taken = saved.panel(panel)
     target = writable_file(out, FRAMES)
     with working(f"predicting with {saved.name}", quiet):

@@ -26,7 +26,8 @@ class TrueParameters:
     own : ndarray (p,)
         Slopes of the firm's own characteristics.
     query, key : ndarray (K, p, d)
-        ``W_Q`` and ``W_K``: the score of peer j for firm i is ``x_i W_Q W_K' x_j'``. All zero where the truth is industries.
+        ``W_Q`` and ``W_K``: the score of peer j for firm i is ``x_i W_Q W_K' x_j'``. All zero where the truth is industries. Of
+        several layers, one for each, the first layer first.
     information : ndarray (K, p)
         What a peer contributes is ``x_j @ information[k]``.
     noise_sd : float
@@ -52,7 +53,9 @@ class SimulatedPanel(Panel):
     own_term, peer_term : pandas.Series
         The two parts of the outcome that can be known, on the index of ``X``.
     networks : tuple of PeerNetwork
-        The true weights of each network; empty when the signal share is 0.
+        The true weights of each network; empty when the signal share is 0. Of several layers it is their product.
+    layers : tuple of PeerNetwork
+        With ``n_layers`` of 2 or more, the true weights of each layer, the first layer first; else empty.
     parameters : TrueParameters
     signal_share, own_share : float
         Arguments of the simulation.
@@ -61,6 +64,7 @@ class SimulatedPanel(Panel):
     own_term: pd.Series = field(default_factory=pd.Series)
     peer_term: pd.Series = field(default_factory=pd.Series)
     networks: tuple[PeerNetwork, ...] = ()
+    layers: tuple[PeerNetwork, ...] = ()
     parameters: TrueParameters | None = None
     signal_share: float = 0.0
     own_share: float = 0.0
@@ -98,6 +102,7 @@ def simulate_panel(
     own_share: float = 0.3,
     truth: Truth = "directed",
     n_networks: int = 1,
+    n_layers: int = 1,
     sharpness: float = 5.0,
     d_head: int = 4,
     persistence: float = 0.9,
@@ -111,6 +116,14 @@ def simulate_panel(
 
         y_{it} = x_{it} b + \sum_k \sum_{j \ne i} w^k_{ijt}\, x_{jt} g_k + e_{it}, \qquad
         w^k_{ijt} = \operatorname{softmax}_{j \ne i}\big(x_{it} W_{Q,k} W_{K,k}' x_{jt}'\big).
+
+    With two layers a firm depends on what its peers' peers have, and not on what its peers have,
+
+    .. math::
+
+        y_{it} = x_{it} b + \sum_j a_{ijt} \sum_k b_{jkt}\, x_{kt} g + e_{it},
+
+    where a and b are weights as above, each with its own :math:`W_Q, W_K`; the network is their product.
 
     The characteristics are independent autoregressions with unit variance. The scores' standard deviation over pairs
     is ``sharpness``; ``W_K = W_Q`` where the truth is symmetric; where it is industries, the weights are equal over the
@@ -127,6 +140,8 @@ def simulate_panel(
     truth : {"directed", "symmetric", "industry"}, default "directed"
     n_networks : int, default 1
         Networks that add up, each with its own ``W_Q``, ``W_K``, ``g`` and an equal part in the peer term.
+    n_layers : int, default 1
+        With 2, peers of peers, i ← j ← k; with 3, the peers of those.
     sharpness : float, default 5.0
         At 0 all peers weigh the same; at 5 a few of 150 carry most of the weight.
     d_head : int, default 4
@@ -146,11 +161,12 @@ def simulate_panel(
     Raises
     ------
     InputError
-        For a share outside its range, fewer than three firms, or an industry truth without industries.
+        For a share outside its range, fewer than three firms, an industry truth without industries, or several layers with
+        an industry truth or several networks.
 
     Notes
     -----
-    Time and memory: one n x n matrix for each period and network.
+    Time and memory: one n x n matrix for each period and network (and layer).
 
     Examples
     --------
@@ -163,6 +179,11 @@ def simulate_panel(
     ['peer', 'weight']
     """
     _check_arguments(n_firms, n_periods, n_characteristics, n_networks, d_head, truth, n_industries)
+    if n_layers < 1 or (n_layers > 1 and (truth == "industry" or n_networks > 1)):
+        raise InputError(
+            "n_layers: at least 1 was expected, and of 2 or more one network that is no industry; "
+            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r} came."
+        )
     _check_shares(
         signal_share=signal_share, own_share=own_share, persistence=persistence, missing_share=missing_share
     )
@@ -171,7 +192,7 @@ def simulate_panel(
     present = rng.uniform(size=x.shape[:2]) >= missing_share
     industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
     query, key = _score_maps(
-        rng, n_networks if truth != "industry" else 0, x.shape[2], d_head, sharpness, truth
+        rng, max(n_networks, n_layers) if truth != "industry" else 0, x.shape[2], d_head, sharpness, truth
     )
     if truth == "industry":
         weights = [[_industry_weights(industry[here]) for here in present]]
@@ -180,6 +201,9 @@ def simulate_panel(
             [_softmax_weights(x[t, here] @ q, x[t, here] @ k) for t, here in enumerate(present)]
             for q, k in zip(query, key)
         ]
+    layers = weights if n_layers > 1 else []
+    if layers:  # the last layer's firms look to firms that look to those of the layer before
+        weights = [[np.linalg.multi_dot(w[::-1]) for w in zip(*layers)]]
     information = rng.normal(size=(len(weights), x.shape[2]))
     own = rng.normal(size=x.shape[2])
 
@@ -204,6 +228,7 @@ def simulate_panel(
         own_term=own_term,
         peer_term=peer_term,
         networks=_networks(index, weights) if signal_share > 0 else (),
+        layers=_networks(index, layers) if signal_share > 0 else (),
         parameters=TrueParameters(own, query, key, information, noise_sd),
         signal_share=signal_share,
         own_share=own_share,

@@ -28,14 +28,14 @@ from peerattn.evaluation.running.entries import (
 )
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.running.store import FoldStore, panel_digest
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.network import PeerNetwork
-from peerattn.panel import Panel
+from peerattn.panel.panel import Panel, panel_digest
 
 
 @overload
@@ -93,17 +93,19 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Always among the models are three controls: OLS on own characteristics, gradient boosting on own characteristics and
-    codes, and the prevailing mean.
+    Controls are always among the models: OLS on own characteristics, gradient boosting on own characteristics and codes, the
+    prevailing mean; in forecasts the firm's mean and its last value; in explanations the means of all other firms and, with
+    ``industry``, of those of the industry's period.
 
     Parameters
     ----------
     models : dict of str to estimator, or list of str
         Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
         (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
-    X : DataFrame, polars frame, pyarrow table, Panel, or path
+    X : DataFrame, polars frame, pyarrow table, Panel, or path; or StoredPanel, folder, Dataset, iterator of frames
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
-        ``read_panel`` returned.
+        ``read_panel`` returned. Of what ``scan_panel`` returned, and of folders, Datasets and iterators, characteristics are
+        mapped into memory from a temporary file, and those of one fold are read at a time: a rolling window bounds them.
     y : Series or array-like of length n, optional
         Outcome of each row of X, aligned by label where it has X's; NaN means unknown.
     cv : splitter, optional
@@ -113,7 +115,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     task : {"forecast", "explain"}, default "forecast"
         ``"forecast"``: no outcome of the target period is used. ``"explain"``: peer models are shown the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
-        see none, and the mean of all other firms is added as the control for the level of the period.
+        see none, and the means of all other firms and of those of the industry are added as controls for the level of the period.
     outcome : str or list of str, optional
         Column of X that is the outcome, when y is not passed; or a list of several, each compared on its own.
     characteristics : sequence of str, optional
@@ -195,7 +197,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(720, 2)), index=index, columns=["size", "lev"])
     >>> y = (X["size"] + np.random.default_rng(1).normal(size=720)).rename("roa_next")
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
-    Comparison(forecast of roa_next: 4 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
+    Comparison(forecast of roa_next: 6 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_task(task)

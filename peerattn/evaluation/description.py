@@ -52,11 +52,11 @@ class PanelDescription:
             (self.names[str(name)], int(count), *rest)
             for name, (count, *rest) in zip(self.frame.index, self.frame.to_numpy().tolist(), strict=True)
         ]
-        formats = [shown.get(head, ".3g") for head in heads]
+        formats = [shown.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
         ]
-        notes += [f"{self.names[name]}: {said}" for name, said in self.definitions.items()]
+        notes += [f"{self.names[name]}: {said.rstrip('.')}." for name, said in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
     def summary(self) -> Table:
@@ -157,7 +157,7 @@ def describe_panel(
         raise InputError(f"quantiles: numbers between 0 and 1 were expected, got {list(quantiles)!r}.")
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
-    columns |= {str(name): column.to_numpy(dtype=float) for name, column in panel.characteristics.items()}
+    columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     given = {} if labels is None else dict(labels)
     for name in given:
         if name not in columns and name not in map(str, panel.codes.columns):
@@ -179,7 +179,7 @@ def describe_panel(
 
 def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
     known = np.isfinite(x)
-    values = pd.Series(x[known])
+    values = pd.Series(x[known], dtype=float)
     row = {"n": float(known.sum()), "mean": values.mean(), "sd": values.std()}
     row |= {f"p{100 * q:g}": float(values.quantile(q)) for q in quantiles}
     total = float(((values - values.mean()) ** 2).sum())

@@ -108,7 +108,7 @@ def found_limits(panel: Panel) -> list[str]:
     """
     firm, period = panel.labels.get_level_values(0), panel.period
     said = [*_survivors(firm, period), *_static_codes(panel, firm)]
-    missing = panel.characteristics.isna().mean()
+    missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
         said.append(f"Often missing: {', '.join(gaps)} of all rows.")

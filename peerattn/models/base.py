@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from inspect import signature
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,13 +24,24 @@ from peerattn.exceptions import (
     LostPeriodWarning,
     SmallCrossSectionWarning,
 )
+from peerattn.models.by_period import (
+    periods_of,
+    refuse_beside_files,
+    told_once,
+    training_panel,
+    write_frame,
+    written,
+)
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
 from peerattn.models.saving import load_estimator, save_estimator
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
+from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
+from peerattn.panel.stored import is_stored
+from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight", "own_group")
@@ -112,6 +124,8 @@ class PanelModel(BaseEstimator):
     def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
         if fitting:
             self._check_kinds()
+            if is_stored(X):
+                X, y = training_panel(self, X, y), None
         return check_panel(
             self,
             X,
@@ -123,6 +137,61 @@ class PanelModel(BaseEstimator):
             groupings=self._groupings(),
             undated=undated,
         )
+
+    @abstractmethod
+    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, Any]]:
+        """Yield each period of a panel in files, checked, and what is needed to predict it."""
+
+    @abstractmethod
+    def _predicted(self, panel: Panel, call: Any) -> pd.Series | pd.DataFrame:
+        """Return what is predicted of one period."""
+
+    def _predict_periods(self, X: Any, **options: Any) -> Any:
+        """Return the predictions of all periods of a panel in files."""
+        with told_once():
+            return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
+
+    def write_predictions(self, X: Any, out: str | os.PathLike[str], **options: Any) -> Path:
+        """Predict each period of a panel in files and write it, one period at a time.
+
+        Parameters
+        ----------
+        X : StoredPanel, path, Dataset, or iterator of frames
+        out : path-like
+            A folder; one Parquet file a period: firm, period, and ``prediction`` (of a classifier the probability of each
+            class). Called again after it was killed, with the same model and panel, it goes on from there.
+        **options
+            As in ``predict``; ``outcomes`` names the column.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            When the folder cannot be written, or holds files of other periods.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from peerattn import NadarayaWatsonRegressor, load_grunfeld
+        >>> panel = load_grunfeld()
+        >>> model = NadarayaWatsonRegressor(bandwidth=1000.0).fit(panel.X, panel.y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     periods = (frame for _, frame in panel.X.groupby(level="period"))
+        ...     out = model.write_predictions(periods, f"{folder}/predictions")
+        ...     found = pd.read_parquet(out)
+        >>> found.shape
+        (220, 3)
+        """
+
+        def write(panel: Panel, call: Any, path: Path) -> None:
+            write_frame(panel, self._predicted(panel, call), path)
+
+        with told_once():
+            return written(self, out, self._by_period(X, **options), write, options)
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return known outcomes, their predictions and weights, for ``score``."""
@@ -198,10 +267,12 @@ class PeerModel(PanelModel):
 
         Parameters
         ----------
-        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like
-            Characteristics and codes; without firm and period ``X`` is one cross-section.
-        y : Series or array-like (n,)
-            Outcome; a Panel holds its own. In a panel NaN means unknown: the row stays a peer, but is excluded from the loss.
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
+            :func:`~peerattn.panel.stored.scan_panel` says is read (``training_rows``).
+        y : Series or array-like (n,), or str
+            Outcome; a Panel holds its own. Of files the name of the column.
+            In a panel NaN means unknown: the row stays a peer, but is excluded from the loss.
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice.
 
@@ -218,8 +289,9 @@ class PeerModel(PanelModel):
 
         Parameters
         ----------
-        X : Panel, DataFrame or array-like (n, p)
-        outcomes : Series or array-like (n,), optional
+        X : Panel, DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
+            Files are read one period at a time.
+        outcomes : Series or array-like (n,), or str (the column, of files), optional
             Outcomes of the rows of ``X``. Each firm is then predicted from the outcomes of the *other* firms of its period
             (of the call, for arrays); NaN = unknown. Without it the training outcomes of all periods are used,
             the firm's own past among them.
@@ -228,6 +300,8 @@ class PeerModel(PanelModel):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
         """
+        if is_stored(X):
+            return self._predict_periods(X, outcomes=outcomes)
         panel, sections = self._gate_call(X, outcomes)
         return self._predict_sections(panel, sections)
 
@@ -240,12 +314,17 @@ class PeerModel(PanelModel):
             ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. Peers from several periods (the training
             rows) are added up by firm.
         """
+        if is_stored(X):
+            with told_once():
+                calls = self._by_period(X, outcomes=outcomes)
+                return self._network(section for _, sections in calls for section in sections)
         _, sections = self._gate_call(X, outcomes)
         return self._network(sections)
 
     # ------------------------------------------------------------------ gates
 
     def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
+        refuse_beside_files(X, sample_weight=sample_weight)
         panel = self._check(X, y, fitting=True)
         weight = panel.weights.get("sample_weight")
         if sample_weight is not None:
@@ -317,6 +396,57 @@ class PeerModel(PanelModel):
             return panel, self._within(panel, call)
         return panel, self._against_training(panel, call)
 
+    def _by_period(
+        self, X: Any, outcomes: Any = None, **options: Any
+    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
+        for panel, shown in periods_of(self, X, outcomes):
+            yield self._gate_call(panel, shown, **options)
+
+    def _predicted(self, panel: Panel, call: Any) -> pd.Series | pd.DataFrame:
+        predicted = self._predict_sections(panel, call)
+        assert isinstance(predicted, pd.Series)
+        return predicted
+
+    def _network_maker(self) -> Callable[[Iterator[Section]], PeerNetwork]:
+        """Return what makes the network of cross-sections."""
+        return self._network
+
+    def write_networks(
+        self, X: Any, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any
+    ) -> Path:
+        """Write the network of each period of a panel in files, one period at a time.
+
+        Parameters
+        ----------
+        X : StoredPanel, path, Dataset, or iterator of frames
+        out : path-like
+            A folder; one Parquet file of edges a period, which :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
+            Called again after it was killed, with the same model and panel, it goes on from there.
+        outcomes : str, optional
+            Column of the outcomes, as in ``predict``.
+        **options
+            Which part of the model: of attention ``top_k``, ``layer``, ``head`` and ``member``, as in ``peer_network``.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            When the folder cannot be written, or holds files of other periods.
+        """
+        network = self._network_maker(**options)
+
+        def write(panel: Panel, call: Any, path: Path) -> None:
+            network(call).to_parquet(path)
+
+        with told_once():
+            return written(
+                self, out, self._by_period(X, outcomes=outcomes), write, options | {"shown": outcomes}
+            )
+
     def _warn_of_lost_periods(self, panel: Panel) -> None:
         if self.dated_ and not panel.dated:
             warnings.warn(
@@ -378,7 +508,9 @@ class PeerModel(PanelModel):
         if isolated.any():
             first = np.flatnonzero(isolated)[0]
             where = (
-                f"{panel.firm[first]} in {panel.period[first]}" if panel.firm is not None else f"row {first}"
+                f"{show_label(panel.firm[first])} in {show_label(panel.period[first])}"
+                if panel.firm is not None
+                else f"row {first}"
             )
             warnings.warn(
                 IsolateWarning(
@@ -406,6 +538,13 @@ class PeerModel(PanelModel):
         matrices = {}
         for section in sections:
             labels, group = self._peer_columns(section)
+            if top_k is None:
+                cells = 8.0 * len(section.focal) * len(labels)
+                refuse_memory(
+                    cells,
+                    f"the network of {len(section.focal):,} firms",
+                    "keep the strongest peers only, top_k= (attention), or pass fewer firms.",
+                )
             found = None if fast is None else fast(section)
             if found is not None:
                 matrices[section.period] = (section.focal.label, labels, found @ group)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,12 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import PanelRegressor
+from peerattn.models.by_period import periods_of
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
+from peerattn.panel.stored import is_stored
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -40,8 +43,8 @@ class PanelForecaster(PanelRegressor):
 
         Parameters
         ----------
-        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like
-        y : Series or array-like (n,)
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+        y : Series or array-like (n,), or str (the column, of files)
             Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
         """
         panel = self._check(X, y, fitting=True)
@@ -53,8 +56,19 @@ class PanelForecaster(PanelRegressor):
     def predict(self, X: Any) -> np.ndarray | pd.Series:
         """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
         check_is_fitted(self)
+        if is_stored(X):
+            return self._predict_periods(X)
         panel = self._check(X, fitting=False)
         return panel.restore(self._predict(panel))
+
+    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, None]]:
+        for panel, _ in periods_of(self, X, None, **options):
+            yield panel, None
+
+    def _predicted(self, panel: Panel, call: None) -> pd.Series:
+        predicted = self.predict(panel)
+        assert isinstance(predicted, pd.Series)
+        return predicted
 
     @abstractmethod
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
@@ -221,9 +235,10 @@ class FamaMacBethRegressor(PanelForecaster):
         covariance = "kernel" if len(large) >= 10 else "robust"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of too few periods for t statistics, which are then NaN
-            fit = FamaMacBeth(pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False).fit(
-                cov_type=covariance
-            )
+            with _estimated():
+                fit = FamaMacBeth(
+                    pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False
+                ).fit(cov_type=covariance)
         self.intercept_ = float(fit.params["intercept"])
         self.coef_[used] = fit.params[[str(column) for column in used]]
         self.tvalues_ = fit.tstats
@@ -302,13 +317,26 @@ def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     return np.where(others > 0, (total[group] - values) / np.maximum(others, 1), values)
 
 
+@contextmanager
+def _estimated() -> Iterator[None]:
+    """Turn what linearmodels says of data that identify nothing into bad input."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"FamaMacBethRegressor: {error}") from error
+
+
 def _ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
+    ordered = [isinstance(labels.dtype, pd.CategoricalDtype) for labels in (asked, known)]
     try:
+        if any(ordered) and asked.dtype != known.dtype:
+            raise TypeError("ordered categories have no order beside other labels")
         ranks = pd.factorize(asked.append(known), sort=True)[0]
     except TypeError as error:
         raise InputError(
-            f"periods of X such as {asked[0]!r} cannot be compared with those of fit, such as {known[0]!r}: give them one type."
+            f"periods of X such as {asked[0]!r} ({asked.dtype}) cannot be compared with those of fit, such as {known[0]!r} "
+            f"({known.dtype}): give them one type."
         ) from error
     return ranks[: len(asked)], ranks[len(asked) :]
 

@@ -229,10 +229,9 @@ def _as_labels(labels: Any, argument: str) -> pd.Index:
     index = pd.Index(given, tupleize_cols=False) if not isinstance(given, pd.Series) else pd.Index(given)
     if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):
         raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
-    index = _of_one_kind(index.rename(None), argument)
     if index.hasnans:
         raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
-    return index
+    return _of_one_kind(index.rename(None), argument)
 
 
 def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:

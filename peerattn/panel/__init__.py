@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from peerattn.panel.labels import find_firm, find_period
     from peerattn.panel.panel import Panel
     from peerattn.panel.reading import as_panel, read_panel
+    from peerattn.panel.stored import StoredPanel, scan_panel
 
 _HOMES = {
     "Design": "design",
     "Panel": "panel",
     "PanelEncoder": "encoding",
+    "StoredPanel": "stored",
     "as_panel": "reading",
     "canonical_codes": "codes",
     "check_panel": "gate",
@@ -29,6 +31,7 @@ _HOMES = {
     "find_firm": "labels",
     "find_period": "labels",
     "read_panel": "reading",
+    "scan_panel": "stored",
     "sic_to_fama_french": "fama_french",
 }
 
@@ -36,6 +39,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "Design",
     "Panel",
     "PanelEncoder",
+    "StoredPanel",
     "as_panel",
     "canonical_codes",
     "check_panel",
@@ -43,6 +47,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "find_firm",
     "find_period",
     "read_panel",
+    "scan_panel",
     "sic_to_fama_french",
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def check_panel(
     estimator : BaseEstimator
         Receives ``n_features_in_`` and ``feature_names_in_`` when ``fitting``; is compared with them otherwise.
     X : Panel, frame or array-like, (n, p)
-    y : Series or array-like (n,), optional
+    y : Panel, Series or array-like (n,), optional
         By default the outcomes of a Panel when ``fitting``, and none otherwise.
     fitting : bool
     firm, period : str
@@ -83,7 +84,9 @@ def check_panel(
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
-    if y is not None:
+    if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
+        panel = replace(panel, outcomes=y.outcomes)
+    elif y is not None:
         panel = panel.with_outcomes(_checked_y(estimator, panel, y, fitting), "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         warn_of_leaks(panel)
@@ -136,7 +139,8 @@ def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
     )
     said += [f"it has {', '.join(map(repr, more))} besides"] if more else []
     shown = ", ".join(map(str, fitted))
-    return f"X has not the columns of fit: {'; '.join(said) or 'their order is another'}. Pass X[[...]] with {shown}. "
+    differ = "; ".join(said) or "their order is another"
+    return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
 
 
 def _match_columns(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:

@@ -177,7 +177,7 @@ def _check_order(unique: pd.Index, name: str) -> None:
     """Raise where labels have no order, or text whose alphabetical order is not that of time or of its numbers."""
     try:
         ordered = list(unique.sort_values())
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
         kinds = sorted({type(label).__name__ for label in unique})
         raise InputError(
             f"{name!r} cannot be sorted: it mixes {' and '.join(kinds)}. Use one kind: timestamps, periods, yyyymm or years."
@@ -185,7 +185,7 @@ def _check_order(unique: pd.Index, name: str) -> None:
             else f"{name!r} cannot be sorted: {error}. Use one kind: timestamps, periods, yyyymm or years."
         ) from error
     spans = [_span(label) for label in ordered]
-    keys: list[Any] = [span.start_time for span in spans if span is not None]
+    keys: list[Any] = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
     if len(keys) < len(ordered):
         keys = [(_year(p), _natural(p)) for p in ordered]
     for earlier, later, key, next_key in zip(ordered, ordered[1:], keys, keys[1:], strict=False):
@@ -240,6 +240,7 @@ def find_period(label: object, periods: pd.Index) -> Any:
             f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): be more exact."
         )
     span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
+    span = f"the only period is {shown[0]}" if len(shown) == 1 else span
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), shown)}")
 
 

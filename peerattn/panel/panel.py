@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -93,9 +94,13 @@ class Panel:
     @cached_property
     def X(self) -> pd.DataFrame:
         """Characteristics and codes in the order they came in, indexed by (firm, period) where there are labels."""
-        both = pd.concat([self.characteristics, self.codes], axis=1)[list(self.columns)]
+        both = pd.concat([self.characteristics, self.codes], axis=1)
+        both = both if tuple(both.columns) == self.columns else both[list(self.columns)]
+        labels = self.index[self.order] if self.firm is None else self.labels
+        if (self.order[1:] > self.order[:-1]).all():  # no copy of what may be larger than memory
+            return both.set_axis(labels)
         back = np.argsort(self.order)
-        return both.iloc[back].set_axis(self.index if self.firm is None else self.labels[back])
+        return both.iloc[back].set_axis(labels[back])
 
     @cached_property
     def y(self) -> pd.Series:
@@ -136,6 +141,9 @@ class Panel:
 
     def sorted(self) -> Panel:
         """Return the panel as if its rows had come in sorted by period and firm."""
+        names = list(self.index.names)
+        if (self.order[1:] > self.order[:-1]).all() and names == ["firm", "period"] and self.returns_series:
+            return self
         return self.take(np.ones(len(self), dtype=bool))
 
     def align(self, values: Any, name: str) -> np.ndarray:
@@ -236,6 +244,19 @@ class Panel:
     def __str__(self) -> str:
         known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
         return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows)\n{self.choice}"
+
+
+def panel_digest(panel: Panel) -> str:
+    """Return the SHA-256 of all that models see: labels, characteristics, codes and outcomes, in the order of ``X``.
+
+    Of sorted panels equal ones have equal digests, whatever file they came from and in whatever order its rows stood.
+    """
+    digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
+    for values in (*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)):
+        column = pd.Series(values[1]).reset_index(drop=True)
+        column = column.astype(float) if column.dtype == np.float32 else column  # mapped from a file
+        digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())
+    return digest.hexdigest()
 
 
 #: Products of four values stay finite: variances of squared errors are such.

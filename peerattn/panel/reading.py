@@ -32,9 +32,13 @@ def refusing() -> Iterator[None]:
         raise InputError(
             f"X holds text that is no valid Unicode: {found!r}. Replace or drop such characters."
         ) from error
-    except (ValueError, OverflowError) as error:
+    except Exception as error:
+        if not isinstance(error, ValueError | OverflowError) and type(error).__module__ != "pyarrow.lib":
+            raise
         said = str(error)
         what = "X and y must hold numbers: " if said.startswith("could not convert") else ""
+        if type(error).__module__ == "pyarrow.lib":
+            what = "X cannot be converted, it may hold text that is no valid Unicode: "
         raise InputError(what + said) from error
 
 
@@ -115,6 +119,10 @@ def as_panel(
             if y is not None:
                 raise InputError("pass y, or outcome= (a column of X), not both.")
             source = frame.rename(columns=str)
+            if outcome in (firm, period):
+                raise InputError(
+                    f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
+                )
             choice = choose_columns(
                 source, labels=(), outcome=outcome, characteristics=characteristics, codes=declared
             )
@@ -309,9 +317,10 @@ def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     if not pd.api.types.is_numeric_dtype(frame[outcome].dtype):
         example = frame[outcome].dropna()
+        kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
         raise InputError(
-            f"outcome: column {outcome!r} holds {frame[outcome].dtype}{such}, not numbers: convert it with pandas.to_numeric."
+            f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
         )
     return frame[outcome].to_numpy(dtype=float, na_value=np.nan)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -157,7 +158,7 @@ def regression_table(
     <BLANKLINE>
     Standard errors in parentheses. * p < 0.1, ** p < 0.05, *** p < 0.01.
     """
-    columns = {"": results} if isinstance(results, Regression) else dict(results)
+    columns = {"(1)": results} if isinstance(results, Regression) else dict(results)
     if not columns or not all(isinstance(result, Regression) for result in columns.values()):
         raise InputError("results: a regression, or a mapping of heads to regressions, was expected.")
     if parentheses not in _SHOWN:
@@ -180,8 +181,7 @@ def regression_table(
     for name in dict.fromkeys(key for extra in extras for key in extra):
         figures[name] = [_figure(extra.get(name)) for extra in extras]
     notes = [f"{_SHOWN[parentheses]} in parentheses." + _said_stars(levels)]
-    for result in columns.values():
-        notes += [note for note in result._footnotes() if note not in notes]
+    notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
     first = next(iter(columns.values()))
     return Table(
         first.title if caption is None else caption,
@@ -190,6 +190,18 @@ def regression_table(
         alignment="l" + "r" * len(columns),
         footnotes=notes,
     )
+
+
+def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
+    """Return each note once, with the heads of its columns before it where it is not that of all.
+
+    >>> _of_columns({"(1)": ["All.", "One."], "(2)": ["All."]})
+    ['All.', '(1): One.']
+    """
+    heads = {
+        note: [head for head in said if note in said[head]] for note in chain.from_iterable(said.values())
+    }
+    return [note if len(at) == len(said) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
 
 
 def _pair(

@@ -354,6 +354,8 @@ def _format_cell(cell: Cell, spec: str) -> str:
     if math.isnan(number):
         return "n/a"
     shown = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
+    if "e+0" in shown and abs(number) < 1e7:  # 1.29e+03 is 1,290
+        shown = f"{float(shown):,.0f}"
     return shown[1:] if shown.startswith("-") and not any(c in "123456789inf" for c in shown) else shown
 
 

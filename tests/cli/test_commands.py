@@ -242,3 +242,54 @@ def test_fit_goes_on_from_a_checkpoint_and_deletes_it(capsys, saved, tmp_path, m
 def test_only_attention_has_a_checkpoint(capsys, tmp_path):
     command = ["fit", SAMPLE, *COLUMNS, "--model", "kernel", "--checkpoint", tmp_path, "--quiet"]
     assert "--checkpoint: NadarayaWatsonRegressor has none" in refused(capsys, *command)
+
+
+def test_panels_in_files_are_read_by_period(tmp_path, capsys):
+    frame = pd.read_csv(SAMPLE, dtype={"sic": str}).sort_values("year", kind="stable")
+    frame.to_parquet(tmp_path / "one.parquet", row_group_size=50, index=False)
+    frame.to_parquet(tmp_path / "parts", partition_cols=["year"], index=False)
+    fast = [
+        "--set",
+        "attention.max_steps=5",
+        "--set",
+        "attention.n_heads=2",
+        "--set",
+        "attention.prune=false",
+    ]
+    for rows, name in ((None, "all"), (150, "some")):
+        limit = [] if rows is None else ["--training-rows", str(rows)]
+        asked = ["fit", str(tmp_path / "parts"), *COLUMNS, *fast, *limit, "--json", "--quiet"]
+        assert cli.run([*asked, "--out", str(tmp_path / f"{name}.model")]) == 0
+        fitted = json.loads(capsys.readouterr().out)["rows"]
+        assert fitted == len(frame) if rows is None else 0 < fitted <= rows
+    model = str(tmp_path / "all.model")
+    assert (
+        cli.run(["predict", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "p"), "--quiet"])
+        == 0
+    )
+    found = pd.read_parquet(tmp_path / "p").set_index(["firm", "year"])["prediction"]
+    expected = load_model(tmp_path / "all.model").predict(load_model(tmp_path / "all.model").panel(SAMPLE))
+    np.testing.assert_allclose(found, expected.reindex(found.index), rtol=1e-12)
+    network = ["network", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "n"), "--quiet"]
+    assert cli.run([*network, "--top-k", "2"]) == 0
+    assert len(list((tmp_path / "n").glob("*.parquet"))) == frame["year"].nunique()
+    assert cli.run([*network, "--firm", "A"]) == 2
+    assert "a folder takes the networks of all periods" in capsys.readouterr().err
+    asked = [
+        "compare",
+        str(tmp_path / "parts"),
+        *COLUMNS,
+        "--models",
+        "industry",
+        "--test-periods",
+        "2",
+        "--quiet",
+    ]
+    assert cli.run([*asked, "--out", str(tmp_path / "report")]) == 0
+    plain = ["fit", "--dataset", "grunfeld", "--training-rows", "9", "--out", str(tmp_path / "x.model")]
+    assert cli.run(plain) == 2
+    assert "--training-rows: used with a file or folder" in capsys.readouterr().err
+    assert cli.run(["fit", str(SAMPLE), *COLUMNS, "--model", "boosting", "--out", model, "--quiet"]) == 0
+    asked = ["predict", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "q"), "--quiet"]
+    assert cli.run(asked) == 2
+    assert "is not predicted by period; name a file" in capsys.readouterr().err

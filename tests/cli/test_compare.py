@@ -414,6 +414,8 @@ def test_json_is_one_object(capsys, sample):
         "SIC peers",
         "Own characteristics (OLS)",
         "Gradient boosting",
+        "Firm's mean",
+        "Last value",
         "Prevailing mean",
     }
     assert result["scores"]["SIC peers"]["dm_t"] is None

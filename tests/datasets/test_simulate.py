@@ -7,6 +7,7 @@ import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.network import rollout
 from peerattn.panel import as_panel
 
 
@@ -65,6 +66,24 @@ def test_weights_and_peer_term_are_the_definition(options):
         np.testing.assert_allclose(
             panel.own_term.xs(period, level="period")[firms], x @ truth.own, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("n_layers", [2, 3])
+def test_of_several_layers_the_network_is_their_product(n_layers):
+    panel = simulate_panel(8, 3, 3, d_head=2, n_layers=n_layers, missing_share=0.2, random_state=1)
+    truth = panel.parameters
+    assert len(panel.layers) == len(truth.query) == n_layers and len(panel.networks) == 1
+    through = rollout(panel.layers, residual=0)
+    for period, firms, x, _ in by_period(panel):
+        product = np.eye(len(x))
+        for layer, query, key in zip(panel.layers, truth.query, truth.key, strict=True):
+            weights = looped_weights(x, query, key)
+            np.testing.assert_allclose(layer.matrix(period).loc[firms, firms], weights, atol=1e-12)
+            product = weights @ product
+        for network in (panel.network, through):
+            np.testing.assert_allclose(network.matrix(period).loc[firms, firms], product, atol=1e-12)
+        expected = product @ (x @ truth.information[0])
+        np.testing.assert_allclose(panel.peer_term.xs(period, level="period")[firms], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.1])
@@ -181,6 +200,8 @@ def test_it_is_a_panel():
         ({"truth": "cyclic"}, "truth: one of 'directed', 'symmetric', 'industry'"),
         ({"truth": "industry"}, "n_industries of 1 or more"),
         ({"sharpness": 0.0}, "raise sharpness"),
+        ({"n_layers": 0}, "n_layers: at least 1 was expected"),
+        ({"n_layers": 2, "n_networks": 2}, "one network that is no industry; n_layers=2, n_networks=2"),
     ],
 )
 def test_bad_arguments(options, message):

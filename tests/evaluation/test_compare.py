@@ -17,7 +17,7 @@ from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.panel import PanelEncoder, read_panel
+from peerattn.panel import PanelEncoder, read_panel, scan_panel
 
 CV = WalkForward(test_periods=4, refit_every=2)
 
@@ -130,6 +130,8 @@ def test_all_models_predict_the_same_rows(panel):
         "Ridge",
         "Own characteristics (OLS)",
         "Gradient boosting",
+        "Firm's mean",
+        "Last value",
         "Prevailing mean",
     ]
     assert result.predictions.drop(columns="outcome").notna().all().all()
@@ -250,8 +252,30 @@ def test_controls_are_not_added_twice(panel):
         "Prevailing mean": DummyRegressor(),
         "Own characteristics (OLS)": Ridge(),
         "Gradient boosting": Ridge(),
+        "Firm's mean": DummyRegressor(),
+        "Last value": DummyRegressor(),
     }
     assert run(models, panel).names == list(models)
+
+
+@pytest.mark.parametrize("given", ["sic", None])
+def test_explanations_have_the_means_of_others_and_of_the_industry_as_controls(panel, given):
+    """Those are leave-own-out means by group and period; one that is passed is not added."""
+    model = IndustryPeerRegressor(industry=given, scheme="auto" if given else "plain")
+    result = run({"Mine": model}, panel, task="explain", industry="sic")
+    means = {"sic": "Industry × period (mean)", None: "All other firms (mean)"}
+    assert means[given] not in result.names
+    (other,) = (name for code, name in means.items() if code != given)
+    assert other in result.names and "Last value" not in result.names
+    frame = result.predictions.set_index(["firm", "period"])
+    y = panel.y.reindex(frame.index)
+    groups = [panel.X["sic"].reindex(frame.index), frame.index.get_level_values("period")]
+    groups = groups[1:] if other == means[None] else groups
+    total, count = (y.groupby(groups).transform(how) for how in ("sum", "count"))
+    known = y.notna().astype(int)
+    expected = (total - y.fillna(0)) / (count - known)
+    several = (count - known > 0).to_numpy()
+    np.testing.assert_allclose(frame[other][several], expected[several])
 
 
 def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
@@ -264,7 +288,7 @@ def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
         period="fyear",
         industry="sic",
     )
-    assert result.names == ["Peers", "Prevailing mean"]
+    assert result.names == ["Peers", "Firm's mean", "Last value", "Prevailing mean"]
 
 
 def test_supports():
@@ -431,7 +455,7 @@ def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
     models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
     result = compare(models, panel, cv=CV)
     first, *lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"12 fits; roughly \d+ (s|min) on one core", first)
+    assert re.fullmatch(r"16 fits; roughly \d+ (s|min) on one core", first)
     ridge = [line for line in lines if "Ridge" in line]
     assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [
         f"Ridge, fold {k} of 2" for k in (1, 2)
@@ -439,14 +463,14 @@ def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
     r2 = result.scores.loc["Ridge", "r2_mean"]
     assert re.search(r": \d+\.\d s, R² so far ", ridge[0])
     assert ridge[1].endswith(f"R² so far {r2:.3f}".replace("-", "−"))  # of both folds
-    assert [line for line in lines if "Bad" in line] == ["2/12 Bad, fold 1 of 2: failed, ValueError"]
+    assert [line for line in lines if "Bad" in line] == ["2/16 Bad, fold 1 of 2: failed, ValueError"]
     empty = [line for line in lines if "Attention" in line]
     assert len(empty) == 2 and all(line.endswith("; kept 0 heads: no peers found") for line in empty)
-    assert len(lines) == 11  # what failed is not tried again
+    assert len(lines) == 15  # what failed is not tried again
 
 
 def test_what_the_store_holds_is_not_announced_as_work(panel, capsys, tmp_path):
-    for said in ("8 fits; roughly", "0 fits, 8 found in the store; roughly"):
+    for said in ("12 fits; roughly", "0 fits, 12 found in the store; roughly"):
         compare({"Ridge": Ridge()}, panel, cv=CV, store=tmp_path)
         assert capsys.readouterr().err.startswith(said)
 
@@ -472,3 +496,30 @@ def test_the_least_squares_control_does_not_depend_on_units():
     ]
     control = "Own characteristics (OLS)"
     assert figures[0]["r2_mean"][control] == pytest.approx(figures[1]["r2_mean"][control], abs=1e-6)
+
+
+def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
+    panel = simulate_panel(20, 12, 2, n_industries=3, random_state=0)
+    frame = panel.X.assign(y_next=panel.y).reset_index().sort_values(["period", "firm"])
+    number = frame.select_dtypes("float64").columns
+    frame[number] = frame[number].astype("float32")
+    frame.to_parquet(tmp_path / "panel.parquet", row_group_size=30, index=False)
+    options = {"cv": WalkForward(4, 2, window="rolling", train_periods=4), "verbose": False}
+    models = {"industry": IndustryPeerRegressor(industry="industry"), "ridge": make_model("ridge")}
+    columns = {"outcome": "y_next", "industry": "industry"}
+    stored = scan_panel(tmp_path / "panel.parquet", **columns)
+    mapped = stored.mapped()
+    assert mapped.characteristics.to_numpy().dtype == np.float32
+    assert np.shares_memory(mapped.sorted().X.iloc[:, 0].to_numpy(), mapped.characteristics.to_numpy())
+    inside = compare(models, tmp_path / "panel.parquet", **columns, **options)
+    for outside in (
+        compare(models, stored, **options),
+        compare(models, (f for _, f in frame.groupby("period")), **columns, **options),
+    ):
+        pd.testing.assert_frame_equal(inside.predictions, outside.predictions, check_column_type=False)
+        assert inside.settings == outside.settings
+        assert str(inside.description) == str(outside.description)
+    with pytest.raises(InputError, match="y: X is read from files, so the outcome is a column"):
+        compare(models, stored, panel.y)
+    with pytest.raises(InputError, match="outcome: the stored panel holds the outcome 'y_next', not 'y'"):
+        compare(models, stored, outcome="y")

@@ -20,10 +20,14 @@ MODELS = {
     "outcomes": PeerAttentionRegressor(values="outcomes", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
     "stacked outcomes": PeerAttentionRegressor(n_layers=2, values="outcomes", **QUICK),
+    "effects": PeerAttentionRegressor(effects=("firm",), **QUICK),
+    "effects of periods": PeerAttentionRegressor(
+        values="outcomes", effects=("firm", "period", "sic×period"), **QUICK
+    ),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),
 }
-READERS = [name for name in MODELS if name not in ("attention", "stacked")]
+READERS = [name for name in MODELS if name not in ("attention", "stacked", "effects")]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +80,7 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
     model = fitted[name]
     before = model.predict(X, outcomes=y)
     rounding = (
-        1e-8 if name == "industry" else 0.0
+        1e-8 if name in ("industry", "effects of periods") else 0.0
     )  # group sums less the own outcome: 1e6 ± 1e6 keeps ten digits
     for row in [k for k in range(84) if np.isfinite(y.iloc[k])][::6]:
         other = y.copy()
@@ -98,7 +102,7 @@ def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, p
         assert fitted[name].predict(X, outcomes=other).iloc[row] == pytest.approx(before.iloc[row], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["attention", "stacked"])
+@pytest.mark.parametrize("name", ["attention", "stacked", "effects"])
 def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
     with pytest.raises(
         InputError, match='outcomes= was given, but values="characteristics" reads no outcomes'
@@ -177,7 +181,7 @@ def test_in_stacked_layers_a_row_of_unknown_outcome_is_a_peer(fitted, panel):
     assert ((full - less)[same[X.index != unknown]].abs() > 1e-6).all()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if "effects" not in name])  # arrays have none
 def test_on_arrays_no_prediction_depends_on_the_other_rows_of_the_call(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)

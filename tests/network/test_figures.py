@@ -226,6 +226,6 @@ def test_search_map_is_centred_on_zero() -> None:
     profile = pd.DataFrame([[1.0, -3.0], [0.0, 0.5]], index=["size", "rd"], columns=["size", "rd"])
     axes = search_map(profile)
     assert axes.images[0].get_clim() == (-3.0, 3.0)
-    assert [text.get_text() for text in axes.texts] == ["1.00", "-3.00", "0.00", "0.50"]
+    assert [text.get_text() for text in axes.texts] == ["1.00", "−3.00", "0.00", "0.50"]
     with pytest.raises(InputError, match="nothing to draw"):
         search_map(profile.iloc[:0])

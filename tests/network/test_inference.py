@@ -50,28 +50,37 @@ def observations(network: PeerNetwork) -> tuple[np.ndarray, np.ndarray, list[tup
     return np.array(y), np.array(X), who
 
 
-def test_dyadic_errors_equal_the_jackknife_less_pairs_counted_twice() -> None:
+@pytest.mark.parametrize("effects", [(), ("firm", "peer×period")])
+def test_dyadic_errors_equal_the_jackknife_less_pairs_counted_twice(effects: tuple[str, ...]) -> None:
+    """The oracle estimates a dummy for each group and leaves out firm after firm."""
     network = panel((9, 8))
     y, X, who = observations(network)
+    names = ["same", "gap"] if effects else ["constant", "same", "gap"]
+    k = len(names)
+    if effects:
+        labels = [[i for i, _, _ in who], [(j, period) for _, j, period in who]]
+        X = np.column_stack([X[:, 1:], *[pd.get_dummies(each).to_numpy(dtype=float) for each in labels]])
     params = np.linalg.lstsq(X, y, rcond=None)[0]
     e = y - X @ params
-    expected, firms = np.zeros((3, 3)), sorted({i for i, _, _ in who})
+    expected, firms = np.zeros((k, k)), sorted({i for i, _, _ in who})
     for firm in firms:
         rest = np.array([firm not in (i, j) for i, j, _ in who])
-        shift = np.linalg.lstsq(X[rest], y[rest], rcond=None)[0] - params
+        shift = (np.linalg.lstsq(X[rest], y[rest], rcond=None)[0] - params)[:k]
         expected += (len(firms) - 1) / len(firms) * np.outer(shift, shift)
-    bread, meat = np.linalg.inv(X.T @ X), np.zeros((3, 3))
+    bread, meat = np.linalg.pinv(X.T @ X), np.zeros((X.shape[1], X.shape[1]))
     for a, (i, j, _) in enumerate(who):
-        for b, (k, m, _) in enumerate(who):
-            if {i, j} == {k, m}:
+        for b, (m, n, _) in enumerate(who):
+            if {i, j} == {m, n}:
                 meat += e[a] * e[b] * np.outer(X[a], X[b])
-    found = dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(SIZE)})
-    np.testing.assert_allclose(found.params, params, atol=1e-12)
-    np.testing.assert_allclose(found.cov, expected - bread @ meat @ bread, atol=1e-14)
-    assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
+    found = dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, effects=effects)
+    assert list(found.params.index) == names
+    np.testing.assert_allclose(found.params, params[:k], atol=1e-9)
+    np.testing.assert_allclose(found.cov, expected - (bread @ meat @ bread)[:k, :k], atol=1e-9)
     assert (found.nobs, found.n_periods) == (9 * 8 + 8 * 7, 2)
     assert "same" in str(found) and len(repr(found).splitlines()) == 1
     assert found.pvalues.isna().all() and "the tests hold from 25 firms on" in str(found)
+    if not effects:
+        assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
 
 
 def test_dyadic_tests_keep_their_size_with_few_firms() -> None:

@@ -126,6 +126,6 @@ def test_numbers_stored_as_text_are_said_to_be():
     as_panel(frame[["firm", "period", "size"]], frame["y"], codes=["size"])  # declared
     as_panel(frame[["firm", "period", "sic"]], frame["y"])  # whole numbers in text are codes
     with pytest.raises(
-        InputError, match="holds str such as '1.5', not numbers: convert it with pandas.to_numeric"
+        InputError, match="holds text such as '1.5', not numbers: convert it with pandas.to_numeric"
     ):
         as_panel(frame.assign(y=["1.5", "2", "3"]), outcome="y", characteristics=["lev"])

@@ -67,7 +67,7 @@ def random_names(rng):
         ]
         related = [f"{names[0]}_missing", f"{names[3]}=u", f"{names[0]}_missing (2)", str(names[0])]
         for k in (1, 2):
-            names[k] = rng.choice(related) if rng.random() < 0.3 else names[k]
+            names[k] = str(rng.choice(related)) if rng.random() < 0.3 else names[k]
         if len(set(names)) == len(names):
             return names
 

@@ -260,7 +260,8 @@ def calibration(
     if fewest < MIN_PERIODS:
         return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
     clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
-    errors = np.asarray(clustered.bse, dtype=float)
+    with np.errstate(invalid="ignore"):
+        errors = np.asarray(clustered.bse, dtype=float)
     if not (errors > 0).all():  # two-way variances may come out negative
         return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
     gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.leak_audit.made_of_outcomes import (
-    Labels,
-    made_of_later,
-    made_of_outcomes,
-    network_made_of_outcomes,
-)
+from peerattn.evaluation.leak_audit.made_of_later import at_later, made_of_later, reach_of_outcome
+from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
+from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes
+from peerattn.evaluation.leak_audit.relations import closer
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
@@ -65,7 +63,10 @@ def columns(
         elif name not in declared and looks_like_code(name) and _whole(column):
             found[name] = "is a code used as a number"
     numbers = frame.drop(columns=list(found)).select_dtypes("number").astype(float)
-    found |= {name: "correlates above 0.98 with the outcome" for name in possible_leaks(numbers, y)}
+    past = None if labels is None else at_later(y, *labels, -1)
+    for name in possible_leaks(numbers, y):
+        if past is None or closer(numbers[name].to_numpy(), past, y):
+            found[name] = "correlates above 0.98 with the outcome"
     if labels is not None:
         codes = frame[[name for name in frame.columns if name in declared]]
         numbers = numbers.drop(columns=[*found, *codes], errors="ignore")
@@ -134,6 +135,16 @@ def future(subject: Subject) -> AuditLine:
                 return AuditLine(
                     claim, False, f"the split learns from {share} outcomes that are known after the origin"
                 )
+    numbers = subject.panel.X.select_dtypes("number")
+    assert subject.panel.firm is not None
+    firm = pd.factorize(subject.panel.firm)[0]
+    reach, of = reach_of_outcome(numbers, subject.panel.y.to_numpy(dtype=float), firm, subject.when)
+    if reach > ahead:
+        return AuditLine(
+            claim,
+            False,
+            f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}",
+        )
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):

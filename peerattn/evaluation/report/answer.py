@@ -145,7 +145,8 @@ def network_found(comparison: Comparison) -> list[str]:
         return [f"{said} ({others})." if others else f"{said}."]
     median = float(effective_peers(network)["effective_peers"].median())
     weights = network.matrix().abs()
-    said = f"In {when} a firm's weight is spread over {median:,.0f} peers (effective number, median)"
+    own_past = ", its own past among them" if looks_at_own_past(network) else ""
+    said = f"In {when} {name} spreads a firm's weight over {median:,.0f} peers (effective number, median{own_past})"
     codes = few_codes(comparison)
     if codes is not None:
         own, peers = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
@@ -153,6 +154,12 @@ def network_found(comparison: Comparison) -> list[str]:
         share = float(weights.to_numpy()[same].sum() / weights.to_numpy().sum())
         said += f"; {share:.0%} of it stays in the {codes.name}, where {same[other].mean():.0%} of the other firms are"
     return [f"{said}."]
+
+
+def looks_at_own_past(network: PeerNetwork) -> bool:
+    """Tell whether firms are peers of themselves: in a forecast, by their own past outcomes."""
+    edges = network.edges()
+    return bool((edges["weight"][edges["firm"] == edges["peer"]] != 0).any())
 
 
 def _r(value: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerattn.evaluation.report.answer import few_codes, shown_network
+from peerattn.evaluation.report.answer import few_codes, looks_at_own_past, shown_network
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
 from peerattn.evaluation.report.verdict import found_no_peers
 from peerattn.exceptions import InputError
@@ -26,6 +26,7 @@ RELEVANCE = (
     "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
     "(the reflection problem, Manski 1993)."
 )
+OWN_PAST = " A firm that is its own peer is predicted from its own past outcomes to that extent."
 _SHOWN_PEERS = 3
 _FIRMS_LISTED = 25
 _EXPLORED_PEERS = 10
@@ -45,9 +46,8 @@ def network_sections(comparison: Comparison) -> list[Section]:
     name, network = shown
     blocks += [
         f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit. "
-        + (
-            stability_sentence(network) or "How alike networks of other seeds and folds are was not measured."
-        ),
+        + (stability_sentence(network) or "How alike networks of other seeds and folds are was not measured.")
+        + (OWN_PAST if looks_at_own_past(network) else ""),
         weights_picture(network, name, few_codes(comparison)),
         _top_peers(network),
         *_one_sided(network),
@@ -120,10 +120,15 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
     if pairs.empty:
         return ["No pair of firms is one-sided: each gives the other the weight it gets."]
     firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
-    rows = list(zip(firms, peers, pairs["weight"].tolist(), pairs["reverse"].tolist()))
-    heads = ("Firm", "looks to", "with weight", "and is given")
+    figures = (pairs[name].tolist() for name in ("weight", "reverse", "direction"))
+    heads = ("Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction")
     title = "The most one-sided pairs, net of how popular each firm is"
-    return [Table(title, heads, rows, alignment="llrr")]
+    note = (
+        "Direction: the log ratio of the two weights less that of the firms' popularity; positive = the firm looks to the peer "
+        "more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
+    )
+    rows = list(zip(firms, peers, *figures))
+    return [Table(title, heads, rows, "llrrr", ("", "", ".3f", ".3f", ".2f"), footnotes=(note,))]
 
 
 def _isolates(network: PeerNetwork) -> str:

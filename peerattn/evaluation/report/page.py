@@ -20,14 +20,14 @@ from peerattn.evaluation.report.sections import (
     subgroup_section,
     tests_section,
 )
-from peerattn.evaluation.report.table import REPORTED, as_table
+from peerattn.evaluation.report.table import REPORTED, as_table, without_tests
 from peerattn.render import Code, Section, Table, page, write_atomic
 from peerattn.render.page import Block
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
 
-_VERBS = {"forecast": "predicts", "explain": "explains"}
+_VERBS = {"forecast": "predict", "explain": "explain"}
 
 
 def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
@@ -46,7 +46,10 @@ def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         "Outcomes scored": f"{comparison.n_outcomes:,}",
         "Baseline": comparison.baseline,
     }
-    title, footer = f"Who {_VERBS[comparison.task]} {comparison.outcome}?", _made_with(comparison)
+    title, footer = (
+        f"Do peers help to {_VERBS[comparison.task]} {comparison.outcome}?",
+        _made_with(comparison),
+    )
     lead, pictures = unbroken(" ".join(answer(comparison))), answer_pictures(comparison)
     sections = _sections(comparison, _summary(comparison))
     text = page(title, sections, lead=lead, opening=pictures, facts=facts, footer=footer)
@@ -72,7 +75,7 @@ def outcomes_to_html(comparisons: Mapping[str, Comparison], path: str | os.PathL
     for outcome, block in comparisons.items():
         parts = _sections(block, _summary(block))
         sections += [Section(f"{outcome}: {part.title}", part.blocks) for part in parts]
-    title = f"Who {_VERBS[blocks[0].task]} {', '.join(comparisons)}?"
+    title = f"Do peers help to {_VERBS[blocks[0].task]} {', '.join(comparisons)}?"
     lead = f"The same models on {len(blocks)} outcomes, each compared on its own."
     return write_atomic(path, page(title, sections, lead=lead, footer=_made_with(blocks[0])))
 
@@ -81,7 +84,10 @@ def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
     """Return all sections that have something to show."""
     return [
         Section("Findings", [*summary, f"Task: {comparison.task}. {TASKS[comparison.task]}"]),
-        Section("The comparison", [as_table(comparison, REPORTED), *_failures(comparison)]),
+        Section(
+            "The comparison",
+            [as_table(comparison, without_tests(comparison, REPORTED)), *_failures(comparison)],
+        ),
         *tests_section(comparison),
         *_over_time(comparison),
         *portfolio_section(comparison),

@@ -186,9 +186,13 @@ def calibration_section(comparison: Comparison) -> list[Section]:
     rows = []
     for name in comparison.ordering:
         slope, found = comparison.regressions[name]
+        if not len(
+            slope.by_period
+        ):  # one prediction for all firms of a period: nothing to calibrate between firms
+            continue
         reason = short_reason(slope.test.reason) if len(slope.by_period) else ""
         fm_t = reason if slope.t is None else slope.t
-        p = "" if found.p_value is None else format_p(found.p_value)
+        p = reason or "n/a" if found.p_value is None else format_p(found.p_value)
         rows.append((name, found.intercept, found.slope, p, slope.slope, fm_t))
     table = Table(
         "Outcome on prediction",
@@ -200,7 +204,8 @@ def calibration_section(comparison: Comparison) -> list[Section]:
     words = (
         "Where predictions are calibrated, the intercept is 0 and the slope 1 (Mincer and Zarnowitz 1969; p of both, clustered "
         "by firm and period). A slope below 1: predictions differ too much. FM slope: the mean of one regression a period (Fama "
-        "and MacBeth 1973), which leaves the common level out; its t is against 0."
+        "and MacBeth 1973), which leaves the common level out; its t is against 0. Models that give all firms of a period one "
+        "prediction are left out."
     )
     return [Section("Calibration", [words, table])]
 

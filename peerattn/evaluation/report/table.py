@@ -81,6 +81,12 @@ def as_table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars:
     )
 
 
+def without_tests(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
+    """Leave out the tests over time where the periods are too few for any; the note under the table says so."""
+    few = len(comparison.periods) < periods_needed(comparison.horizon)
+    return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
+
+
 def text(comparison: Comparison, width: int | None = None) -> str:
     """Return the table and the finding as text.
 
@@ -90,7 +96,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
         Widest line, by default the terminal's.
     """
     width = width or shutil.get_terminal_size((100, 24)).columns
-    shown = as_table(comparison)
+    shown = as_table(comparison, without_tests(comparison, PRINTED))
     words, notes = (
         "\n".join(textwrap.fill(said, width) for said in part)
         for part in (comparison.summary(), shown.footnotes)
@@ -190,7 +196,7 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
         notes.append(STARS_NOTE)
     needed = periods_needed(comparison.horizon)
     if (n := len(comparison.periods)) < needed:
-        notes.append(f"T={n} periods are too few for a test over time ({needed} are needed).")
+        notes.append(f"T = {n} periods are too few for a test over time ({needed} are needed).")
     reasons = [test.reason for test in comparison.tests.values()]
     reasons += [ic.test.reason for ic in comparison.rank_ics.values()]
     if any(reason.startswith("n/a (r=") for reason in reasons):

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from peerattn.evaluation.inference.forecast_tests import diebold_mariano, p_words, periods_needed
 from peerattn.evaluation.inference.multiple_tests import SuperiorAbility, superior_ability
+from peerattn.evaluation.inference.nested_tests import paired_by_firm
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
 from peerattn.render import show_label
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 LEVEL = 0.05
+FEWEST_GROUPS = 10  # of a code, from which losses are clustered by it, too
 TIED = 0.0005  # a difference of rank correlations that is not worth a mention
 MOVES = 0.5  # a firm or period decides where the gain without it is less than this share of the gain, or 1 / MOVES times it
 
@@ -29,7 +32,7 @@ def verdict(comparison: Comparison) -> list[str]:
     Models are ranked by squared error on the common sample. Significance is that of the joint test of all models, so that
     the search for the best one is accounted for. A control that wins is said to win, and no gain is said to be none.
     """
-    best = str(comparison.scores["rmse"].idxmin())
+    best = smallest_error(comparison, comparison.names)
     n = len(comparison.periods)
     few = f"{n} period{'s are' if n > 1 else ' is'} too few for a test over time: what differs in these may not in others."
     sentences = [
@@ -69,9 +72,16 @@ def best_peer_and_control(comparison: Comparison) -> tuple[str, str] | None:
     return (str(rmse[peers].idxmin()), str(rmse[controls].idxmin())) if peers and controls else None
 
 
+def smallest_error(comparison: Comparison, names: Sequence[str]) -> str:
+    """Return the model with the smallest squared error; of those that share it, a control, which needs no peers."""
+    rmse = comparison.scores["rmse"][list(names)]
+    least = [str(name) for name in rmse.index[rmse <= rmse.min() * (1 + SAME)]]
+    return next((name for name in least if name in comparison.controls), least[0])
+
+
 def headline_pair(comparison: Comparison) -> tuple[str, str] | None:
     """Return the two models that the headline sets against each other: the best and the baseline, else peers and control."""
-    best = str(comparison.scores["rmse"].idxmin())
+    best = smallest_error(comparison, comparison.names)
     return (best, comparison.baseline) if best != comparison.baseline else best_peer_and_control(comparison)
 
 
@@ -162,13 +172,16 @@ def peers_help(comparison: Comparison) -> list[str]:
         missing = "control" if comparison.peer_models else "peer model"
         return [f"Do peers help? This comparison cannot tell: it has no {missing}."]
     peer, control = pair
-    if found_no_peers(comparison, peer):
-        return [
-            f"Do peers help? No: {peer}, the best peer model, found no peers that help, and its network is empty. What it "
-            "gains or loses against a control comes from its own term (its codes and its scale), not from peers."
-        ]
     both = comparison.predictions[[peer, control]].to_numpy()
-    if np.ptp(both, axis=1).max() <= SAME * np.abs(both).max():
+    same = np.ptp(both, axis=1).max() <= SAME * np.abs(both).max()
+    if found_no_peers(comparison, peer):
+        empty = f"Do peers help? No: {peer}, the best peer model, found no peers that help, and its network is empty."
+        if same:
+            return [f"{empty} It predicts the same as {control}."]
+        return [
+            f"{empty} What it gains or loses against a control comes from its own term (its codes and its scale), not from peers."
+        ]
+    if same:
         return [f"Do peers help? No: {peer}, the best peer model, predicts the same as {control}."]
     said = (
         f"the mean squared error of {peer}, the best peer model, is {_size(comparison, peer, control)} that of the best "
@@ -189,13 +202,35 @@ def peers_help(comparison: Comparison) -> list[str]:
 def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[str, str]:
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
-    p = comparison.test(peer, control).test.p_value if few and comparison.n_firms > 1 else None
+    p, clusters = _largest_p(comparison, peer, control) if few and comparison.n_firms > 1 else (None, "")
     if p is None:
         return "It cannot be tested here", ""
     p, searched = min(1.0, n * p), f", the search among {n} peer models accounted for" if n > 1 else ""
     periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
-    said = f" (paired, clustered by firm, given {periods}: {p_words(p)}{searched})"
+    said = f" (paired, clustered by {clusters}, given {periods}: {p_words(p)}{searched})"
     return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
+
+
+def _largest_p(comparison: Comparison, peer: str, control: str) -> tuple[float | None, str]:
+    """Return the larger p of paired losses clustered by firm, and by codes: an industry shares its shocks."""
+    found = comparison.test(peer, control).test
+    p, clusters = found.p_value, "firm"
+    frame = comparison.predictions
+    ours, theirs = ((frame["outcome"] - frame[name]) ** 2 for name in (peer, control))
+    for name, group in comparison.groups.items():
+        labels = group.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]])).to_numpy(
+            dtype=object
+        )
+        known = ~pd.isna(labels) & (labels != "unknown")
+        n_groups = len(set(labels[known]))
+        if name.endswith(", fifths") or n_groups < FEWEST_GROUPS:
+            continue
+        labels = np.where(known, labels, frame["firm"].map("firm {}".format))  # unknown: a group of its own
+        t = paired_by_firm(ours, theirs, labels, frame["period"]).statistic
+        other = None if t is None else float(2 * student.sf(abs(t), n_groups - 1))
+        if p is not None and other is not None and other > p:
+            p, clusters = other, str(name)
+    return p, clusters
 
 
 def _curvature(comparison: Comparison, peer: str) -> list[str]:
@@ -226,7 +261,7 @@ def _order(comparison: Comparison) -> str:
     if not ics:
         return ""
     top = max(ics, key=lambda name: ics[name].mean)
-    best = str(comparison.scores["rmse"].idxmin())
+    best = smallest_error(comparison, comparison.names)
     if best in ics and ics[best].mean > ics[top].mean - TIED:
         top = best
     t = f" (t = {ics[top].t:.2f})" if ics[top].t is not None else ""

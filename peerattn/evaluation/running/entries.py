@@ -34,6 +34,7 @@ OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
 PREVAILING_MEAN = model_title("mean")
 ALL_OTHER_FIRMS = "All other firms (mean)"
+INDUSTRY_BY_PERIOD = "Industry × period (mean)"
 RESERVED_NAMES = ("firm", "period", "outcome")
 #: The rungs of the ladder, from below; see :func:`rung_of`.
 (
@@ -82,10 +83,12 @@ def takes_panels(model: Any) -> bool:
     return isinstance(last_step(model), PanelModel)
 
 
-def is_mean_of_all(model: Any) -> bool:
-    """Tell whether a model is the mean of all other firms, which chooses no peers."""
+def _grouped_by(model: Any) -> tuple[Any, ...] | None:
+    """Return what tells apart means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
     final = last_step(model)
-    return isinstance(final, IndustryPeerRegressor) and final.industry is None
+    if not isinstance(final, IndustryPeerRegressor):
+        return None
+    return final.industry, final.shrinkage, final.value_weight
 
 
 def supports(model: Any, task: str) -> bool:
@@ -316,13 +319,25 @@ def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: An
 
 
 def _controls(task: str, panel: Panel, models: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield what ``compare`` adds: own characteristics, linear and boosted, the mean, and the level of the period."""
-    if task == "explain" and not any(map(is_mean_of_all, models.values())):
-        level = IndustryPeerRegressor(scheme="plain")  # no industry is meant
-        yield Entry(ALL_OTHER_FIRMS, level, native=True, shown_outcomes=True, control=True)
+    """Yield what ``compare`` adds: own characteristics, linear and boosted, and means.
+
+    Means are the prevailing one; in forecasts the firm's, and its last value; in explanations those of the period and of the
+    industry's period, the own firm left out.
+    """
+    if task == "explain":
+        means = {ALL_OTHER_FIRMS: IndustryPeerRegressor(scheme="plain")}  # no industry is meant
+        if panel.industry is not None:
+            means[INDUSTRY_BY_PERIOD] = IndustryPeerRegressor(industry=panel.industry)
+        given = {_grouped_by(model) for model in models.values()}
+        for name, mean in means.items():
+            if _grouped_by(mean) not in given:
+                yield Entry(name, mean, native=True, shown_outcomes=True, control=True)
     if panel.choice.characteristics:
         yield Entry(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True)
         yield Entry(BOOSTING, make_model("boosting"), native=False, control=True)
+    if task == "forecast":
+        for name in ("firm_mean", "last_value"):
+            yield Entry(model_title(name), make_model(name), native=False, own_only=True, control=True)
     yield Entry(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.gate import refuse_identities, warn_of_leaks
 from peerattn.panel.reading import read_rows
+from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 
 #: Names of the index levels of every frame that models get in a comparison.
 LABELS = ("firm", "period")
@@ -31,7 +33,9 @@ def comparison_panel(
     :func:`peerattn.evaluation.compare` for the parameters and errors.
     """
     options: dict[str, Any] = {"codes": codes, "industry": industry, "firm": firm, "period": period}
-    if outcome is not None and y is None and not isinstance(X, Panel):
+    if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
+        panel = _of_files(X, y, outcome=outcome, characteristics=characteristics, **options)
+    elif outcome is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, outcome=outcome, characteristics=characteristics, **options)
     else:
         if isinstance(X, Panel) and X.outcomes is not None and y is not None:
@@ -59,3 +63,16 @@ def comparison_panel(
     assert panel.firm is not None
     refuse_identities(panel.codes, list(panel.codes.columns), panel.firm)
     return panel.sorted()
+
+
+def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
+    """Return a panel in files, its characteristics mapped into memory."""
+    if y is not None:
+        raise InputError(
+            "y: X is read from files, so the outcome is a column: leave out y, and name outcome=."
+        )
+    if not isinstance(X, StoredPanel):
+        return scan_panel(X, outcome=outcome, **options).mapped()
+    if outcome not in (None, X.outcome):
+        raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
+    return X.mapped()

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from peerattn.digest import code_version, hash_of
 from peerattn.evaluation.running.entries import Entry
 from peerattn.exceptions import InputError, PeerAttnWarning
 from peerattn.models.saving import decoded, encoded
 from peerattn.network import PeerNetwork
-from peerattn.panel import Panel
 from peerattn.render import UNSEALED, check_writable, read_sealed, seal, write_atomic
 
 _KEY, _VERSION = "peerattn.piece", 2
@@ -28,18 +26,6 @@ Kept = TypeVar("Kept")
 
 class DamagedPieceWarning(PeerAttnWarning):
     """A stored fit was changed or damaged, and is made again."""
-
-
-def panel_digest(panel: Panel) -> str:
-    """Return the SHA-256 of all that models see: labels, characteristics, codes and outcomes, in canonical row order.
-
-    Equal panels have equal digests whatever file they came from and in whatever order its rows stood.
-    """
-    digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
-    for values in (*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)):
-        column = pd.Series(values[1]).reset_index(drop=True)
-        digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())
-    return digest.hexdigest()
 
 
 class FoldStore:

@@ -23,8 +23,15 @@ from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
 from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_options
-from peerattn.models.attention.own_model import OwnSettings, count_rows, peers_shown
+from peerattn.models.attention.options import check_effects, check_options
+from peerattn.models.attention.own_effects import OwnEffects
+from peerattn.models.attention.own_model import (
+    OwnSettings,
+    count_rows,
+    has_period_effects,
+    of_period,
+    peers_shown,
+)
 from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors
@@ -39,8 +46,10 @@ from peerattn.models.attention.universes import (
     refuse_other_periods,
     with_reference,
 )
+from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
 from peerattn.training import Checkpoint, one_thread
 
@@ -60,6 +69,7 @@ class AttentionModel(AttentionNetworks):
     exclude_self: bool = True
     own_group: str | None = None
     own: Any = "additive"
+    effects: Sequence[str] = ()
     n_layers: int = 1
     n_heads: int = 8
     d_head: int = 8
@@ -119,9 +129,10 @@ class AttentionModel(AttentionNetworks):
 
         Parameters
         ----------
-        X : DataFrame (n, p) indexed by (firm, period), or array-like
-            Characteristics and codes; without firm and period ``X`` is one cross-section.
-        y : Series or array-like (n,)
+        X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
+            :func:`~peerattn.panel.stored.scan_panel` says is read (``training_rows``).
+        y : Series or array-like (n,), or str (the column, of files)
             Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
@@ -148,11 +159,17 @@ class AttentionModel(AttentionNetworks):
             checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
         check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
+        refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        check_effects(self)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
+        if self.effects and not panel.dated:
+            raise InputError(
+                "effects: they are those of firms and periods, which X does not carry. Leave effects out."
+            )
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
             panel,
@@ -179,7 +196,7 @@ class AttentionModel(AttentionNetworks):
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return (*self.codes, *self._groupings())
+        return tuple(dict.fromkeys((*self.codes, *effect_codes(self.effects), *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -240,7 +257,12 @@ class AttentionModel(AttentionNetworks):
     # ------------------------------------------------------------------ pools
 
     def _gate_call(
-        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
+        self,
+        X: Any,
+        outcomes: Any,
+        reference: Any = None,
+        peer_weight: Any = None,
+        past: History | None = None,
     ) -> tuple[Panel, Iterator[Section]]:
         check_is_fitted(self, "parts_")
         if outcomes is not None and not self.reads_outcomes:
@@ -262,7 +284,7 @@ class AttentionModel(AttentionNetworks):
                 weight=row_weights(panel, peer_weight, "peer_weight"),
             )
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
-        return panel, self._with_past(sections)
+        return panel, self._with_past(sections, past)
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
         if self.attention == "self" and not self.dated_ and not told:
@@ -321,6 +343,7 @@ class AttentionModel(AttentionNetworks):
         plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
         found = fit_nested(sections, candidates, plan, judge=self.prune)
         self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
+        self.of_period_ = found.of_period
         self.evidence_, self.stability_ = found.evidence, found.stability
         self.training_pool_ = found.pool[0] if arrays else None
         heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
@@ -332,7 +355,12 @@ class AttentionModel(AttentionNetworks):
 
     def _plan(self, dated: bool) -> Plan:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
-        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated)
+        effects = (
+            OwnEffects(tuple(effect_parts(self.effects)), tuple(self.design_.levels))
+            if self.effects
+            else None
+        )
+        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated, effects)
         return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
@@ -374,7 +402,11 @@ class AttentionModel(AttentionNetworks):
 
         found = []
         if self._reads_covariance(weighed):
-            found.append(Candidate(COVARIANCE, learned_covariance))
+            effects = self._plan(dated).own.effects
+            replaces = effects is not None and bool(
+                effects.of_periods
+            )  # its level and codes are such effects, too
+            found.append(Candidate(COVARIANCE, learned_covariance, replaces))
             if self.prune:  # only evidence can decide how much of the parts before it to replace
                 found.append(Candidate(RIDGE, ridge, replaces=True))
         if self.n_heads and self.similarity != "covariance":
@@ -433,20 +465,26 @@ class AttentionModel(AttentionNetworks):
             section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
         )
 
-    def _with_past(self, sections: Iterator[Section]) -> Iterator[Section]:
-        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them."""
+    def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
+        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them.
+
+        ``earlier`` holds both already, where the call goes on.
+        """
         parts = self.parts_[COVARIANCE].parts if COVARIANCE in self.parts_ else ()
         stored = next((part.history for part in parts if isinstance(part, Covariance)), None)
         if stored is None:
             return sections
         listed = list(sections)
-        past = stored.joined(History.of([self._as_seen(section) for section in listed]))
+        past = (earlier or stored).joined(History.of([self._as_seen(section) for section in listed]))
         return (replace(section, past=past) for section in listed)
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         own = self.own_.predict(section.focal)
         outputs, seen = own + self.level_, self._as_seen(section, own)
+        if has_period_effects(self.own_) and seen.own is not None:
+            pool = seen.own[1][:, None]
+            outputs = outputs + self.of_period_ * of_period(self.own_, section, pool)
         for added in self.parts_.values():  # each in addition to the own model
             outputs = outputs + added.factor * added.additions([seen])[0]
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]

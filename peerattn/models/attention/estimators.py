@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.base import PeerRegressor
-from peerattn.models.pools import Rows
+from peerattn.models.by_period import training_panel
+from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
+from peerattn.panel.stored import is_stored
 from peerattn.training import one_thread
 
 
@@ -66,9 +70,18 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         characteristic beside its line (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
         missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
         over blocks of periods.
+    effects : sequence of str
+        Fixed effects of the own model, whose slopes are then the within estimator (``own="linear"`` or ``"additive"``, squared
+        errors, panels): ``"firm"``, a code's name, or several joined by ``×``. Their estimates of the training rows are added; a
+        firm that was not among them has the mean effect. Effects of a period, ``"period"`` or ``"sic×period"``, need
+        ``values="outcomes"``: the effect is the mean of what the own terms leave of the outcomes of the group's other firms, of
+        the finest group that has one. Peers must improve on the own model with its effects. A covariance and the ridge, which
+        hold such effects themselves, take their place by the factor that they enter by.
     n_layers : int, default 1
-        Layers of attention; all but the last encode characteristics (peers of peers). ``similarity``, ``symmetric_scores``,
-        ``prior`` and peer weights hold in every layer, each with its own λ.
+        The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
+        peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
+        enters the scores. One layer is kept where held-out periods do not speak for more. ``similarity``,
+        ``symmetric_scores``, ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
         The most heads. 0 = no peers: the own model alone.
     d_head : int, default 8
@@ -114,6 +127,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         One row for each part that was tried ("covariance", "ridge", "heads"): the factor by which it enters ("ridge" takes the
         place of the parts before it by so much), the factor of least held-out loss, the t statistic and its critical value, the
         relative gain, the number of judged periods, and what errors are clustered by.
+    of_period_ : float
+        Factor of the effects of a period: 1, less what a covariance or ridge took the place of.
     stability_ : DataFrame
         How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
         starts: correlation of the weights, and share of common top-5 peers.
@@ -160,9 +175,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
         Parameters
         ----------
-        X : DataFrame or array-like (n, p)
-            A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows.
-        outcomes : Series or array-like (n,), optional
+        X : DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
+            A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
+            read one period at a time.
+        outcomes : Series or array-like (n,), or str (the column, of files), optional
             Outcomes of the rows of ``X``, for ``values="outcomes"``: each firm is predicted from those of the others, never its
             own; NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
@@ -174,8 +190,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
         """
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
-        return self._predict_sections(panel, sections)
+        if is_stored(X):
+            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
+            return self._predict_periods(X, **options)
+        return self._predict_sections(*self._gate_call(X, outcomes, reference, peer_weight))
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile)
@@ -211,6 +229,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any
     ) -> PeerAttentionClassifier:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
+        if is_stored(X):
+            X, y = training_panel(self, X, y), None
         y = X.y if y is None and isinstance(X, Panel) else y
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -233,12 +253,22 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
 
         Parameters are those of :meth:`PeerAttentionRegressor.predict`; ``outcomes`` are classes.
         """
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        if is_stored(X):
+            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
+            return self._predict_periods(X, **options)
+        return self._probabilities(*self._gate_call(X, outcomes, reference, peer_weight))
+
+    def _predicted(self, panel: Panel, call: Iterator[Section]) -> pd.DataFrame:
+        probability = self._probabilities(panel, call)
+        assert isinstance(probability, pd.DataFrame)
+        return probability
+
+    def _probabilities(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray | pd.DataFrame:
         probability = np.empty((len(panel), len(self.classes_)))
         isolated = np.zeros(len(panel), dtype=bool)
         for section in sections:
             outputs, isolated[section.at] = self._outputs(section)
-            probability[section.at] = _probabilities(outputs)
+            probability[section.at] = _softmax(outputs)
         self._warn_of_isolates(panel, isolated)
         restored = np.empty_like(probability)
         restored[panel.order] = probability
@@ -261,6 +291,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         """Return classes as their numbers, NaN where unknown; labels of rows are kept."""
         if outcomes is None:
             return None
+        if isinstance(outcomes, Panel):
+            return replace(outcomes, outcomes=self._encode_outcomes(outcomes.outcomes))
         outcomes = as_pandas(outcomes)
         labels = _one_column(outcomes)
         known = ~pd.isna(labels)
@@ -294,7 +326,7 @@ def _one_column(y: Any) -> np.ndarray:
     return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
 
 
-def _probabilities(outputs: np.ndarray) -> np.ndarray:
+def _softmax(outputs: np.ndarray) -> np.ndarray:
     """Return class probabilities from logits, (..., n_classes); one logit stands for two classes."""
     if outputs.shape[-1] == 1:
         outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=-1)

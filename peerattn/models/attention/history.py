@@ -82,6 +82,13 @@ class History:
             past[at >= 0, window - (end - start) :] = self.values[at[at >= 0], start:end]
         return past
 
+    def since(self, period: Any) -> History:
+        """Return what periods after this one may still read: it, and those of the window before it."""
+        start = max(0, int(self.periods.searchsorted(period, side="right")) - WINDOW)
+        kept = self.values[:, start:]
+        there = np.flatnonzero(kept.any(axis=1))
+        return History(self.firms[there], self.periods[start:], kept[there])
+
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.
 

@@ -99,19 +99,25 @@ class Heads:
         return Heads(tuple(slopes), self.terms).weights(section, rows)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
-        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an encoding layer, if one is named."""
+        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.
+
+        That is averaged over the members that have it; nobody has a peer in a layer that no member has.
+        """
         focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
         peers = peer_tensors(section, torch.float64)
         pairs = pair_tensors([section], [rows], self.terms, torch.float64)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
         used = [member for member in self.members if len(member.kept)]
+        if layer is not None:  # heads of one layer have no layer before it
+            used = [member for member in used if layer < member.spec.n_layers - 1]
         for member in used:
             module = member.module()
             if layer is None:
-                W += np.tensordot(member.share, module.weights(focal, peers, pairs)[0].numpy(), axes=1)
+                weights = module.weights(focal, peers, pairs)
             else:
                 assert isinstance(module, PeerModule)
-                W += module.encoder_weights(focal, peers, pairs, layer)[0].mean(0).numpy()
+                weights = module.weights(focal, peers, pairs, layer)
+            W += np.tensordot(member.share, weights[0].numpy(), axes=1)
         return W / max(1, len(used))
 
 

@@ -57,10 +57,12 @@ class Added:
 class Nested:
     """The own model, the parts that entered by name, the evidence on every part, and how alike networks of other fits are.
 
-    ``level`` (K,) is added to every prediction: once parts explain some of the spread, a quantile lies elsewhere.
+    Effects of periods enter by ``of_period``: 1, less what parts took the place of. ``level`` (K,) is added to every prediction:
+    once parts explain some of the spread, a quantile lies elsewhere.
     """
 
     own: Own
+    of_period: float
     level: np.ndarray
     parts: dict[str, Added]
     evidence: pd.DataFrame
@@ -105,6 +107,7 @@ def fit_nested(
         for origin in (origins(sections, plan.purge, plan.dated) if judge and candidates else [])
     ]
     parts: dict[str, Added] = {}
+    of_period = 1.0
     rows, compared = [], []
     for candidate in candidates:
         tried = _judged(candidate, trials, plan, LEVEL / len(candidates)) if judge else _InFull()
@@ -113,13 +116,15 @@ def fit_nested(
             left = _left(candidate, whole, plan)
             learn = partial(candidate.fit, left)
             fits, agreement = stable(learn, tried.parts, left) if judge else ((learn(0),), None)
-            compared.append(agreement if agreement is None else agreement.assign(part=candidate.name))
+            if agreement is not None:
+                compared.append(agreement.assign(part=candidate.name))
             if fits:
                 added = Added(fits, evidence.factor)
                 moves = _moves(candidate, added, whole, plan)
                 factor = evidence.factor * step_length(whole, moves, plan.loss)
                 if candidate.replaces:
                     parts = {n: replace(p, factor=(1 - factor) * p.factor) for n, p in parts.items()}
+                    of_period *= 1 - factor
                 parts[candidate.name] = replace(added, factor=factor)
                 whole = whole.plus(moves, factor)
                 if candidate is not candidates[-1]:
@@ -131,10 +136,11 @@ def fit_nested(
     columns = ["part", *vars(NOTHING)]
     return Nested(
         own,
+        of_period,
         _level(whole, plan) if parts else np.zeros(plan.own.n_outputs),
         parts,
         pd.DataFrame(rows, columns=columns).set_index("part"),
-        pd.concat([NO_COMPARISON, *compared], ignore_index=True),
+        pd.concat(compared, ignore_index=True) if compared else NO_COMPARISON,
         whole.pool,
     )
 
@@ -154,7 +160,7 @@ def _kept_own(sections: Sequence[Section], plan: Plan) -> tuple[Own, Block]:
         return own, block.own, block.pool
 
     own, focal, pool = remembered(plan.checkpoint, fitted)
-    return own, Block(list(sections), focal, focal, pool)
+    return own, Block(list(sections), focal, focal, pool).from_effects(own)
 
 
 @dataclass(frozen=True)

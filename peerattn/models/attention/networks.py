@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,11 @@ from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
 from peerattn.models.base import PeerModel
+from peerattn.models.by_period import periods_of, refuse_beside_files, told_once
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
-from peerattn.panel.gate import Panel
+from peerattn.panel.panel import Panel
+from peerattn.panel.stored import is_stored
 from peerattn.training import one_thread
 
 
@@ -39,9 +41,25 @@ class AttentionNetworks(PeerModel):
 
     @abstractmethod
     def _gate_call(
-        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None
+        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None, past: Any = None
     ) -> tuple[Panel, Iterator[Section]]:
-        """Return the checked call and its pools."""
+        """Return the checked call and its pools; ``past`` are outcomes of earlier periods of the call."""
+
+    def _by_period(
+        self,
+        X: Any,
+        outcomes: Any = None,
+        reference: Any = None,
+        peer_weight: Any = None,
+        **options: Any,
+    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
+        refuse_beside_files(X, peer_weight=peer_weight)
+        past = None  # outcomes of earlier periods, handed on
+        for panel, shown in periods_of(self, X, outcomes):
+            called, sections = self._gate_call(panel, shown, reference, None, past, **options)
+            listed = list(sections)
+            past = listed[-1].past and listed[-1].past.since(panel.period[0])
+            yield called, iter(listed)
 
     @one_thread()
     def peer_network(
@@ -64,7 +82,8 @@ class AttentionNetworks(PeerModel):
             As in ``predict``.
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
-            prediction. Those before encode characteristics, and their heads are averaged; `rollout` multiplies layers.
+            prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where the
+            evidence stands against several layers, the earlier ones are empty.
         head : int, optional
             One of the last layer's kept heads (a row of ``heads_``); by default heads are averaged by their share of
             contribution.
@@ -80,18 +99,36 @@ class AttentionNetworks(PeerModel):
             ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are
             isolates when no head was kept.
         """
-        _, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        network = self._network_maker(layer, head, member, top_k)
+        if is_stored(X):
+            with told_once():
+                calls = self._by_period(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
+                return network(section for _, sections in calls for section in sections)
+        return network(self._gate_call(X, outcomes, reference, peer_weight)[1])
+
+    def _network_maker(
+        self,
+        layer: int | None = None,
+        head: int | None = None,
+        member: int | None = None,
+        top_k: int | None = None,
+    ) -> Callable[[Iterator[Section]], PeerNetwork]:
+        check_is_fitted(self, "parts_")
         heads = self._selected(member, head)
-        encodes = self._encoding_layer(layer, head)
+        earlier = self._earlier_layer(layer)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
         chosen = heads if (member, head, layer) != (None, None, None) else None
-        weights = partial(self._weights, heads=chosen, layer=encodes)
+        weights = partial(self._weights, heads=chosen, layer=earlier)
         fast = None
-        if top_k is not None and encodes is None and not self._signed:
+        if top_k is not None and earlier is None and not self._signed:
             fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
-        network = self._network(sections, weights, top_k, fast)
-        return network.replaced(stability=self.stability_) if len(self.stability_) else network
+
+        def network(sections: Iterator[Section]) -> PeerNetwork:
+            found = self._network(sections, weights, top_k, fast)
+            return found.replaced(stability=self.stability_) if len(self.stability_) else found
+
+        return network
 
     def _selected(self, member: int | None, head: int | None) -> Heads:
         """Return the heads of one member, or one head of all members."""
@@ -152,7 +189,7 @@ class AttentionNetworks(PeerModel):
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as parts see it."""
 
-    def _encoding_layer(self, layer: int | None, head: int | None) -> int | None:
+    def _earlier_layer(self, layer: int | None) -> int | None:
         """Return the layer if it is one before the last."""
         if layer is None:
             return None
@@ -161,14 +198,7 @@ class AttentionNetworks(PeerModel):
                 f"layer: {layer!r} was asked for, but with n_layers={self.n_layers} layers are numbered 0 to "
                 f"{self.n_layers - 1}."
             )
-        if layer == self.n_layers - 1:
-            return None
-        if head is not None:
-            raise InputError(
-                f"head: {head} and layer={layer} were given, but kept heads are those of the last layer, "
-                f"{self.n_layers - 1}; the heads of layers before it are averaged. Leave one of the two out."
-            )
-        return layer
+        return None if layer == self.n_layers - 1 else layer
 
     def _weights(
         self, section: Section, rows: slice, heads: Heads | None = None, layer: int | None = None

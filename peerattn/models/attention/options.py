@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.base import is_classifier
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.attention.own_model import NAMES
+from peerattn.panel.effects import effect_parts
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
@@ -37,7 +39,7 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
     """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
-        if value not in allowed:
+        if not isinstance(value, Hashable) or value not in allowed:
             raise InputError(
                 f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}"
             )
@@ -107,6 +109,32 @@ def _check_own(estimator: Any) -> None:
         )
     if is_classifier(estimator) and not hasattr(own, "predict_proba"):
         raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")
+
+
+def check_effects(estimator: Any) -> None:
+    """Raise for effects that are not known where a prediction is made, or that the own model cannot absorb."""
+    effects = estimator.effects
+    if isinstance(effects, str):
+        raise InputError(f"effects must be a sequence of names, got {effects!r}: write [{effects!r}].")
+    if not effects:
+        return
+    own, period = estimator.own, [name for name, parts in effect_parts(effects).items() if "period" in parts]
+    if not isinstance(own, str) or own == "none":
+        raise InputError(
+            f'effects={effects!r} and own={own!r} do not go together: use own="linear" or "additive".'
+        )
+    if is_classifier(estimator) or estimator.loss not in ("auto", "squared_error"):
+        raise InputError("effects are absorbed by least squares: leave them out, or use squared errors.")
+    if period and not estimator.reads_outcomes:
+        raise InputError(
+            f"effects: {period[0]!r} is not known before the period is over, so that no forecast can have it. Leave it out, "
+            'or show the outcomes of the period\'s other firms: values="outcomes", attention="self".'
+        )
+    if sum(len(effect_parts(effects)[name]) > 1 for name in period) > 1:
+        raise InputError(
+            f"effects: {period!r} overlap within a period, where only the finest group of a firm is read. Name one beside "
+            "'period'."
+        )
 
 
 def _check_linear(estimator: Any, **weights: Any) -> None:

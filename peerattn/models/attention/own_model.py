@@ -23,6 +23,7 @@ from peerattn.models.attention.losses import (
     squared_error,
     working_residual,
 )
+from peerattn.models.attention.own_effects import OwnEffects
 from peerattn.models.pools import Rows, Section
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
@@ -50,6 +51,8 @@ class LinearOwn:
         c, by ridge regression beside b.
     bend_penalty : float
         λ of the ridge on c; ∞ is a straight line in each characteristic.
+    effects : OwnEffects or None
+        Fixed effects; b and c are then the within estimator.
     """
 
     bounds: Bounds
@@ -61,11 +64,14 @@ class LinearOwn:
     curves: Curves | None
     bend: np.ndarray
     bend_penalty: float
+    effects: OwnEffects | None = None
 
     def predict(self, rows: Rows) -> np.ndarray:
-        """Return the own term of every row, (n, K)."""
+        """Return the own term of every row, (n, K); of effects, those that last."""
         z = (self.bounds.clip(rows.x) - self.center) / self.spread
         fitted: np.ndarray = z @ self.slope + self.intercept
+        if self.effects is not None:
+            fitted = fitted + self.effects.known(rows)[:, None]
         return fitted if self.curves is None else fitted + self.curves.columns(rows.x) @ self.bend
 
 
@@ -95,13 +101,14 @@ Own = LinearOwn | EstimatorOwn
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """The option ``own``, the loss and its number of outputs, how many levels each code has, and whether rows are dated."""
+    """The option ``own``, the loss and its number of outputs, how many levels each code has, whether rows are dated, effects."""
 
     own: Any
     loss: Loss
     n_outputs: int
     code_levels: tuple[int, ...]
     dated: bool
+    effects: OwnEffects | None = None
 
 
 def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
@@ -110,10 +117,15 @@ def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
     return np.concatenate([rows.x, *levels], axis=1)
 
 
-def fit_own(rows: Rows, settings: OwnSettings, penalties: tuple[float, float]) -> Own:
-    """Fit the own model on rows of known outcome, with these penalties on lines and curves where it is linear in them."""
+def fit_own(
+    rows: Rows, settings: OwnSettings, penalties: tuple[float, float], period: np.ndarray | None = None
+) -> Own:
+    """Fit the own model on rows of known outcome, with these penalties on lines and curves where it is linear in them.
+
+    ``period`` (n,) tells the rows' periods apart, where there are effects.
+    """
     if isinstance(settings.own, str):
-        return _fit_linear(rows, settings, *penalties)
+        return _fit_linear(rows, settings, *penalties, period)
     estimator = clone(settings.own)
     weighs = rows.loss_weight is not None
     if weighs and not has_fit_parameter(estimator, "sample_weight"):
@@ -125,25 +137,48 @@ def fit_own(rows: Rows, settings: OwnSettings, penalties: tuple[float, float]) -
     return EstimatorOwn(estimator, settings.code_levels, settings.n_outputs)
 
 
-def _fit_linear(rows: Rows, settings: OwnSettings, penalty: float, bend_penalty: float) -> LinearOwn:
+def _fit_linear(
+    rows: Rows, settings: OwnSettings, penalty: float, bend_penalty: float, period: np.ndarray | None
+) -> LinearOwn:
     center, spread, z = _standardised(rows)
     weight, width = row_weight(rows), z.shape[1]
     assert rows.y is not None
     bent = np.isfinite(bend_penalty)
     curves = Curves.of(rows.x, weight) if bent else None
     columns = np.zeros((len(rows), 0)) if curves is None else curves.columns(rows.x)
-    found = _solutions(z, penalty, columns, rows.y, weight, settings, np.array([bend_penalty]))[:, 0]
-    return LinearOwn(
+    seen, bends, y = _absorbed(z, columns, rows, settings, period)
+    found = _solutions(seen, penalty, bends, y, weight, settings, np.array([bend_penalty]))[:, 0]
+    intercept, effects = found[0], settings.effects
+    if effects is not None:
+        assert period is not None
+        left = rows.y - z[:, 1:] @ found[1:width, 0] - columns @ found[width:, 0]
+        mean, effects = effects.estimated(left, rows, period)
+        intercept = np.array([mean])
+    fit = (
         Bounds.of([rows.x]),
         center,
         spread,
         found[1:width],
-        found[0],
+        intercept,
         float(penalty),
         curves,
         found[width:],
         float(bend_penalty),
     )
+    return LinearOwn(*fit, effects)
+
+
+def _absorbed(
+    fixed: np.ndarray, free: np.ndarray, rows: Rows, settings: OwnSettings, period: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return fixed columns, of which the first is the constant, free columns, and outcomes, net of effects."""
+    assert rows.y is not None
+    if settings.effects is None:
+        return fixed, free, rows.y
+    assert period is not None
+    table = settings.effects.absorbed(np.column_stack([fixed[:, 1:], free, rows.y]), rows, period)
+    width = fixed.shape[1] - 1
+    return np.column_stack([fixed[:, :1], table[:, :width]]), table[:, width:-1], table[:, -1]
 
 
 def _standardised(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -162,11 +197,14 @@ def row_weight(rows: Rows) -> np.ndarray:
     return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
 
 
-def best_penalties(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> tuple[float, float]:
+def best_penalties(
+    rows: Rows, fold: np.ndarray, settings: OwnSettings, period: np.ndarray | None = None
+) -> tuple[float, float]:
     """Return the penalties on lines and, given that, on curves of least loss over held-out folds.
 
     Ridge regression replaces least squares, and curves lines, where they lower the loss by two standard errors, clustered by
-    firm (on arrays by row): as the rule of Breiman et al. (1984), with two errors for one.
+    firm (on arrays by row): as the rule of Breiman et al. (1984), with two errors for one. Effects are absorbed first,
+    over all rows.
     """
     if not (isinstance(settings.own, str) and settings.own != "none" and rows.x.shape[1]):
         return np.inf, np.inf
@@ -177,10 +215,13 @@ def best_penalties(rows: Rows, fold: np.ndarray, settings: OwnSettings) -> tuple
     if len(np.unique(fold)) < 2:
         return float(path[0]), np.inf
     z = _standardised(rows)[2]
+    bends = settings.own == "additive"
+    curves = Curves.of(rows.x, row_weight(rows)).columns(rows.x) if bends else np.zeros((len(rows), 0))
+    z, curves, y = _absorbed(z, curves, rows, settings, period)
+    rows = replace(rows, y=y)
     penalty = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, path)
-    if settings.own != "additive":
+    if not bends:
         return penalty, np.inf
-    curves = Curves.of(rows.x, row_weight(rows)).columns(rows.x)
     return penalty, _best(z, penalty, curves, rows, fold, settings, np.r_[np.inf, finite[::-1]])
 
 
@@ -329,7 +370,14 @@ class Block:
     def of(cls, own: Own, sections: Sequence[Section]) -> Block:
         """Return what a fitted own model says of cross-sections."""
         focal, pool = ([own.predict(rows) for rows in part] for part in _both(sections))
-        return cls(list(sections), focal, focal, pool)
+        return cls(list(sections), focal, focal, pool).from_effects(own)
+
+    def from_effects(self, own: Own) -> Block:
+        """Return the block with predictions of the own terms and the effects of their periods."""
+        if not has_period_effects(own):
+            return self
+        each = zip(self.own, self.sections, self.pool, strict=True)
+        return replace(self, offset=[term + of_period(own, section, pool) for term, section, pool in each])
 
     def residuals(self, loss: Loss, *, outcomes: bool) -> list[Section]:
         """Return cross-sections whose targets are what is left to explain, and whose peers show what their own models leave."""
@@ -355,6 +403,19 @@ def _both(sections: Sequence[Section]) -> tuple[list[Rows], list[Rows]]:
     return [s.focal for s in sections], [s.peers for s in sections]
 
 
+def of_period(own: Own, section: Section, pool: np.ndarray) -> np.ndarray:
+    """Return what the effects of the period add to the own terms, (n_focal, K); ``pool`` are the own terms of the peers."""
+    if not has_period_effects(own):
+        return np.zeros((len(section.focal), 1))
+    assert isinstance(own, LinearOwn) and own.effects is not None
+    return own.effects.of_period(section, pool)[:, None]
+
+
+def has_period_effects(own: Own) -> bool:
+    """Tell whether the own term has effects that peers' outcomes of the period show."""
+    return isinstance(own, LinearOwn) and own.effects is not None and bool(own.effects.of_periods)
+
+
 def peers_shown(peers: Rows, pool: np.ndarray, loss: Loss, outcomes: bool) -> Rows:
     """Return peers as parts see them: their outcomes, where they are read, beyond their own models."""
     y = shown(loss, pool, peers.y) if outcomes and peers.y is not None else None
@@ -368,22 +429,23 @@ def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, 
     """
     rows, folds = stacked_rows(sections), folds_of(sections)
     fold = np.concatenate(folds)
-    penalties = best_penalties(rows, fold, settings)
-    own = fit_own(rows, settings, penalties)
+    period = np.repeat(np.arange(len(sections)), [len(f) for f in folds])
+    penalties = best_penalties(rows, fold, settings, period)
+    own = fit_own(rows, settings, penalties, period)
     block = Block.of(own, sections)
     distinct = np.unique(fold)
     if len(distinct) == 1 or _is_constant(settings.own):
         return own, block
     for f in distinct:
         rest = fold != f
-        without = fit_own(rows.take(rest), settings, penalties)
+        without = fit_own(rows.take(rest), settings, penalties, period[rest])
         for k, section in enumerate(sections):
             at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
             if at.any():
                 block.own[k][at] = without.predict(section.focal.take(at))
             if mine.any():
                 block.pool[k][mine] = without.predict(section.peers.take(mine))
-    return own, block
+    return own, block.from_effects(own)
 
 
 def _is_constant(own: Any) -> bool:

@@ -17,7 +17,6 @@ from peerattn import nn
 from peerattn.models.pools import NOBODY
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
-D_ENCODER, ENCODER_HEADS = 16, 2  # width and heads of what stacked layers add to the characteristics
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class PeerSpec:
 
     @property
     def width(self) -> int:
-        """Number of features that heads see: inputs, and what stacked layers add."""
-        return self.n_inputs + (D_ENCODER if self.n_layers > 1 else 0)
+        """Number of features that the last layer sees: inputs, and what each layer before it adds."""
+        return self.n_inputs * self.n_layers
 
     @property
     def n_columns(self) -> int:
@@ -119,82 +118,130 @@ class PairTensors:
         return learned if bias is None else bias + learned
 
 
-class PeerModule(torch.nn.Module):
-    """``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j`` with learned weights α.
+class Layer(torch.nn.Module):
+    """Scores of the heads of one layer: whom each looks for, among rows of this many features.
+
+    The constant in the query lets scores have a term of the peer alone (popularity), so that nothing depends on where
+    characteristics are centred. All draws are made in float64 from ``generator``, so that the start does not depend on
+    ``dtype``. At the start scores depend on the inputs alone, not on what layers before add to them.
+    """
+
+    def __init__(self, spec: PeerSpec, width: int, generator: torch.Generator, dtype: torch.dtype):
+        super().__init__()
+        self.spec = spec
+        if not spec.n_heads:
+            return
+        H, d = spec.n_heads, spec.d_head
+        self.query = self._projection(width, d, generator, dtype, size=SHARP)
+        self.query.bias = torch.nn.Parameter(torch.zeros(H * d, dtype=dtype))
+        if not spec.symmetric:
+            self.key = self._projection(width, d, generator, dtype, size=SHARP)
+            of_codes = slice(spec.n_characteristics, spec.n_inputs)
+            with torch.no_grad():  # firms first look to those of their own codes
+                self.key.weight[:, of_codes] = self.query.weight[:, of_codes]
+        if spec.similarity == "additive":
+            self.combine = torch.nn.Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
+        if spec.n_priors:  # a relation that was named is first leaned on
+            self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
+
+    def _projection(
+        self, width: int, d: int, generator: torch.Generator, dtype: torch.dtype, size: float = 1.0
+    ) -> torch.nn.Linear:
+        """Return a projection of ``width`` features on d columns of every head, zero but for the inputs."""
+        H, p = self.spec.n_heads, self.spec.n_inputs  # at the start; later heads may be fewer
+        layer = skip_init(torch.nn.Linear, width, H * d, bias=False, dtype=dtype)
+        weight = torch.zeros(H * d, width, dtype=dtype)
+        weight[:, :p] = size * uniform(generator, H, p, d, width=p).mT.reshape(H * d, p)
+        layer.weight = torch.nn.Parameter(weight)
+        return layer
+
+    @property
+    def n_heads(self) -> int:
+        """Number of heads, which share the first dimension of all parameters."""
+        return len(self.query.weight) // self.spec.d_head
+
+    def scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
+        """Return query, key, scale and bias whose scores are the similarity of the specification."""
+        query = self._projected(looking, self.query)
+        key = self._projected(shown, self.query if self.spec.symmetric else self.key, bias=False)
+        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
+        combine = self.combine if self.spec.similarity == "additive" else None
+        return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
+
+    def mean(
+        self, looking: Tensor, shown: Tensor, may: Tensor, pairs: PairTensors, value: Tensor | None = None
+    ) -> Tensor:
+        """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
+        value = self.per_head_features(shown) if value is None else value
+        return attend(value, self.scores(looking, shown, pairs), may, pairs)
+
+    def per_head_features(self, features: Tensor) -> Tensor:
+        """Return features as (B, H, n, width)."""
+        return features if features.dim() == 4 else features[:, None].expand(-1, self.n_heads, -1, -1)
+
+    def _projected(self, features: Tensor, projection: torch.nn.Linear, bias: bool = True) -> Tensor:
+        """Return (B, H, n, d) of features that all heads share, (B, n, width), or of each head's, (B, H, n, width)."""
+        offset, d = projection.bias if bias else None, len(projection.weight) // self.n_heads
+        if features.dim() == 3:
+            return nn.split_heads(F.linear(features, projection.weight, offset), d)
+        found = features @ self._matrices(projection)
+        return found if offset is None else found + offset.view(-1, 1, d)
+
+    def _matrices(self, projection: torch.nn.Linear) -> Tensor:  # (H d, width) -> (H, width, d)
+        return projection.weight.unflatten(0, (self.n_heads, -1)).mT
+
+
+def uniform(generator: torch.Generator, *shape: int, width: int) -> Tensor:
+    """Return draws between plus and minus ``1 / √width``, in float64."""
+    return (2 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1) / math.sqrt(width)
+
+
+class PeerModule(Layer):
+    r"""``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j`` with learned weights α: the last layer, and what its heads add.
 
     With ``values="characteristics"`` the information is ``v^h_j = V_h'x_j`` (the slope ρ_h is the length of the value
-    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter. The constant in the query lets scores
-    have a term of the peer alone (popularity), so that nothing depends on where characteristics are centred.
-    All draws are made in float64 from ``generator``, so that the start does not depend on ``dtype``.
+    vector); with ``"outcomes"`` it is the peer's outcome and ρ_h is a parameter.
+
+    With several layers a head is a chain i ← j ← k of scores of its own in every layer: where one layer sees x, the next sees
+
+    .. math:: h_j = \Big(x_j,\; \sum_k \beta^h_{jk} x_k\Big),
+
+    in its scores and as values, so that a head adds ``A x v_1 + A B x v_2 + ...``: what peers have, what their peers have, and
+    so on. The model of fewer layers is the special case of zeros. No outcome enters before the last layer.
     """
 
     def __init__(
         self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
     ):
-        super().__init__()
-        self.spec = spec
         generator = torch.Generator() if generator is None else generator
-        H, p, d, K = spec.n_heads, spec.width, spec.d_head, spec.n_outputs
-
-        def uniform(*shape: int, size: float = 1.0) -> torch.nn.Parameter:
-            draw = torch.rand(*shape, generator=generator, dtype=torch.float64)
-            return torch.nn.Parameter(((2 * draw - 1) * size / math.sqrt(p)).to(dtype))
-
-        def zeros(*shape: int) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.zeros(*shape, dtype=dtype))
-
-        def projection(width: int, size: float = 1.0, bias: bool = False) -> torch.nn.Linear:
-            layer = skip_init(torch.nn.Linear, p, H * width, bias=bias, dtype=dtype)
-            drawn = uniform(H, p, width, size=size).detach()
-            layer.weight = torch.nn.Parameter(drawn.mT.reshape(H * width, p))
-            if bias:
-                layer.bias = zeros(H * width)
-            return layer
-
+        H, K = spec.n_heads, spec.n_outputs
         tables = [
             torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
             for n in spec.code_levels
         ]
+        super().__init__(spec, spec.width, generator, dtype)
         self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
-        if H:
-            self.query = projection(d, SHARP, bias=True)
-            if not spec.symmetric:
-                self.key = projection(d, SHARP)
-                of_codes = slice(spec.n_characteristics, spec.n_inputs)
-                with torch.no_grad():  # firms first look to those of their own codes
-                    self.key.weight[:, of_codes] = self.query.weight[:, of_codes]
-            if spec.similarity == "additive":
-                self.combine = uniform(H, d)
-            if spec.values == "characteristics":
-                self.value = projection(K)
-            else:
-                self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / H, dtype=dtype))
-            if spec.n_priors:
-                # a relation that was named is first leaned on
-                self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
+
+        def zeros(*shape: int) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.zeros(*shape, dtype=dtype))
+
+        if H and spec.values == "characteristics":
+            self.value = self._projection(spec.width, K, generator, dtype)
+        elif H:
+            self.slope = torch.nn.Parameter(torch.full((H,), 1.0 / H, dtype=dtype))
         if spec.own == "linear":
             self.own_slope, self.intercept = zeros(spec.n_inputs, K), zeros(K)
-        if spec.n_layers > 1:
-            self.embed = uniform(spec.n_inputs, D_ENCODER)
-            score: Any = spec.similarity
-            blocks = [
-                nn.TransformerBlock(
-                    D_ENCODER, ENCODER_HEADS, generator=generator, score=score, symmetric=spec.symmetric
-                )
-                for _ in range(spec.n_layers - 1)
-            ]
-            self.blocks = torch.nn.ModuleList(blocks).to(dtype)
-            if spec.n_priors:
-                strength = torch.ones(spec.n_layers - 1, ENCODER_HEADS, spec.n_priors, dtype=dtype)
-                self.encoder_strength = torch.nn.Parameter(strength)
-            with torch.no_grad():  # heads start without what stacked layers add, as those of one layer
-                for name, parameter in self.per_head().items():
-                    if name in ("query.weight", "key.weight", "value.weight"):
-                        parameter[:, spec.n_inputs :] = 0
+        self.before = torch.nn.ModuleList(
+            Layer(spec, (k + 1) * spec.n_inputs, generator, dtype) for k in range(spec.n_layers - 1)
+        )
+
+    def earlier(self) -> list[Layer]:
+        """Return the layers before the last."""
+        return [layer for layer in self.before if isinstance(layer, Layer)]
 
     def per_head(self) -> dict[str, torch.nn.Parameter]:
         """Return the parameters that belong to single heads, head after head along the first dimension."""
-        names = ("query.", "key.", "combine", "value.", "slope", "prior_strength")
+        names = ("query.", "key.", "combine", "value.", "slope", "prior_strength", "before.")
         return {name: parameter for name, parameter in self.named_parameters() if name.startswith(names)}
 
     def replace(self, parameters: dict[str, Tensor]) -> None:
@@ -223,9 +270,6 @@ class PeerModule(torch.nn.Module):
         """``W_K`` of the heads, (H, width, d_head)."""
         return self._matrices(self.query if self.spec.symmetric else self.key)
 
-    def _matrices(self, projection: torch.nn.Linear) -> Tensor:  # (H d, width) -> (H, width, d)
-        return projection.weight.unflatten(0, (self.spec.n_heads, -1)).mT
-
     # ------------------------------------------------------------------ features
 
     def inputs(self, rows: RowTensors) -> Tensor:
@@ -233,31 +277,23 @@ class PeerModule(torch.nn.Module):
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
         return torch.cat([rows.x, *codes], dim=-1)
 
-    def features(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> tuple[Tensor, Tensor]:
-        """Return what heads see of focal rows and of peers, (B, n, width).
-
-        Stacked layers encode characteristics only: no outcome enters here. They keep to the priors as the last layer does.
-        """
-        own, pool = self.inputs(focal), self.inputs(peers)
-        if self.spec.n_layers == 1:
-            return own, pool
-        h_focal, h_pool = self._encoded(focal, peers, pairs, len(self.blocks))
-        return torch.cat([own, h_focal], dim=-1), torch.cat([pool, h_pool], dim=-1)
-
-    def _encoded(
-        self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, n_layers: int
+    def features(
+        self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, n_layers: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return focal rows and peers after the first layers, (B, n, D_ENCODER)."""
-        h_focal, h_pool = self.inputs(focal) @ self.embed, self.inputs(peers) @ self.embed
+        """Return what a layer (by default the last) sees of focal rows and of peers.
+
+        (B, n, n_inputs) where no layer comes before, else (B, H, n, width). Only characteristics enter, no outcome; earlier
+        layers keep to the priors as the last one does.
+        """
+        own, pool = h_focal, h_pool = self.inputs(focal), self.inputs(peers)
         among = PairTensors() if pairs.among is None else pairs.among
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
-        to_pool, within_pool = (others(rows, peers)[:, None] for rows in (focal, looking))
-        for layer, block in enumerate(self.blocks[:n_layers]):
-            strength = self.encoder_strength[layer] if self.spec.n_priors else None
-            h_focal, h_pool = (
-                block(h_focal, h_pool, mask=to_pool, bias=pairs.terms(strength)),
-                block(h_pool, mask=within_pool, bias=among.terms(strength)),
-            )
+        same = not among.copies and torch.equal(focal.identity, peers.identity) and torch.equal(own, pool)
+        for layer in self.earlier()[:n_layers]:
+            told = layer.mean(h_pool, h_pool, others(looking, peers), among)
+            h_own = told if same else layer.mean(h_focal, h_pool, others(focal, peers), pairs)
+            h_focal = torch.cat([layer.per_head_features(own), h_own], dim=-1)
+            h_pool = h_focal if same else torch.cat([layer.per_head_features(pool), told], dim=-1)
         return h_focal, h_pool
 
     # ------------------------------------------------------------------ prediction and weights
@@ -279,36 +315,28 @@ class PeerModule(torch.nn.Module):
         if not self.spec.n_heads:
             return focal.x.new_zeros(*focal.x.shape[:1], 0, focal.x.shape[1], self.spec.n_outputs)
         looking, shown = self.features(focal, peers, pairs)
-        scores = self._scores(looking, shown, pairs)
-        heads = attend(self._value(shown, peers), scores, admissible(focal, peers), pairs)
+        value, may = self._value(shown, peers), admissible(focal, peers)
+        heads = self.mean(looking, shown, may, pairs, value)
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
-    def weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors = PairTensors()) -> Tensor:  # noqa: B008
-        """Return the weights of every head, (B, H, n_focal, n_peers)."""
-        scores = self._scores(*self.features(focal, peers, pairs), pairs)
-        return nn.attention_weights(mask=admissible(focal, peers)[:, None], **scores)
-
-    def encoder_weights(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, layer: int) -> Tensor:
-        """Return the weights in a layer before the last, (B, ENCODER_HEADS, n_focal, n_peers)."""
-        h_focal, h_pool = self._encoded(focal, peers, pairs, layer)
-        bias = pairs.terms(self.encoder_strength[layer] if self.spec.n_priors else None)
-        block, may = self.blocks[layer], others(focal, peers)[:, None]
-        weights: Tensor = block(h_focal, h_pool, mask=may, bias=bias, return_weights=True)[1]
-        return weights
-
-    def _scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
-        """Return query, key, scale and bias whose scores are the similarity of the specification."""
-        d, profile = self.spec.d_head, self.query if self.spec.symmetric else self.key
-        query = nn.split_heads(self.query(looking), d)
-        key = nn.split_heads(F.linear(shown, profile.weight), d)
-        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
-        combine = self.combine if self.spec.similarity == "additive" else None
-        return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
+    def weights(
+        self,
+        focal: RowTensors,
+        peers: RowTensors,
+        pairs: PairTensors = PairTensors(),  # noqa: B008
+        n_layers: int | None = None,
+    ) -> Tensor:
+        """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""
+        looking, shown = self.features(focal, peers, pairs, n_layers)
+        last = n_layers is None or n_layers == len(self.before)
+        layer = self if last else self.earlier()[n_layers or 0]
+        may = admissible(focal, peers) if last else others(focal, peers)
+        return nn.attention_weights(mask=may[:, None], **layer.scores(looking, shown, pairs))
 
     def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K)."""
         if self.spec.values == "characteristics":
-            return nn.split_heads(self.value(shown), self.spec.n_outputs)
+            return self._projected(shown, self.value)
         assert peers.y is not None
         outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)

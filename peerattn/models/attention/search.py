@@ -13,7 +13,7 @@ from torch import Tensor
 from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
 from peerattn.models.attention.own_model import row_keys
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible, attend
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible
 from peerattn.models.pools import Section
 from peerattn.training import train
 from peerattn.training.checkpoint import optimised
@@ -23,6 +23,11 @@ STEPS = 60  # of a rung
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
 RATE = 0.15  # peak learning rate of Adam, with one cycle a rung
 BRACKETS = 2  # of starts for the first head, unless the two best of one agree; a further head takes one
+PLACES = (
+    1,
+    0,
+    None,
+)  # in a chain of layers, where brackets put the chain that is shorter by one; None: nowhere
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
 SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
@@ -83,6 +88,12 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     compete with one more bracket. It is kept if it lowers the squared error on the
     last fifth of the periods by two standard errors.
 
+    Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
+    through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
+    bracket they are its last layers (the firm's peers are known, their peers are searched), in the next its first (the other
+    way round), and in the last all layers are random. Longer chains are taken if they lower the squared error of the shorter
+    ones on the last fifth of the periods by two standard errors.
+
     Parameters
     ----------
     spec : PeerSpec
@@ -103,7 +114,40 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     """
     generator = torch.Generator().manual_seed(seed)
     training, held_out = (Sample(part, settings) for part in split(sections))
-    found = rivals = _start(spec, 0, generator, settings)
+    best = _grown(replace(spec, n_layers=1), training, held_out, generator)
+    for n_layers in range(2, spec.n_layers + 1):
+        longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator)
+        losses = [one.settled(training, held_out, generator) for one in (best, longer)]
+        gain, error = _gain(losses[0] - losses[1], best.without)
+        if not gain > ERRORS * error:
+            break
+        best = longer
+    found, everything = best.module, Sample(sections, settings)
+    finish(found, everything, generator)
+    average_unseen_codes(found, sections)
+    solve(found.double(), Sample(sections, replace(settings, dtype=torch.float64)))
+    return Search(found, best.gains, best.rivals.double(), best.rival_losses)
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """Heads of one number of layers, as training sections have them; ``without`` are held-out losses without heads."""
+
+    module: PeerModule
+    gains: tuple[tuple[float, float], ...]
+    rivals: PeerModule
+    rival_losses: np.ndarray
+    without: Tensor
+
+    def settled(self, training: Sample, held_out: Sample, generator: torch.Generator) -> Tensor:
+        """Return the held-out losses (T,) of the heads, optimised together."""
+        finish(self.module, training, generator)
+        return held_out_losses(self.module, None, training, held_out, joint=True)[0]
+
+
+def _grown(spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator) -> _Grown:
+    """Return head after head, as long as each lowers the held-out loss."""
+    found = rivals = _start(spec, 0, generator, training.settings)
     without = before = held_out_losses(found, None, training, held_out)[0]
     gains: list[tuple[float, float]] = []
     rival_losses, starts = np.zeros(0), None
@@ -121,11 +165,7 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
             break
         finish(found, training, generator)
         before = held_out_losses(found, None, training, held_out, joint=True)[0]
-    everything = Sample(sections, settings)
-    finish(found, everything, generator)
-    average_unseen_codes(found, sections)
-    solve(found.double(), Sample(sections, replace(settings, dtype=torch.float64)))
-    return Search(found, tuple(gains), rivals.double(), rival_losses)
+    return _Grown(found, tuple(gains), rivals, rival_losses, without)
 
 
 def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
@@ -239,7 +279,7 @@ def _scores(module: PeerModule) -> dict[str, torch.nn.Parameter]:
 
 
 def _shared(module: PeerModule) -> dict[str, torch.nn.Parameter]:
-    """Return what all heads share: embeddings of codes, and layers before the last."""
+    """Return what all heads share: embeddings of codes."""
     of_heads = module.per_head()
     return {name: parameter for name, parameter in _scores(module).items() if name not in of_heads}
 
@@ -261,31 +301,72 @@ def best_starts(
     generator: torch.Generator,
 ) -> PeerModule:
     """Return the best of many starts beside the heads found before, best first; those left from the last search compete."""
-    best = left
-    for _ in range(BRACKETS if left is None else 1):
-        like = found if found.spec.n_heads else best  # what heads share is learned with the first of them
-        starts = _start(spec, STARTS, generator, training.settings, like)
+    best, shorter = left, None
+    places: Sequence[int | None] = [None] * (BRACKETS if left is None else 1)
+    if spec.n_layers > 1:
+        one_less = replace(spec, n_layers=spec.n_layers - 1)
+        places = PLACES if left is None else PLACES[:1]
+        shorter = best_starts(one_less, found, None, training, generator)
+    n_starts = STARTS * spec.n_layers
+    for place in places:
+        like = (
+            found if found.spec.n_heads else best or shorter
+        )  # what heads share is learned with the first of them
+        starts = _start(spec, n_starts, generator, training.settings, like)
+        if place is not None and shorter is not None:
+            _put(shorter, starts, place)
         descend(starts, found, training, generator, 1)
-        starts, _ = _ranked(starts, found, training)
+        starts, _ = _ranked(starts, found, training, n_starts // ETA)
         descend(starts, found, training, generator, 2)
-        best, agree = _ranked(starts if best is None else beside(best, starts), found, training)
+        best, agree = _ranked(
+            starts if best is None else beside(best, starts), found, training, STARTS // ETA
+        )
         if agree:
             break
     assert best is not None
     return best
 
 
-def _ranked(starts: PeerModule, found: PeerModule, training: Sample) -> tuple[PeerModule, bool]:
+@torch.no_grad()
+def _put(shorter: PeerModule, starts: PeerModule, place: int) -> None:
+    """Put chains shorter by one layer into the starts, in turn: their first layer as layer ``place``, 0 or 1, of a start.
+
+    A layer sees what its predecessors add behind the inputs, so that what it looked for so far stands first.
+    """
+    H, S = shorter.n_heads, starts.n_heads
+    layers = [*starts.earlier(), starts][place:]
+    for mine, theirs in zip(layers, [*shorter.earlier(), shorter], strict=False):
+        known = dict(theirs.named_parameters())
+        for name, parameter in mine.named_parameters():
+            if name in ("query.weight", "query.bias", "key.weight", "combine", "prior_strength"):
+                each = known[name].unflatten(0, (H, -1))
+                values = each.repeat(S // H, *[1] * (each.dim() - 1)).flatten(0, 1)
+                parameter[:, : values.shape[1]].copy_(values) if values.dim() > 1 else parameter.copy_(values)
+
+
+def _ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int) -> tuple[PeerModule, bool]:
     """Return the best starts, best first, and whether the two best of them agree."""
     gram, (_, n_targets) = _total(products(starts, found, training))
     order = _losses(gram, ridge_solution(gram, n_targets, RIDGE)).argsort().cpu()
-    best = with_heads(starts, order[: STARTS // ETA])
+    best = with_heads(starts, order[:n_kept])
     return best, _correlation(with_heads(best, torch.arange(2)), found, training) > AGREE
 
 
 def _correlation(two: PeerModule, found: PeerModule, training: Sample) -> float:
-    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out."""
+    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out.
+
+    Of chains it is what their longest paths contribute, net of the shorter ones, which could be alike where those are not.
+    """
     gram, (n_own, n_targets) = _total(products(two, found, training, joint=True))
+    if two.spec.n_layers > 1 and two.spec.values == "characteristics":
+        columns = torch.arange(n_own, len(gram[0]) - n_targets).view(2, -1)
+        own, paths, targets = (
+            torch.arange(n_own),
+            columns.split([two.spec.width - two.spec.n_inputs, two.spec.n_inputs], dim=1),
+            torch.arange(len(gram[0]) - n_targets, len(gram[0])),
+        )
+        order = torch.cat([own, *(part.flatten() for part in paths), targets])
+        gram, n_own = gram[:, order][:, :, order], n_own + paths[0].numel()
     own = gram[0, :n_own, :n_own] + 1e-9 * torch.eye(n_own, dtype=gram.dtype, device=gram.device)
     net = gram[0, n_own:, n_own:] - gram[0, n_own:, :n_own] @ torch.linalg.solve(own, gram[0, :n_own, n_own:])
     a, b = torch.arange(len(net) - n_targets, device=net.device).view(2, -1)
@@ -362,9 +443,9 @@ def columns(module: PeerModule, batch: Batch) -> Tensor:
     if module.spec.values == "outcomes":
         value = module._value(shown, batch.peers)
     else:
-        value = shown[:, None].expand(-1, module.spec.n_heads, -1, -1)
-    scores = module._scores(looking, shown, batch.pairs)
-    return attend(value, scores, admissible(batch.focal, batch.peers), batch.pairs).transpose(1, 2)
+        value = module.per_head_features(shown)
+    may = admissible(batch.focal, batch.peers)
+    return module.mean(looking, shown, may, batch.pairs, value).transpose(1, 2)
 
 
 def parts(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
+from peerattn.panel.panel import LARGEST
 
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")
@@ -365,6 +366,10 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     h, mixing = both[:n_h], both[n_h:]
     if not (h > 0).all():
         raise InputError(f"bandwidth must be positive, got {h[~(h > 0)][0]:g}.")
+    if (h < 1 / LARGEST).any():
+        raise InputError(
+            f"bandwidth must be at least {1 / LARGEST:g}, got {h.min():g}: distances in bandwidths would overflow."
+        )
     outside = ~((mixing >= 0) & (mixing <= 1))
     if outside.any():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing[outside][0]:g}.")

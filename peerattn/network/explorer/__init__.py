@@ -96,7 +96,9 @@ def explorer_page(
         f"script-src '{_digest(script)}'; style-src '{_digest(style)}'"
     )
     count = f"{len(network.labels):,} firms" + (
-        f", {len(network.periods):,} periods" if network.is_dated else ""
+        f", {len(network.periods):,} period{'s' if len(network.periods) > 1 else ''}"
+        if network.is_dated
+        else ""
     )
     text = template(_HERE).render(
         title=title,

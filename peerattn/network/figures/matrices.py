@@ -14,6 +14,7 @@ from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import fresh_axes, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, figure_style, show_label, weight_colours
+from peerattn.render.regression import MINUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +271,9 @@ def _grid(
     if written is not None:
         for (i, j), value in np.ndenumerate(frame.to_numpy()):
             color = "white" if abs(value) > 0.57 * limits[1] else INK
-            axes.text(j, i, written(value), ha="center", va="center", fontsize=8, color=color)
+            axes.text(
+                j, i, written(value).replace("-", MINUS), ha="center", va="center", fontsize=8, color=color
+            )
     axes.set_yticks(range(frame.shape[0]), [short_name(str(name)) for name in frame.index])
     axes.set_xticks(range(frame.shape[1]), [short_name(str(name)) for name in frame.columns], rotation=90)
     axes.tick_params(length=0)

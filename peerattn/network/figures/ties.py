@@ -70,6 +70,8 @@ def ties_plot(
     >>> sorted(text.get_text() for text in ties_plot(network).texts if text.get_text())
     ['A', 'B', 'C']
     """
+    from matplotlib.patheffects import withStroke
+
     label, section = network.section(period)
     weights = network.matrix(label if network.is_dated else None)
     if isinstance(firms, int):
@@ -95,10 +97,13 @@ def ties_plot(
                     "connectionstyle": "arc3,rad=0.1",
                 },
             )  # fmt: skip
+        halo = [withStroke(linewidth=2, foreground="white")]  # names stay readable on arrows
         colours = _colours(axes, network, groups, drawn.take(list(places)), label)
         for (i, (x, y)), colour in zip(places.items(), colours, strict=True):
             axes.plot(x, y, "o", color=colour, markersize=5.5, zorder=3)
-            axes.text(x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4)
+            axes.text(
+                x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4, path_effects=halo
+            )
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
         axes.set(

@@ -19,6 +19,9 @@ from peerattn.render import Regression
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
 MIN_FIRMS = 25
 
+#: Up to so many firms the jackknife absorbs the effects anew without each firm; beyond, leaving one out hardly moves them.
+MOST_ABSORBED = 100
+
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
 
@@ -52,9 +55,10 @@ class DyadicRegression(Regression):
         return {"Firms": self.n_firms} | {f"{name} effects": "yes" for name in self.effects}
 
     def _footnotes(self) -> list[str]:
+        periods = f"{self.n_periods} period{'s' if self.n_periods > 1 else ''}"
         notes = [
-            f"Ordered pairs of {self.n_firms:,} firms in {self.n_periods} periods. Standard errors allow any correlation between "
-            "pairs that share a firm (Aronow, Samii and Assenova 2015)."
+            f"Ordered pairs of {self.n_firms:,} firms in {periods}. Standard errors allow any correlation between pairs that "
+            "share a firm (Aronow, Samii and Assenova 2015)."
         ]
         if self.n_firms < MIN_FIRMS:
             notes.append(f"No p values: the tests hold from {MIN_FIRMS} firms on. Use mrqap.")
@@ -103,7 +107,8 @@ def dyadic_regression(
     -----
     Costs one pass over all pairs. The sum over pairs that share a firm, of which the jackknife is the small-sample form, rejects
     a true null 20 % of the time with 25 firms; the jackknife 5 to 8 % (``benchmarks/results/sizes.md``). A variance that comes
-    out negative is reported as NaN. With ``effects`` the jackknife is of variables net of them, by ``pyhdfe``.
+    out negative is reported as NaN. Effects are absorbed by ``pyhdfe``, up to 100 firms anew without each firm. With more firms
+    the jackknife is of variables net of them (with 25 firms this would reject 7 to 8 %, with 40 firms 6 %).
 
     References
     ----------
@@ -129,7 +134,8 @@ def dyadic_regression(
         )
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)
-    net, _ = net_of(groups, np.column_stack([X / size, y]))
+    raw = np.column_stack([X / size, y])
+    net, _ = net_of(groups, raw)
     X, y = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size, net[:, -1]
     if np.linalg.matrix_rank(X / size) < X.shape[1]:
         raise InputError(
@@ -139,7 +145,13 @@ def dyadic_regression(
     params = bread @ (X.T @ y)
     rest = y - X @ params
     focal, peers = pairs["firm"].to_numpy(), pairs["peer"].to_numpy()
-    cov = _covariance(focal, peers, y, X, params, bread)
+    firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
+    i, j = np.split(ends, 2)
+    if len(groups.columns) and len(firms) <= MOST_ABSORBED:
+        without = np.stack([_without(raw, groups, (i != k) & (j != k)) / size for k in range(len(firms))])
+    else:
+        without = _all_without(i, j, len(firms), X, y)
+    cov = _covariance(i, j, without - params, X * rest[:, None], bread)
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
     t, n_firms = params / errors, len(np.unique(np.concatenate([focal, peers])))
@@ -170,20 +182,28 @@ def _observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFram
     return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)
 
 
-def _covariance(focal: Array, peers: Array, y: Array, X: Array, params: Array, bread: Array) -> Array:
-    """The jackknife over firms, less the pairs of firms counted twice."""
-    firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
-    i, j, n, k = *np.split(ends, 2), len(firms), X.shape[1]
+def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
+    """The estimate from the rest of the pairs, effects absorbed anew."""
+    net, _ = net_of(groups[rest], raw[rest])
+    return np.asarray(np.linalg.lstsq(net[:, :-1], net[:, -1])[0])
+
+
+def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
+    """The estimates without each firm, (n, k), of variables as they are."""
+    k = X.shape[1]
     gram, moment = np.zeros((n, k, k)), np.zeros((n, k))  # of the pairs that a firm is in
     for end in (i, j):
         for a in range(k):
             moment[:, a] += np.bincount(end, X[:, a] * y, n)
             for b in range(k):
                 gram[:, a, b] += np.bincount(end, X[:, a] * X[:, b], n)
-    whole = X.T @ X
-    without = np.linalg.pinv(whole - gram, hermitian=True) @ (X.T @ y - moment)[:, :, None]
-    shift = without[:, :, 0] - params
-    scores = X * (y - X @ params)[:, None]
+    rest = np.linalg.pinv(X.T @ X - gram, hermitian=True)
+    return np.asarray((rest @ (X.T @ y - moment)[:, :, None])[:, :, 0])
+
+
+def _covariance(i: Array, j: Array, shift: Array, scores: Array, bread: Array) -> Array:
+    """The jackknife over firms, ``shift`` what leaving out each moves, less the pairs of firms counted twice."""
+    n = len(shift)
     _, place = np.unique(np.minimum(i, j) * n + np.maximum(i, j), return_inverse=True)
     by_pair = np.stack([np.bincount(place, column) for column in scores.T])
     return np.asarray((n - 1) / n * shift.T @ shift - bread @ (by_pair @ by_pair.T) @ bread)

@@ -51,8 +51,9 @@ class PermutationRegression(Regression):
 
     def _footnotes(self) -> list[str]:
         return [
-            f"Ordered pairs. P values: {self.method}, {self.n_permutations:,} permutations of firms, "
-            f"least possible {1 / (1 + self.n_permutations):.2g}. Standard errors and t are those of least squares and no test."
+            f"P values by {self.n_permutations:,} permutations of firms ({self.method}); "
+            f"the smallest possible is {1 / (1 + self.n_permutations):.2g}. Standard errors and t statistics are those "
+            "of least squares, which takes pairs as independent: they describe, and do not test."
         ]
 
     def summary(self) -> Table:

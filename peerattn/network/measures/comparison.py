@@ -160,6 +160,7 @@ def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
     period
     2            1.0      0.0      3
     """
+    check_whole(network, "turnover")
     if not network.row_normalized:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
     sections = [section for _, section in network.sections()]

@@ -405,6 +405,8 @@ OPTIONS = {
     "own group, pinball": {"own_group": "group", "values": "outcomes", "loss": "pinball", "quantile": 0.9},
     "prior only": {"prior": ["sic", "only"]},
     "linear similarity": {"similarity": "linear", "values": "outcomes"},
+    "effects of firms": {"effects": ("firm",)},
+    "effects of firms and periods": {"effects": ("firm", "sic×period"), "values": "outcomes"},
 }
 
 

@@ -77,7 +77,7 @@ def test_latex(result, tmp_path):
         assert depth >= 0
     assert depth == 0
     rows = body[body.index(r"\midrule") : body.index(r"\bottomrule")]
-    assert len(re.findall(r"(?<!\\)&", rows)) == 8 * 6  # six rows of nine cells, no stray column
+    assert len(re.findall(r"(?<!\\)&", rows)) == 8 * 8  # eight rows of nine cells, no stray column
     assert latex_text("[a") == "[a" and latex_text("é 東") == "é 東"
 
 
@@ -127,6 +127,6 @@ def test_a_real_browser_shows_it_and_asks_for_nothing(result, tmp_path):
     ]
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=4000", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert "<title>Who predicts &lt;u&gt;roa&lt;/u&gt;_next?</title>" in done.stdout
+    assert "<title>Do peers help to predict &lt;u&gt;roa&lt;/u&gt;_next?</title>" in done.stdout
     said = [line for line in done.stderr.splitlines() if "CONSOLE" in line or "x.invalid" in line]
     assert said == []

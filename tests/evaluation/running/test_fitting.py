@@ -119,12 +119,12 @@ def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(panel, dying, cv=cv, store=store)
     before = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
-    assert len(before) == 2 * 4  # two folds of the model and the three controls
+    assert len(before) == 2 * 6  # two folds of the model and the five controls
     assert all(name.endswith(".parquet") for name in before)
     again = run(panel, dying, cv=cv, store=store)
     assert fits(counted) == 3 + 2  # the third is tried again, the first two are not
     after = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
-    assert len(after) == 4 * 4 and before.items() <= after.items()
+    assert len(after) == 4 * 6 and before.items() <= after.items()
     fresh = run(panel, dying, cv=cv)
     pd.testing.assert_frame_equal(again.predictions, fresh.predictions, check_exact=True)
     assert str(again) == str(fresh)

@@ -270,7 +270,7 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
         "All outcomes",
         "roa: The comparison",
         "growth: The comparison",
-        "Who predicts roa, growth?",
+        "Do peers help to predict roa, growth?",
     ):
         assert words in page
     assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn import PeerAttentionRegressor, Prior, simulate_panel
+from peerattn import PeerAttentionRegressor, Prior, nn, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
 from peerattn.network import rollout
@@ -37,28 +37,49 @@ def test_layers_are_networks_and_the_last_is_the_default(stacked):
     assert not np.allclose(layers[0].matrix("2000-01"), layers[1].matrix("2000-01"))
 
 
-def test_a_layer_averages_its_heads_and_the_members(stacked):
+def weights_of(z, state, name, head, d=8):
+    """Weights of one head of one layer by plain arithmetic: softmax of (q + b)'k / √d over the other firms."""
+    at = slice(d * head, d * head + d)
+    q = z @ state[f"{name}query.weight"][at].T + state[f"{name}query.bias"][at]
+    scores = q @ (z @ state[f"{name}key.weight"][at].T).T / np.sqrt(d)
+    scores[np.eye(len(z), dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def test_a_head_is_a_chain_of_layers(stacked):
+    """x, then (x, B x), then (x, C (x, B x)); the last layer's heads add up, and members are averaged."""
     model, panel = stacked
-    rows = panel.X.xs(panel.network.periods[0], level="period").to_numpy()
-    x = ((rows - model.design_.center) / model.design_.spread).clip(-4, 4)
-    found = []
+    period = panel.network.periods[0]
+    rows = panel.X.xs(period, level="period")
+    x = ((rows.to_numpy() - model.design_.center) / model.design_.spread).clip(-4, 4)
+    layers, added = [[], [], []], np.zeros(12)
     for member in model.members_:
-        state = member.state
-        h = x @ state["embed"]
-        z = (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + 1e-5)
-        block = {k.removeprefix("blocks.0."): v for k, v in state.items() if k.startswith("blocks.0.")}
-        z = z * block["norm_attention.weight"] + block["norm_attention.bias"]
-        q, k = (
-            z @ block[f"attention.{side}.weight"].T + block[f"attention.{side}.bias"]
-            for side in ("query", "key")
-        )
-        for part in range(2):
-            at = slice(8 * part, 8 * part + 8)
-            scores = np.where(np.eye(12, dtype=bool), -np.inf, q[:, at] @ k[:, at].T / np.sqrt(8))
-            weights = np.exp(scores - scores.max(1, keepdims=True))
-            found.append(weights / weights.sum(1, keepdims=True))
-    mine = model.peer_network(panel.X, layer=0).matrix(panel.network.periods[0])
-    np.testing.assert_allclose(mine, np.mean(found, 0), atol=1e-6)
+        for head in range(2):
+            seen = x
+            for k, name in enumerate(("before.0.", "before.1.", "")):
+                W = weights_of(seen, member.state, name, head)
+                layers[k].append(W * member.share[head])
+                told, seen = W @ seen, np.hstack([x, W @ seen])
+            added += told @ member.state["value.weight"][head] / 2
+        added += (x @ member.state["own_slope"][:, 0] + member.state["intercept"]) / 2
+    for k in range(3):
+        mine = model.peer_network(panel.X, layer=k).matrix(period).loc[rows.index, rows.index]
+        np.testing.assert_allclose(mine, np.sum(layers[k], 0) / 2, atol=1e-10)
+    (factor,) = (part.factor for part in model.parts_.values())
+    assert factor == 1
+    section = next(s for s in model._gate_call(panel.X, None)[1] if s.period == period)
+    own = model.own_.predict(section.focal)[:, 0] + model.level_
+    expected = (own + added) * model.y_scale_ + model.y_center_
+    predicted = model.predict(panel.X).xs(period, level="period").loc[section.focal.label]
+    np.testing.assert_allclose(predicted, expected, atol=1e-8)
+
+
+def test_one_head_of_an_earlier_layer(stacked):
+    model, panel = stacked
+    heads = [model.peer_network(panel.X, layer=0, head=k, member=0).matrix("2000-01") for k in range(2)]
+    both = model.peer_network(panel.X, layer=0, member=0).matrix("2000-01")
+    np.testing.assert_allclose(sum(s * W for s, W in zip(model.members_[0].share, heads)), both, atol=1e-12)
 
 
 def test_layers_multiply_to_a_rollout_and_keep_the_strongest(stacked):
@@ -76,10 +97,6 @@ def test_bad_layers_are_named(stacked):
         InputError, match="layer: 3 was asked for, but with n_layers=3 layers are numbered 0 to 2"
     ):
         model.peer_network(panel.X, layer=3)
-    with pytest.raises(
-        InputError, match="head: 1 and layer=0 were given, but kept heads are those of the last layer, 2"
-    ):
-        model.peer_network(panel.X, layer=0, head=1)
 
 
 @pytest.mark.parametrize("values", ["characteristics", "outcomes"])
@@ -93,11 +110,25 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
     focal = RowTensors(x, no_codes, x[..., 0] ** 2, torch.arange(9)[None], everyone, everyone)
     before, _ = module(focal, focal)
     with torch.no_grad():
-        module.embed.mul_(3.0)
+        module.before[0].query.weight.mul_(3.0)
     after, _ = module(focal, focal)
     assert torch.equal(before, after)
     after.square().sum().backward()
     assert module.query.weight.grad[:, spec.n_inputs :].abs().sum() > 0
+
+
+def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
+    """Where the search kept one layer of two, the layers multiply to that one."""
+    panel = simulate_panel(12, 4, 3, random_state=0)
+    options = {"n_heads": 2, "max_steps": 5, "prune": False, "random_state": 0}
+    model = PeerAttentionRegressor(**options).fit(panel.X, panel.y).set_params(n_layers=2)
+    first, last = (model.peer_network(panel.X, layer=k) for k in range(2))
+    assert len(first.isolates) == len(panel.X) and not len(last.isolates)
+    through = rollout([first, last], residual=0)
+    np.testing.assert_allclose(through.matrix("2000-03"), last.matrix("2000-03"))
+    deeper = PeerAttentionRegressor(n_layers=2, **options).fit(panel.X, panel.y)
+    model.members_ += deeper.members_
+    assert model.peer_network(panel.X, layer=0).equals(deeper.peer_network(panel.X, layer=0))
 
 
 STACKED = {
@@ -145,7 +176,7 @@ def test_earlier_layers_lean_on_a_soft_prior(industries):
     codes = industries.X["industry"].xs(period, level="period")
     before = model.peer_network(industries.X, layer=0).matrix(period)
     same = codes.loc[before.index].to_numpy()[:, None] == codes.loc[before.columns].to_numpy()
-    model.members_[0].state["encoder_strength"] += 3.0
+    model.members_[0].state["before.0.prior_strength"] += 3.0
     after = model.peer_network(industries.X, layer=0).matrix(period)
     assert after.to_numpy()[same].sum() > before.to_numpy()[same].sum() + 1
 
@@ -153,8 +184,25 @@ def test_earlier_layers_lean_on_a_soft_prior(industries):
 @pytest.mark.parametrize("similarity", ["dot_product", "gaussian", "additive"])
 def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
     spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True)
-    for block in PeerModule(spec, torch.Generator().manual_seed(0)).blocks:
-        assert block.attention.score == similarity and block.attention.key is None
+    module = PeerModule(spec, torch.Generator().manual_seed(0))
+    x = torch.tensor(np.random.default_rng(0).normal(size=(1, 7, 3)))
+    for layer in module.before:
+        assert not hasattr(layer, "key") and hasattr(layer, "combine") == (similarity == "additive")
+    q = nn.split_heads(x @ module.before[0].query.weight.T, spec.d_head)[0]
+    pairs = q[:, :, None] - q[:, None], q[:, :, None] + q[:, None]
+    scores = {
+        "dot_product": (q @ q.mT),
+        "gaussian": -0.5 * pairs[0].square().sum(-1),
+        "additive": (pairs[1].tanh() @ module.before[0].combine[:, None, :, None])[..., 0]
+        if similarity == "additive"
+        else None,
+    }[similarity]
+    everyone = torch.ones(1, 7, dtype=torch.bool)
+    rows = RowTensors(
+        x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], everyone, everyone
+    )
+    expected = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf).softmax(-1)
+    torch.testing.assert_close(module.weights(rows, rows, n_layers=0)[0], expected)
 
 
 @pytest.mark.parametrize("exclude_self", [True, False])

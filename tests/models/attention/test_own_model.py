@@ -60,7 +60,7 @@ def test_the_linear_own_model_is_ridge_regression(weighed):
         expected = Ridge(alpha=penalty).fit(scaler.transform(x[:, :3]), y, sample_weight=weight)
         found = fit_own(rows(x, y, weight), SETTINGS, (penalty, np.inf))
         np.testing.assert_allclose(found.slope[:3, 0], expected.coef_, atol=1e-7)
-        new = rng.normal(size=(5, 4))
+        new = rng.uniform(-2, 2, size=(5, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 0]
         np.testing.assert_allclose(
             found.predict(rows(new, None))[:, 0], expected.predict(scaler.transform(new[:, :3])), atol=1e-7
         )

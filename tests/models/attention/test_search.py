@@ -178,6 +178,59 @@ def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     np.testing.assert_allclose(Z.T @ within.ravel(), b, atol=1e-8)  # the ridge's normal equations, λ = 1
 
 
+@pytest.fixture(scope="module")
+def indirect():
+    """A firm's outcome depends on what its peers' peers have."""
+    return simulate_panel(40, 35, 3, signal_share=0.9, d_head=2, n_layers=2, random_state=2)
+
+
+def test_peers_of_peers_are_found(indirect):
+    sections = sections_of(indirect)
+    spec, settings = spec_of(sections, n_heads=1, n_layers=2), replace(SETTINGS, dtype=torch.float32)
+    found = find_heads(spec, sections[:30], settings, seed=0).module
+    assert found.spec.n_layers == 2
+    later = Sample(sections[30:], SETTINGS)
+    for layer, truth in enumerate(indirect.layers):
+        (batch,) = later.whole()
+        W = found.weights(batch.focal, batch.peers, batch.pairs, layer).detach().numpy()[:, 0]
+        for one, section in zip(W, later.sections):
+            firms = section.focal.label
+            true = truth.matrix(section.period).loc[firms, firms].to_numpy()
+            assert np.corrcoef(one.ravel(), true.ravel())[0, 1] > 0.95
+    direct = find_heads(replace(spec, n_layers=1), sections[:30], settings, seed=0).module
+    rest = [(batch.y - m(batch.focal, batch.peers, batch.pairs)[0][..., 0]).var() for m in (found, direct)]
+    assert rest[0] < 0.6 * rest[1]
+
+
+def test_of_direct_links_alone_one_layer_is_kept(panel, quick):
+    sections = sections_of(panel)
+    found = find_heads(spec_of(sections, n_heads=1, n_layers=2), sections, SETTINGS, seed=0).module
+    assert found.spec.n_layers == 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("n_layers", [2, 3])
+def test_a_shorter_chain_is_put_into_a_longer_one(indirect, place, n_layers):
+    """As its last layers, its contributions stay what they were; as its first layers, their weights do."""
+    sections = sections_of(indirect)[:2]
+    spec = spec_of(sections, n_heads=2, n_layers=n_layers)
+    generator = torch.Generator().manual_seed(0)
+    shorter = PeerModule(replace(spec, n_layers=n_layers - 1), generator)
+    longer = PeerModule(replace(spec, n_heads=4), generator)
+    with torch.no_grad():
+        for parameter in shorter.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    search._put(shorter, longer, place)
+    (batch,) = Sample(sections, SETTINGS).whole()
+    for layer in range(n_layers - 1):
+        mine = longer.weights(batch.focal, batch.peers, batch.pairs, layer + place)
+        theirs = shorter.weights(batch.focal, batch.peers, batch.pairs, layer)
+        torch.testing.assert_close(mine, theirs.repeat(1, 2, 1, 1))
+    if place:
+        mine, theirs = (search.columns(module, batch) for module in (longer, shorter))
+        torch.testing.assert_close(mine[..., : theirs.shape[-1]], theirs.repeat(1, 1, 2, 1))
+
+
 OPTIONS = {
     "gaussian": {"similarity": "gaussian"},
     "additive": {"similarity": "additive"},

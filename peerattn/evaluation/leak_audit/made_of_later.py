@@ -1,0 +1,118 @@
+"""Columns that hold later values of others, and outcomes that reach further than the split waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.leak_audit.relations import FEWEST, explained, needs
+
+REACH = 12  # periods ahead over which an outcome may be made
+MADE = 0.98  # R² from which an outcome is made of later values
+
+
+def made_of_later(numbers: pd.DataFrame, firm: np.ndarray, when: np.ndarray) -> dict[str, str]:
+    """Return the columns that average another over earlier and later periods, or fill it from later ones, and how."""
+    columns = {str(name): column.to_numpy(dtype=float) for name, column in numbers.items()}
+    moved = {(name, k): at_later(x, firm, when, k) for name, x in columns.items() for k in (-2, -1, 0, 1, 2)}
+    found: dict[str, str] = {}
+    for name, x in columns.items():
+        for other in columns:
+            if other == name or name in found or other in found:
+                continue
+            around = [moved[other, k] for k in (-2, -1, 0, 1, 2)]
+            if _filled(x, *around[1:4]):
+                found[name] = f"takes {other!r} from later periods"
+            elif _averages(x, around) or _averages(_where_other(x, columns[other]), around):
+                found[name] = f"averages {other!r} over earlier and later periods"
+            elif _ahead(x, columns[other], moved[other, 1], moved[name, 1], moved[other, -1]):
+                found[name] = f"is {other!r} of the next period"
+    return found
+
+
+def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
+    """Return the firm's value so many periods later; NaN where there is none."""
+    ahead = pd.Series(x, pd.MultiIndex.from_arrays([firm, when]))
+    return np.asarray(ahead.reindex(pd.MultiIndex.from_arrays([firm, when + periods])).to_numpy())
+
+
+def reach_of_outcome(
+    numbers: pd.DataFrame, y: np.ndarray, firm: np.ndarray, when: np.ndarray
+) -> tuple[int, str]:
+    """Return how many periods ahead the outcome is made of a characteristic's values, and of which; 0 and "" where it is not.
+
+    An outcome that is the sum of the next six months' returns is known six months later, whatever its date says.
+    """
+    furthest, of = 0, ""
+    for name, column in numbers.items():
+        x = column.to_numpy(dtype=float)
+        leads = np.column_stack([at_later(x, firm, when, k) for k in range(REACH + 1)])
+        for h in range(REACH + 1):
+            table = leads[:, : h + 1]
+            at = np.isfinite(table).all(axis=1) & np.isfinite(y)
+            if at.sum() < 3 * REACH + FEWEST or np.ptp(y[at]) == 0:
+                break
+            if explained(table[at], y[at]) > MADE:  # with the last lead, and not without
+                if h > furthest and explained(table[at][:, :-1], y[at]) < MADE - 0.02:
+                    furthest, of = h, str(name)
+                break
+    return furthest, of
+
+
+def _averages(x: np.ndarray, around: list[np.ndarray]) -> bool:
+    """Tell whether x is a mean of the other column in which later values count.
+
+    Least squares of x on the other's values of two periods before to two after, less its level: these explain it, those up to
+    the period leave ten times as much, and no weight is negative. A flow is a difference of stocks, one of them later: its
+    weights have two signs, and it may be known.
+    """
+    at = np.isfinite(x) & np.all(np.isfinite(around), axis=0)
+    if at.sum() < 2 * FEWEST or np.ptp(x[at]) == 0:
+        return False
+    table = np.column_stack(around)[at]
+    table = table / max(np.abs(table).max(), 1e-300)
+    design = np.column_stack([np.ones(len(table)), table])
+    weight, _, rank, _ = np.linalg.lstsq(design, x[at], rcond=1e-10)
+    share = weight[1:] / np.abs(weight[1:]).sum() if np.abs(weight[1:]).sum() > 0 else weight[1:]
+    if rank < design.shape[1] or share.min() < -0.02 or share[3:].sum() < 0.1 or share[:3].sum() < 0.1:
+        return False
+    return needs(table, table[:, :3], x[at])
+
+
+def _where_other(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return x where it is not the other column, if it is in a good part of the rows; nothing otherwise."""
+    same = np.abs(x - other) <= 1e-12 * np.nanmax(np.abs(x), initial=0.0)
+    return np.where(same, np.nan, x) if 0.1 < same.mean() < 0.9 else np.full(len(x), np.nan)
+
+
+def _filled(x: np.ndarray, before: np.ndarray, now: np.ndarray, after: np.ndarray) -> bool:
+    """Tell whether x is the other column in most rows, and where it is not, its next value."""
+    near = lambda a: np.isfinite(a) & (np.abs(a - x) <= 1e-12 * np.nanmax(np.abs(x)))  # noqa: E731
+    at = np.isfinite(x) & np.isfinite(now)
+    here, rest = at & near(now), at & ~near(now)
+    return bool(
+        here.sum() >= FEWEST
+        and len(np.unique(x[here])) >= FEWEST
+        and (rest & near(after)).sum() >= max(FEWEST / 2, 0.25 * rest.sum())
+        and (rest & near(before)).sum() < 0.1 * (rest & near(after)).sum()
+    )
+
+
+def _ahead(
+    x: np.ndarray, other: np.ndarray, after: np.ndarray, own_next: np.ndarray, before: np.ndarray
+) -> bool:
+    """Tell a lead from a lag: x is the other's next value, known or made up at a firm's end, where the other is as elsewhere.
+
+    A column and its lag look the same from the lag's side; but a lag lacks its first value (or has a true one), a lead its last.
+    """
+    at = np.isfinite(x) & np.isfinite(after)
+    if at.sum() < 2 * FEWEST or np.abs(x - after)[at].max() > 1e-12 * np.nanmax(np.abs(x)):
+        return False
+    last, first = ~np.isfinite(own_next) & np.isfinite(other), ~np.isfinite(before) & np.isfinite(other)
+    made_up = (
+        np.abs(x[last & np.isfinite(x)]).std() < 0.5 * np.std(np.abs(x[at]))
+        if (last & np.isfinite(x)).any()
+        else True
+    )
+    whole = np.abs(other[first]).std() > 0.5 * np.nanstd(np.abs(other)) if first.sum() >= 8 else False
+    return bool(last.sum() >= 8 and made_up and whole)

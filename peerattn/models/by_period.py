@@ -1,0 +1,175 @@
+"""Panels larger than memory: fitted on what :meth:`StoredPanel.sample` reads, predicted and written a period at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import joblib
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn import __version__
+from peerattn.exceptions import InputError
+from peerattn.panel.panel import Panel, panel_digest
+from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.render import atomic_path, check_writable, show_label, write_atomic
+
+if TYPE_CHECKING:
+    from peerattn.models.base import PanelModel
+
+_FINISHED = (
+    "_finished.jsonl"  # a line for each file; readers of Parquet folders pass over names that begin with _
+)
+
+
+def training_panel(model: PanelModel, X: Any, y: Any) -> Panel:
+    """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` was told it."""
+    if isinstance(X, StoredPanel):
+        stored = X
+        if y is not None and y != X.outcome:
+            raise InputError(f"y: the stored panel holds its outcome, {X.outcome!r}; leave out y.")
+    else:
+        if not isinstance(y, str):
+            raise InputError(
+                f"y: X is read from files, so y must name the column of the outcome, got {type(y).__name__}."
+            )
+        stored = scan_panel(X, outcome=y, firm=model.firm, period=model.period, codes=model._code_columns())
+    if stored.outcome is None:
+        raise InputError("y: the stored panel has no outcome; name its column, scan_panel(..., outcome=).")
+    return stored.sample()
+
+
+def refuse_beside_files(X: Any, **given: Any) -> None:
+    """Raise for values of rows beside a panel in files, whose rows are not in the order of any array."""
+    for name, values in given.items():
+        if values is not None and is_stored(X):
+            raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
+
+
+def periods_of(model: PanelModel, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
+    """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
+    check_is_fitted(model)
+    if outcomes is not None and not isinstance(outcomes, str):
+        raise InputError(
+            f"outcomes: X is read from files, so outcomes must name a column, got {type(outcomes).__name__}."
+        )
+    names = model.column_names_
+    if isinstance(X, StoredPanel):
+        stored = X
+        if outcomes not in (None, X.outcome):
+            raise InputError(f"outcomes: the stored panel holds the outcome {X.outcome!r}, not {outcomes!r}.")
+    elif names is None:
+        raise InputError(
+            "X: the model was fitted on an array, whose columns have no names; files are read by name."
+        )
+    else:
+        wanted = [name for name in names if name not in model.code_columns_]
+        stored = scan_panel(
+            X,
+            outcome=outcomes,
+            characteristics=wanted,
+            codes=model.code_columns_,
+            firm=model.firm,
+            period=model.period,
+        )
+    for panel in stored:
+        panel = _in_order(panel, names)
+        yield panel, panel if outcomes is not None else None
+
+
+def _in_order(panel: Panel, names: tuple[Any, ...] | None) -> Panel:
+    """Return the panel with its columns in the order of fit, where they are the same ones."""
+    if names is None or set(names) != set(panel.columns):
+        return panel
+    return replace(panel, columns=names)
+
+
+@contextmanager
+def told_once() -> Iterator[None]:
+    """Give the first warning of each class, with the number of periods that gave one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    counts = Counter(entry.category for entry in caught)
+    for category, count in counts.items():
+        first = next(entry for entry in caught if entry.category is category)
+        more = f" ({count} such warnings in all, of one period each.)" if count > 1 else ""
+        warnings.warn(category(f"{first.message}{more}"), stacklevel=4)
+
+
+def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -> None:
+    """Write firm, period and the predictions of one period."""
+    frame = predicted.to_frame("prediction") if isinstance(predicted, pd.Series) else predicted
+    columns: dict[str, Any] = {panel.names[0]: panel.firm, panel.names[1]: panel.period}
+    columns |= {str(name): frame[name].to_numpy() for name in frame}
+    with atomic_path(path) as temporary:
+        pd.DataFrame(columns).to_parquet(temporary, index=False)
+
+
+def written(
+    model: PanelModel,
+    out: str | os.PathLike[str],
+    calls: Iterator[tuple[Panel, Any]],
+    write: Callable[[Panel, Any, Path], None],
+    options: dict[str, Any],
+) -> Path:
+    """Write a Parquet file for each period, each whole or not at all, and return the folder.
+
+    A file that stands there already is kept where it is whole and was made of the same rows, of the same rows of all earlier
+    periods, and by the same model and options: a call that was killed goes on.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be written, or holds Parquet files of other periods.
+    """
+    folder = check_writable(out)
+    known = _finished(folder)
+    state, lines = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items()))), {}
+    for panel, call in calls:
+        state = hashlib.sha256(f"{state} {panel_digest(panel)}".encode()).hexdigest()
+        name = f"{quote(show_label(panel.period[0]), safe=' ')}.parquet"
+        if name in lines:
+            raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
+        path = folder / name
+        found = known.get(name, {})
+        if found.get("made_of") != state or not path.is_file() or _digest(path) != found["sha256"]:
+            write(panel, call, path)
+            found = {"file": name, "made_of": state, "sha256": _digest(path)}
+            with (folder / _FINISHED).open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps(found) + "\n")
+        lines[name] = json.dumps(found)
+    others = sorted({path.name for path in folder.glob("*.parquet")} - lines.keys())
+    if others:
+        raise InputError(
+            f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
+        )
+    write_atomic(folder / _FINISHED, "".join(f"{line}\n" for line in lines.values()))
+    return folder
+
+
+def _finished(folder: Path) -> dict[str, dict[str, str]]:
+    """Return what the journal says of finished files; a line that was cut off is passed over."""
+    found = {}
+    if (folder / _FINISHED).is_file():
+        for line in (folder / _FINISHED).read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                said = json.loads(line)
+                found[said["file"]] = {key: said[key] for key in ("file", "made_of", "sha256")}
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

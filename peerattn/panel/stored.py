@@ -1,0 +1,481 @@
+"""A panel that stays in files: one cross-section at a time is read."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError, did_you_mean
+from peerattn.panel.columns import ColumnChoice, choose_columns
+from peerattn.panel.frames import as_pandas
+from peerattn.panel.labels import panel_labels
+from peerattn.panel.memory import refuse_memory
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import as_panel
+
+BATCH = 2**14  # rows read at once
+BUFFER = 2**16  # bytes of a column read at once
+COPIES_OF_FIT = (
+    30  # float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
+)
+_FIRST = 2**12  # rows that columns are chosen by
+_SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class StoredPanel:
+    """A panel in files, partitioned or sorted by period; made by :func:`scan_panel`.
+
+    Accepted by ``fit``, ``predict``, ``peer_network`` and :func:`~peerattn.evaluation.compare.compare`. Iterating over it gives
+    a :class:`Panel` for each period, in order of time: memory holds the largest cross-section, not the panel.
+
+    Attributes
+    ----------
+    periods : Index (T,)
+        In order of time.
+    sizes : ndarray (T,)
+        Rows of each period.
+    choice : ColumnChoice
+        Which columns are characteristics and codes, and why others were left out.
+    outcome : str or None
+    training_rows : int or None
+        The most rows that ``fit`` reads; None for all.
+    """
+
+    fragments: tuple[Any, ...]
+    schema: Any
+    names: tuple[str, str]
+    periods: pd.Index
+    sizes: np.ndarray
+    choice: ColumnChoice
+    outcome: str | None
+    industry: str | None
+    training_rows: int | None
+    description: str
+    runs: tuple[tuple[_Run, ...], ...]
+    folder: Any = field(default=None)  # keeps a temporary folder as long as it is used
+
+    def __len__(self) -> int:
+        return int(self.sizes.sum())
+
+    def __iter__(self) -> Iterator[Panel]:
+        """Yield each period's panel, in order of time; rows are sorted by firm."""
+        return self.read(range(len(self.periods)))
+
+    def read(self, at: Iterable[int]) -> Iterator[Panel]:
+        """Yield the panels of the periods in these places; forwards is fastest."""
+        readers: dict[int, _Reader] = {}
+        for place in at:
+            yield self._panel([self._frame(place, readers)])
+
+    def sample(self) -> Panel:
+        """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
+
+        Raises
+        ------
+        InputError
+            Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
+        """
+        at, readers = self.sampled, dict[int, _Reader]()
+        per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
+        rows = int(self.sizes[at].sum())
+        refuse_memory(
+            rows * per_row,
+            f"fit on {rows:,} rows of {len(self.choice.characteristics)} characteristics",
+            f"pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics; {per_row:,} bytes are "
+            "reckoned for a row.",
+        )
+        return self._panel([self._frame(place, readers) for place in at])
+
+    @property
+    def sampled(self) -> np.ndarray:
+        """Places of the periods that ``fit`` reads: the first, the last, and others at even distances."""
+        T, most = len(self.periods), self.training_rows
+        if most is None or len(self) <= most:
+            return np.arange(T)
+        for count in range(min(T, most // max(1, int(self.sizes.min()))), 0, -1):
+            at = np.unique(np.linspace(T - 1, 0, count).round().astype(int))
+            if self.sizes[at].sum() <= most:
+                return at
+        raise InputError(
+            f"training_rows: {most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}: whole "
+            "cross-sections are read."
+        )
+
+    def mapped(self) -> Panel:
+        """Return the whole panel, its characteristics in a temporary file that is mapped into memory, column by column.
+
+        The file takes 4 bytes a value (8 where a column is no float32) and goes with the panel. Labels, codes and outcomes are in
+        memory; what is taken of the characteristics is read then.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        names = list(self.choice.characteristics)
+        small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
+        folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
+        path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
+        with _readable(path):
+            matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
+            panels, start = [], 0
+            for panel in self:
+                matrix[: len(names), start : start + len(panel)] = panel.characteristics[names].to_numpy().T
+                panels.append(replace(panel, characteristics=panel.characteristics[[]]))
+                start += len(panel)
+                matrix.flush()
+        folder.cleanup()  # where files have no name of their own any more, they go with the last who reads them
+        firm, period = (panels[0].firm, panels[0].period)
+        assert firm is not None
+        firm = firm.append([panel.firm for panel in panels[1:] if panel.firm is not None])
+        period = period.append([panel.period for panel in panels[1:]])
+        return replace(
+            panels[0],
+            characteristics=pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False),
+            codes=pd.concat([panel.codes for panel in panels], ignore_index=True),
+            outcomes=np.concatenate([_outcomes(panel) for panel in panels]),
+            firm=firm,
+            period=period,
+            order=np.arange(start),
+            index=pd.MultiIndex.from_arrays([firm, period], names=["firm", "period"]),
+        )
+
+    def with_rows(self, training_rows: int | None) -> StoredPanel:
+        """Return the panel with another limit of the rows that ``fit`` reads."""
+        return replace(self, training_rows=training_rows)
+
+    def _columns(self) -> list[str]:
+        outcome = [] if self.outcome is None else [self.outcome]
+        return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
+
+    def _frame(self, place: int, readers: dict[int, _Reader]) -> pd.DataFrame:
+        """Return the rows of one period."""
+        frames = []
+        for run in self.runs[place]:
+            if run.fragment not in readers:
+                readers[run.fragment] = _Reader(self.fragments[run.fragment], self.schema, self._columns())
+            frames.append(readers[run.fragment].take(run.start, run.stop))
+            if run.stop == readers[run.fragment].rows:
+                del readers[run.fragment]
+        return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+    def _panel(self, frames: list[pd.DataFrame]) -> Panel:
+        """Return the panel of some periods' rows."""
+        frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+        frames.clear()
+        firm, period = self.names
+        panel = as_panel(
+            frame,
+            outcome=self.outcome,
+            characteristics=[*self.choice.characteristics],
+            codes=self.choice.codes,
+            industry=self.industry,
+            firm=firm,
+            period=period,
+            description=self.description,
+        )
+        return replace(panel.sorted(), choice=self.choice)
+
+    def __repr__(self) -> str:
+        read = len(self.sampled)
+        fits = "" if read == len(self.periods) else f", fit reads {read:,} periods"
+        return (
+            f"StoredPanel({len(self):,} rows, {len(self.periods):,} periods, {len(self.choice.characteristics)} "
+            f"characteristics, outcome={self.outcome!r}{fits})"
+        )
+
+
+def scan_panel(
+    source: Any,
+    *,
+    outcome: str | None = None,
+    firm: str = "firm",
+    period: str = "period",
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    training_rows: int | None = None,
+    description: str = "",
+) -> StoredPanel:
+    """Look through a panel that may be larger than memory, and choose its columns; rows are read when they are used.
+
+    Parameters
+    ----------
+    source : path, pyarrow.dataset.Dataset, or iterator of frames
+        A Parquet or Arrow file sorted by period, a folder of such files (``period=2001-01/part.parquet``, as Hive names them,
+        or each with some of the periods), or frames of one or more whole periods each. An iterator is written to a temporary
+        folder, once, because a panel is read more than once.
+    outcome : str, optional
+        Column of the outcome; NaN means unknown. ``fit`` needs one.
+    firm, period : str
+        Columns with the labels.
+    characteristics : sequence of str, optional
+        By default every numeric column except firm, period, outcome, codes and whatever looks like another outcome or
+        an undeclared code, as :func:`read_panel` chooses them; dtypes are those of the first rows.
+    codes : sequence of str
+        Columns that are codes (sector, country, ...), whatever their dtype.
+    industry : str, optional
+        A code column that names each firm's industry; counted among the codes.
+    training_rows : int, optional
+        The most rows that ``fit`` reads: whole periods, evenly spaced from the first to the last. By default all, or an error
+        where they do not fit into memory. Medians, scales and whatever else is learned come from these rows; ``purge`` and a
+        firm's past outcomes then count the periods that are read.
+    description : str
+
+    Returns
+    -------
+    StoredPanel
+
+    Raises
+    ------
+    InputError
+        For a missing file or column, rows of one period that do not stand together, or labels that cannot be used.
+
+    Notes
+    -----
+    One pass over the column of periods. Memory: one number a period, and a batch of 16,384 rows.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"firm": ["A", "B", "A"], "period": [2001, 2001, 2002], "size": [1.0, 2.0, 3.0]})
+    >>> panel = scan_panel(iter([frame[:2], frame[2:]]))
+    >>> panel
+    StoredPanel(3 rows, 2 periods, 1 characteristics, outcome=None)
+    >>> [len(section) for section in panel]
+    [2, 1]
+    """
+    dataset, folder = _dataset(source)
+    if training_rows is not None and (isinstance(training_rows, bool) or not isinstance(training_rows, int)):
+        raise InputError(f"training_rows must be a whole number or None, got {training_rows!r}.")
+    columns = [name for name in dataset.schema.names if not _ROW_NUMBERS.fullmatch(name)]
+    for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
+        if name is not None and name not in columns:
+            raise InputError(
+                f"{argument}: there is no column {name!r}.{did_you_mean(name, columns)} Columns: {', '.join(columns)}."
+            )
+    declared = (
+        codes if isinstance(codes, str) else [*dict.fromkeys([*codes, *([industry] if industry else [])])]
+    )
+    with _readable(source):
+        fragments = tuple(fragment for fragment in dataset.get_fragments() if fragment.count_rows())
+        if not fragments:
+            raise InputError(f"{source}: the panel has no rows.")
+        start = _Reader(fragments[0], dataset.schema, columns)
+        first = start.take(0, min(_FIRST, start.rows))
+        choice = choose_columns(
+            first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
+        )
+        labels, runs = _runs(fragments, dataset.schema, period)
+    found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
+    assert found is not None
+    places, periods = pd.factorize(found.period, sort=True)
+    by_period: list[list[_Run]] = [[] for _ in periods]
+    for place, run in zip(places, runs, strict=True):
+        by_period[place].append(run)
+    sizes = np.array([sum(run.stop - run.start for run in several) for several in by_period])
+    return StoredPanel(
+        fragments,
+        dataset.schema,
+        (firm, period),
+        pd.Index(periods),
+        sizes,
+        choice,
+        outcome,
+        industry,
+        training_rows,
+        description,
+        tuple(map(tuple, by_period)),
+        folder,
+    )
+
+
+def _outcomes(panel: Panel) -> np.ndarray:
+    return np.full(len(panel), np.nan) if panel.outcomes is None else panel.outcomes
+
+
+def is_stored(X: Any) -> bool:
+    """Tell whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
+    return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")
+
+
+# ---------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Successive rows of one file."""
+
+    fragment: int
+    start: int
+    stop: int
+
+
+class _Reader:
+    """Some columns of one file, read forwards in batches."""
+
+    def __init__(self, fragment: Any, schema: Any, columns: Sequence[str]) -> None:
+        import pyarrow.dataset as ds
+
+        self.fragment, self.schema = fragment, schema
+        self.keys = ds.get_partition_keys(fragment.partition_expression)
+        self.columns = [name for name in columns if name not in self.keys]
+        self.rows = fragment.count_rows()
+        self.position = self.rows
+        self.rest: Any = None
+        self.batches: Iterator[Any] = iter(())
+
+    def take(self, start: int, stop: int) -> pd.DataFrame:
+        """Return rows; from the beginning again where they were passed already."""
+        import pyarrow as pa
+
+        if start < self.position:
+            self._open(start)
+        pieces: list[Any] = []
+        while self.position < stop:
+            batch = next(self.batches) if self.rest is None else self.rest
+            skipped = max(0, min(start - self.position, len(batch)))
+            used = min(stop - self.position, len(batch))
+            if used > skipped:
+                pieces.append(batch.slice(skipped, used - skipped))
+            self.rest = batch.slice(used) if used < len(batch) else None
+            self.position += used
+        table = pa.Table.from_batches(pieces).replace_schema_metadata(None)
+        for name, value in self.keys.items():
+            if name in self.schema.names:
+                table = table.append_column(
+                    name, pa.repeat(pa.scalar(value, self.schema.field(name).type), len(table))
+                )
+        return as_pandas(table)
+
+    def _open(self, start: int) -> None:
+        """Go to the beginning of the rows, or of the row group that holds them."""
+        self.rest = None
+        self.position, self.batches = _batches(self.fragment, self.columns, start)
+
+
+def _batches(fragment: Any, columns: list[str], start: int = 0) -> tuple[int, Iterator[Any]]:
+    """Return a row at or before ``start``, and batches from there on; little is read ahead."""
+    if not hasattr(fragment, "row_groups"):
+        return 0, iter(fragment.to_batches(columns=columns, batch_size=BATCH, batch_readahead=0))
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(fragment.open(), buffer_size=BUFFER)
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    ends = np.cumsum(sizes)
+    group = int(np.searchsorted(ends, start, side="right"))
+    each = (  # one reader a row group: it keeps the buffers of all that it has read
+        file.iter_batches(BATCH, row_groups=[g], columns=columns) for g in range(group, len(sizes))
+    )
+    return int(ends[group] - sizes[group]), chain.from_iterable(each)
+
+
+def _dataset(source: Any) -> tuple[Any, Any]:
+    """Return a dataset of what came, and the temporary folder it lies in, if it does."""
+    if hasattr(source, "get_fragments"):
+        return source, None
+    if isinstance(source, Iterator):
+        folder = tempfile.TemporaryDirectory(prefix="peerattn-")
+        _spill(source, Path(folder.name))
+        return _dataset(folder.name)[0], folder
+    import pyarrow.dataset as ds
+
+    if not isinstance(source, str | Path):
+        raise InputError(
+            f"source: a path, a pyarrow Dataset or an iterator of frames was expected, {type(source).__name__} came."
+        )
+    path = Path(source)
+    kinds = {
+        ".feather": "feather",
+        ".arrow": "feather",
+        ".ipc": "feather",
+        ".parquet": "parquet",
+        ".pq": "parquet",
+    }
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
+    if path.is_file() and path.suffix.lower() not in kinds:
+        raise InputError(
+            f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
+        )
+    with _readable(source):
+        return ds.dataset(path, format=kinds.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
+
+
+def _spill(frames: Iterator[Any], folder: Path) -> None:
+    """Write the frames of an iterator, a file each."""
+    number = -1
+    for number, frame in enumerate(frames):
+        given = as_pandas(frame)
+        if not isinstance(given, pd.DataFrame):
+            raise InputError(f"source: frames were expected of the iterator, {type(given).__name__} came.")
+        named = given.index.names != [None]
+        with _readable("source"):
+            (given.reset_index() if named else given).to_parquet(folder / f"{number:08}.parquet", index=False)
+    if number < 0:
+        raise InputError("source: the iterator gave no frame.")
+
+
+@contextmanager
+def _readable(source: Any) -> Iterator[None]:
+    """Turn what Arrow says about files into bad input."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{source}: cannot be read by period ({reason}).") from error
+
+
+def _runs(fragments: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[_Run]]:
+    """Return where the rows of each period stand: labels, one for each run of successive rows of a file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    labels, runs = [], []
+    for number, fragment in enumerate(fragments):
+        keys, start = ds.get_partition_keys(fragment.partition_expression), 0
+        if period in keys:
+            labels.append(pa.array([keys[period]], schema.field(period).type))
+            runs.append(_Run(number, 0, fragment.count_rows()))
+            continue
+        here: dict[Any, int] = {}  # label -> its run
+        for batch in _batches(fragment, [period])[1]:
+            column = batch.column(0)
+            if isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_decode()
+            if isinstance(column, pa.ExtensionArray):
+                column = column.storage
+            coded = pc.run_end_encode(column)
+            for k, (value, end) in enumerate(
+                zip(coded.values.to_pylist(), coded.run_ends.to_pylist(), strict=True)
+            ):
+                stop = start + end
+                begin = start + (coded.run_ends[k - 1].as_py() if k else 0)
+                if value in here and runs[here[value]].stop != begin:
+                    raise InputError(
+                        f"rows of period {value} stand in several places of a file: sort the file by {period!r}, or write a file "
+                        "for each period."
+                    )
+                if value in here:
+                    runs[here[value]] = _Run(number, runs[here[value]].start, stop)
+                else:
+                    here[value] = len(runs)
+                    labels.append(coded.values.slice(k, 1))
+                    runs.append(_Run(number, begin, stop))
+            start += len(batch)
+    return pa.chunked_array(labels).to_pandas(), runs

@@ -1,0 +1,195 @@
+"""Rules that tell what was made of outcomes or later values from what is known, each beside its clean counterpart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn.evaluation.leak_audit.checks import columns
+from peerattn.evaluation.leak_audit.made_of_later import made_of_later, reach_of_outcome
+from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
+from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
+from peerattn.evaluation.leak_audit.relations import function_of, rows_on_a_line
+from peerattn.network import PeerNetwork
+
+INDEX = pd.MultiIndex.from_product(
+    [[f"F{k:02d}" for k in range(40)], range(2000, 2015)], names=["firm", "period"]
+)
+LABELS = labels_of(INDEX.get_level_values(0), INDEX.get_level_values(1))
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """Persistent characteristics, industries' shocks, exits: 24 of 40 firms leave early."""
+    rng = np.random.default_rng(2)
+    stock = np.cumsum(rng.normal(size=(40, 15)), axis=1) + 5 * rng.normal(size=(40, 1))
+    X = pd.DataFrame({"size": stock.ravel(), "lev": rng.normal(size=600)}, INDEX)
+    X["sic"] = np.repeat(np.array(["28", "37", "13", "73"])[np.arange(40) % 4], 15)
+    common = rng.normal(size=15)[LABELS[1]]
+    y = pd.Series(0.3 * X["lev"] + common + rng.normal(size=600), INDEX)
+    last = np.repeat(np.where(np.arange(40) < 24, 2004 + np.arange(40) % 10, 2014), 15)
+    kept = INDEX.get_level_values("period") <= last
+    return X[kept], y[kept]
+
+
+def of_firm(values):
+    return values.groupby(level="firm")
+
+
+def of_period(values):
+    return values.groupby(level="period")
+
+
+def said(X, y, extra):
+    frame = X.assign(extra=extra)
+    labels = labels_of(frame.index.get_level_values(0), frame.index.get_level_values(1))
+    line, found = columns(frame, y.to_numpy(), {"sic"}, labels)
+    assert line.passed == (not found) and set(found) <= {"extra"}
+    return line.evidence if found else ""
+
+
+def beta(y):
+    common = of_period(y).transform("mean")
+    a, b = (v - of_firm(v).transform("mean") for v in (y, common))
+    return of_firm(a * b).transform("sum") / of_firm(b**2).transform("sum")
+
+
+LEAKS = {
+    "level with the outcome in it": (lambda X, y: of_firm(y).cumsum() + 5 * of_firm(X["size"]).transform("first"),
+        "moves from the period before by a function",
+    ),
+    "another firm's outcome": (
+        lambda X, y: y.sort_index(level=[1, 0]).shift(1).reindex(y.index).fillna(0),
+        "holds outcomes of the period",
+    ),
+    "rank in the industry's period": (
+        lambda X, y: y.groupby([X["sic"], y.index.get_level_values(1)]).rank(),
+        "within 'sic' in the period, a function of the outcome",
+    ),
+    "a line in a part of the rows": (
+        lambda X, y: X["lev"].where(np.arange(len(y)) % 5 > 0, 2 - 3 * y),
+        "is a line in the outcome in",
+    ),
+    "beta over all periods": (lambda X, y: beta(y), "is the beta of the firm's outcomes over all periods"),
+    "fixed effect of all periods": (
+        lambda X, y: of_firm(y - 0.3 * X["lev"] - 0.1 * X["size"]).transform("mean"),
+        "is the mean of the firm's outcomes over all periods, net of its characteristics",
+    ),
+    "beta times the period's outcome": (
+        lambda X, y: (1 + 0.1 * X["lev"]) * of_period(y).transform("mean"),
+        "mean outcome of the period",
+    ),
+    "periods left": (
+        lambda X, y: of_firm(y).cumcount(ascending=False).astype(float),
+        "is the number of periods the firm stays in the panel",
+    ),
+    "average of opening and closing stock": (
+        lambda X, y: (X["size"] + of_firm(X["size"]).shift(-1)) / 2,
+        "averages 'size' over earlier and later periods",
+    ),
+    "interpolated from the next": (
+        lambda X, y: of_firm(X["size"].where(X.index.get_level_values(1) % 2 == 0)).transform(lambda s: s.interpolate()),
+        "averages 'size' over earlier and later periods",
+    ),
+}  # fmt: skip
+CLEAN = {
+    "level of past outcomes": lambda X, y: 3 + of_firm(y).cumsum() - y,
+    "another firm's outcome of last period": lambda X, y: (
+        of_firm(y).shift(1).sort_index(level=[1, 0]).shift(1).reindex(y.index)
+    ),
+    "past rank in the industry": lambda X, y: (
+        of_firm(y).shift(1).groupby([X["sic"], y.index.get_level_values(1)]).rank()
+    ),
+    "rolling beta": lambda X, y: of_firm(y * of_period(y).transform("mean")).transform(
+        lambda s: s.shift(1).expanding(2).mean()
+    ),
+    "mean characteristics of the firm": lambda X, y: of_firm(X["lev"]).transform("mean"),
+    "last period's mean": lambda X, y: of_period(of_firm(y).shift(1)).transform("mean"),
+    "age": lambda X, y: of_firm(y).cumcount().astype(float),
+    "average of the last two": lambda X, y: (X["size"] + of_firm(X["size"]).shift(1)) / 2,
+    "growth": lambda X, y: X["size"] - of_firm(X["size"]).shift(1),
+    "flow until the next stock": lambda X, y: of_firm(X["size"]).shift(-1) - 0.9 * X["size"],
+    "carried forward": lambda X, y: of_firm(X["size"].where(X.index.get_level_values(1) % 2 == 0)).ffill(),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_was_made_of_outcomes_or_later_values_is_said(panel, name):
+    make, why = LEAKS[name]
+    assert why in said(*panel, make(*panel))
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_what_was_known_is_not_refuted(panel, name):
+    assert said(*panel, CLEAN[name](*panel)) == ""
+
+
+def test_an_outcome_that_repeats_itself_is_held_against_its_past(panel):
+    """A level explains the next one almost wholly, and is known; a copy of the next one is not."""
+    X, _ = panel
+    level = (100 + X["size"]).rename("assets")
+    later = of_firm(level).shift(-1)
+    known = later.notna()
+    assert np.corrcoef(level[known], later[known])[0, 1] > 0.98
+    X, later = X[known].drop(columns="size"), later[known]
+    assert said(X, later, level[known]) == ""
+    assert "correlates above 0.98 with the outcome" in said(X, later, later + 0.01 * X["lev"])
+
+
+def test_levels_of_a_code_that_are_ranges_within_another_are_said(panel):
+    X, y = panel
+    side = X["sic"] + np.where(y > y.median(), "a", "b")
+    labels = labels_of(X.index.get_level_values(0), X.index.get_level_values(1))
+    line, _ = columns(X.assign(side=side), y.to_numpy(), {"sic", "side"}, labels)
+    assert "'side' has levels that are, within" in line.evidence
+    other = X["sic"] + np.where(X["lev"] > 0, "a", "b")
+    assert columns(X.assign(side=other), y.to_numpy(), {"sic", "side"}, labels)[0].passed
+
+
+@pytest.mark.parametrize("periods", [1, 4])
+def test_the_reach_of_an_outcome_is_the_periods_it_is_made_of(periods):
+    rng = np.random.default_rng(0)
+    r = pd.Series(rng.normal(size=600), INDEX)
+    y = sum(of_firm(r).shift(-k) for k in range(1, periods + 1))
+    X = pd.DataFrame({"month": r, "other": rng.normal(size=600)})
+    assert reach_of_outcome(X, y.to_numpy(), *LABELS) == (periods, "month")
+    assert reach_of_outcome(X[["other"]], y.to_numpy(), *LABELS) == (0, "")
+
+
+def correlations(y, lag, window=6):
+    table, made = y.unstack(0), {}
+    for k in range(window + lag, len(table)):
+        W = table.iloc[k - lag - window + 1 : k - lag + 1].corr().clip(lower=0).to_numpy(copy=True)
+        np.fill_diagonal(W, 0.0)
+        made[table.index[k]] = (table.columns, None, W / W.sum(axis=1, keepdims=True))
+    return PeerNetwork.from_matrices(made)
+
+
+def test_a_window_of_correlations_may_end_before_the_tested_period():
+    y = pd.Series(np.random.default_rng(1).normal(size=600), INDEX)
+    train, tested = np.flatnonzero(LABELS[1] < 10), np.arange(10, 13)
+    why = network_made_of_outcomes(correlations(y, 0), y, train, tested)
+    assert "the correlation of outcomes over 6 periods, the tested one among them" in why
+    assert network_made_of_outcomes(correlations(y, 1), y, train, tested) == ""
+
+
+def test_functions_in_small_groups_and_of_few_values_are_told_from_chance():
+    rng = np.random.default_rng(0)
+    y, group = rng.normal(size=400), np.repeat(np.arange(50), 8)
+    rank = pd.Series(y).groupby(group).rank().to_numpy()
+    assert function_of(rank, y, group) and function_of((y > 0).astype(float), y, group)
+    assert not function_of(rng.permutation(rank), y, group)
+    assert not function_of((rng.normal(size=400) > 0).astype(float), y, group)
+    assert not function_of(y + rng.normal(size=400), y, group)
+
+
+def test_rows_on_a_line_are_counted():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 300))
+    assert rows_on_a_line(x, y) < 5
+    x[:60] = 1 - 2 * y[:60]
+    assert rows_on_a_line(x, y) == 60
+
+
+def test_made_of_later_needs_rows():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
+    assert made_of_later(frame, np.zeros(2, dtype=int), np.arange(2)) == {}

@@ -1,0 +1,219 @@
+"""Panels in files: the same figures as in memory, a period at a time; what was killed goes on."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.dataset as ds
+import pytest
+
+from peerattn import PeerNetwork, read_panel, scan_panel, simulate_panel
+from peerattn.exceptions import InputError, SmallCrossSectionWarning
+from peerattn.models import (
+    FirmMeanRegressor,
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionClassifier,
+    PeerAttentionRegressor,
+)
+
+#: The outcomes of the last period are unknown, so that nobody there has a peer.
+pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A panel of unequal cross-sections as a file, in any order within a period, and partitioned by period."""
+    panel = simulate_panel(30, 12, 2, n_industries=3, sharpness=2.0, random_state=0)
+    frame = panel.X.assign(y_next=panel.y).reset_index().sample(frac=0.9, random_state=0)
+    frame["period"] = frame["period"].astype(str)
+    frame.loc[frame.index[::7], frame.columns[2]] = np.nan
+    frame.loc[frame["period"] == frame["period"].max(), "y_next"] = (
+        np.nan
+    )  # unknown throughout the last period
+    frame = frame.sort_values("period", kind="stable")
+    path = tmp_path_factory.mktemp("panel")
+    frame.to_parquet(path / "one.parquet", row_group_size=50, index=False)
+    frame.to_parquet(path / "parts", partition_cols=["period"], index=False)
+    return path
+
+
+def in_memory(folder):
+    return read_panel(folder / "one.parquet", outcome="y_next", codes=["industry"]).sorted()
+
+
+MODELS = {
+    "industry": (IndustryPeerRegressor(industry="industry"), False),
+    "industry, outcomes shown": (IndustryPeerRegressor(industry="industry"), True),
+    "kernel": (NadarayaWatsonRegressor(bandwidth=1.0, codes=["industry"]), True),
+    "firm mean": (FirmMeanRegressor(), False),
+    "attention": (
+        PeerAttentionRegressor(codes=["industry"], prune=False, n_heads=1, max_steps=5, random_state=0),
+        False,
+    ),
+    "covariance with the past": (
+        PeerAttentionRegressor(
+            codes=["industry"], values="outcomes", similarity="covariance", prune=False, random_state=0
+        ),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_figures_are_those_in_memory(folder, name):
+    model, shown = MODELS[name]
+    panel = in_memory(folder)
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    inside = model.fit(panel).predict(panel, **({"outcomes": panel.y} if shown else {}))
+    called = {"outcomes": "y_next"} if shown else {}
+    outside = model.fit(stored).predict(stored, **called)
+    pd.testing.assert_series_equal(inside, outside, check_index_type=False, rtol=1e-12, check_names=False)
+    if hasattr(model, "peer_network"):
+        inside = model.peer_network(panel, **({"outcomes": panel.y} if shown else {}))
+        outside = model.peer_network(stored, **called)
+        for (a, one), (b, other) in zip(inside.sections(), outside.sections(), strict=True):
+            assert a == b
+            np.testing.assert_allclose(one.dense(), other.dense(), rtol=1e-12, atol=1e-12)
+
+
+def test_a_path_a_dataset_and_an_iterator_are_one_panel(folder):
+    model = MODELS["industry"][0].fit(in_memory(folder))
+    frame = pd.read_parquet(folder / "one.parquet").set_index(["firm", "period"])
+    expected = model.predict(in_memory(folder))
+    sources = [
+        folder / "one.parquet",
+        str(folder / "parts"),
+        ds.dataset(folder / "parts", partitioning="hive"),
+        (section for _, section in frame.groupby(level="period")),
+    ]
+    for source in sources:
+        pd.testing.assert_series_equal(expected, model.predict(source), check_index_type=False)
+    fitted = MODELS["industry"][0].fit(folder / "parts", "y_next")
+    pd.testing.assert_series_equal(expected, fitted.predict(folder / "parts"), check_index_type=False)
+
+
+def test_a_classifier_reads_files(folder, tmp_path):
+    frame = pd.read_parquet(folder / "one.parquet")
+    frame["up"] = (frame["y_next"] > 0).astype(float).where(frame["y_next"].notna())
+    frame.drop(columns="y_next").to_parquet(tmp_path / "up.parquet", index=False)
+    stored = scan_panel(tmp_path / "up.parquet", outcome="up", codes=["industry"])
+    model = PeerAttentionClassifier(n_heads=0, codes=["industry"]).fit(stored)
+    panel = read_panel(tmp_path / "up.parquet", outcome="up", codes=["industry"]).sorted()
+    pd.testing.assert_frame_equal(
+        model.predict_proba(stored), model.predict_proba(panel), check_index_type=False
+    )
+    assert model.predict(stored).tolist() == model.predict(panel).tolist()
+    written = pd.read_parquet(model.write_predictions(stored, tmp_path / "p"))
+    np.testing.assert_array_equal(written[["0.0", "1.0"]], model.predict_proba(panel))
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("name", ["industry, outcomes shown", "covariance with the past"])
+def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch, name):
+    model, _ = MODELS[name]
+    stored = scan_panel(folder / "parts", outcome="y_next", codes=["industry"])
+    model.fit(stored)
+    model.write_predictions(stored, tmp_path / "whole", outcomes="y_next")
+    whole = contents(tmp_path / "whole")
+    written = pd.read_parquet(tmp_path / "whole")
+    np.testing.assert_array_equal(written["prediction"], model.predict(stored, outcomes="y_next"))
+    attend, calls = type(model)._attend, []
+
+    def dies(self, section):
+        calls.append(section.period)
+        if len(calls) == 5:
+            raise Killed
+        return attend(self, section)
+
+    monkeypatch.setattr(type(model), "_attend", dies)
+    with pytest.raises(Killed):
+        model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")
+    with (tmp_path / "killed" / "_finished.jsonl").open("a") as journal:
+        journal.write('{"file": "20')  # cut off while it was written
+    damaged = sorted((tmp_path / "killed").glob("*.parquet"))[1]
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")
+    assert contents(tmp_path / "killed") == whole
+    assert (
+        len(calls) == 5 + len(stored.periods) - 4 + 1
+    )  # only what was not finished, or is damaged, is computed
+
+
+def test_other_models_and_rows_are_predicted_again(folder, tmp_path):
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    model = IndustryPeerRegressor(industry="industry").fit(stored)
+    first = contents(model.write_predictions(stored, tmp_path / "out"))
+    other = IndustryPeerRegressor(industry="industry", shrinkage=5.0).fit(stored)
+    second = contents(other.write_predictions(stored, tmp_path / "out"))
+    assert first.keys() == second.keys() and first != second
+    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "out")["prediction"], other.predict(stored))
+
+
+def test_networks_are_written_by_period(folder, tmp_path):
+    model = MODELS["attention"][0]
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    model.fit(stored)
+    out = model.write_networks(stored, tmp_path / "edges", top_k=3)
+    inside = model.peer_network(in_memory(folder), top_k=3)
+    edges = pd.read_parquet(out).sort_values(["period", "firm", "peer"], ignore_index=True)
+    expected = inside.edges().sort_values(["period", "firm", "peer"], ignore_index=True)
+    pd.testing.assert_frame_equal(edges, expected, check_dtype=False)
+    last = PeerNetwork.from_parquet(out / f"{stored.periods[-1]}.parquet")
+    assert last.top_k == 3 and last.periods.tolist() == [stored.periods[-1]]
+
+
+def test_warnings_are_given_once(folder):
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    model = PeerAttentionRegressor(codes=["industry"], n_heads=0).fit(stored)
+    model.median_cross_section_ = 100.0
+    with pytest.warns(SmallCrossSectionWarning, match=r"12 such warnings in all") as caught:
+        model.predict(stored)
+    assert len(caught) == 1
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_errors(folder, tmp_path):
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    model = IndustryPeerRegressor(industry="industry")
+    with pytest.raises(InputError, match="y: X is read from files, so y must name the column"):
+        model.fit(folder / "one.parquet", np.zeros(3))
+    with pytest.raises(InputError, match="y: the stored panel holds its outcome, 'y_next'"):
+        model.fit(stored, "y")
+    with pytest.raises(InputError, match="y: the stored panel has no outcome"):
+        model.fit(scan_panel(folder / "one.parquet", codes=["industry"]))
+    with pytest.raises(InputError, match="sample_weight: not used with a panel read from files"):
+        model.fit(stored, sample_weight=np.ones(len(stored)))
+    with pytest.raises(InputError, match="peer_weight: not used with a panel read from files"):
+        PeerAttentionRegressor().fit(stored, peer_weight=np.ones(len(stored)))
+    model.fit(stored)
+    with pytest.raises(InputError, match="outcomes: X is read from files, so outcomes must name a column"):
+        model.predict(stored, outcomes=np.zeros(len(stored)))
+    with pytest.raises(InputError, match="outcomes: the stored panel holds the outcome 'y_next', not 'y'"):
+        model.predict(stored, outcomes="y")
+    (tmp_path / "1999.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match=r"holds 1 files of other periods, such as '1999.parquet'"):
+        model.write_predictions(stored, tmp_path)
+    arrays = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(InputError, match="X: the model was fitted on an array"):
+        arrays.predict(folder / "one.parquet")
+
+
+def test_a_network_that_does_not_fit_says_so(folder, monkeypatch):
+    stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
+    model = PeerAttentionRegressor(codes=["industry"], prune=False, n_heads=1, max_steps=2, random_state=0)
+    model.fit(stored)
+    monkeypatch.setattr("peerattn.panel.memory.available_memory", lambda: 1000)
+    with pytest.raises(InputError, match=r"network of \d+ firms would take about .*top_k="):
+        model.peer_network(in_memory(folder))
+    assert len(model.peer_network(in_memory(folder), top_k=3).edges())

@@ -11,9 +11,8 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_before: list[
-    int
-] = []  # torch's number of threads when the first block was entered; one entry for each block
+# torch's number of threads when the first block was entered; one entry for each block
+_before: list[int] = []
 
 
 @contextmanager

@@ -12,10 +12,8 @@ from peerattn.models.attention.own_model import with_levels
 from peerattn.models.pools import Section
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors
 
-NONE, FLAT = (
-    -60.0,
-    7.0,
-)  # log variances: of a kernel that is absent, and of the level of a period, which is not penalised
+# log variances: of a kernel that is absent, and of the level of a period, which is not penalised
+NONE, FLAT = -60.0, 7.0
 
 
 def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]) -> Covariance:

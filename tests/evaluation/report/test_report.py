@@ -88,7 +88,7 @@ def test_regression_metrics_and_stars(result):
     assert {"Own characteristics (OLS)", "Prevailing mean"} <= set(made)
     for name, test in made.items():
         marks = "*" * sum(test.p_value < level for level in (0.1, 0.05, 0.01))
-        assert table.loc[name, "DM t"] == f"{test.statistic:.2f}{marks}"
+        assert table.loc[name, "DM t"] == f"{test.statistic:.2f}{marks}".replace("-", "−")
     assert "* p < 0.10, ** p < 0.05, *** p < 0.01" in result.to_latex(metrics=["dm_t"], stars=True).replace(
         r"\textless{}", "<"
     )

@@ -223,7 +223,8 @@ def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):
 def test_a_model_that_fails_is_a_row(panel):
     models = {"Ridge": Ridge(), "Fragile": Fragile(most=100), "Peers": IndustryPeerRegressor(industry="sic")}
     result = run(panel, models)
-    assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, BOOSTING, PREVAILING_MEAN]
+    controls = [OWN_CHARACTERISTICS, BOOSTING, "Firm's mean", "Last value", PREVAILING_MEAN]
+    assert result.names == ["Ridge", "Peers", *controls]
     (failure,) = result.failures
     assert (failure.model, failure.fold) == ("Fragile", 2)
     assert failure.error == "ZeroDivisionError: 120 rows are too many"

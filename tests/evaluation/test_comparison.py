@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+from scipy import stats
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
@@ -218,6 +220,44 @@ def test_whether_peers_help_is_always_answered():
         "Do peers help? It cannot be tested here: the mean squared error of Model 1, the best peer model, is "
     )
     assert "Not shown" in answer(noise=(0.5, 0.48), peers=["Model 1"], seed=3)
+
+
+def test_shocks_of_industries_are_no_gain_of_peers():
+    """One period, errors that the firms of an industry share: by firm the gain is sure, by industry it is not."""
+    rng = np.random.default_rng(4)
+    industry = np.arange(600) % 12
+    result = made(n_periods=1, n_firms=600, noise=(1.0, 0.9), peers=["Model 1"])
+    frame = result.predictions.copy()
+    shared = 0.7 * rng.normal(size=12)[industry]
+    frame["Model 0"] = frame["outcome"] + shared + 0.3 * rng.normal(size=600)
+    frame["Model 1"] = frame["outcome"] + 0.5 * rng.normal(size=12)[industry] + 0.3 * rng.normal(size=600)
+    labels = pd.Series(
+        industry.astype(str), pd.MultiIndex.from_frame(frame[["firm", "period"]]), dtype=object
+    )
+    labels.iloc[:20] = "unknown"
+    result = replace(result, predictions=frame, groups={"sic": labels, "size, fifths": labels})
+    (said,) = (words for words in result.summary() if words.startswith("Do peers help?"))
+    gain = (frame["outcome"] - frame["Model 0"]) ** 2 - (frame["outcome"] - frame["Model 1"]) ** 2
+    known, cluster = gain.notna(), labels.to_numpy().copy()
+    cluster[:20] = [f"alone {k}" for k in range(20)]
+    fit = sm.OLS(gain[known], np.ones(known.sum())).fit(
+        cov_type="cluster", cov_kwds={"groups": pd.factorize(cluster[known])[0]}
+    )
+    p = 2 * stats.t.sf(abs(fit.tvalues.iloc[0]), 11)
+    assert f"(paired, clustered by sic, given this period: {p_words(p)})" in said
+    assert result.test("Model 1", "Model 0").test.p_value < 0.001 < 0.05 < p and "Not shown" in said
+    assert "clustered by firm" in " ".join(replace(result, groups={}).summary())
+
+
+def test_of_models_that_share_the_smallest_error_a_control_is_named():
+    """A peer model that equals its control has no merit of its own."""
+    result = made(noise=(1.0, 0.5, 0.5), peers=["Model 1"])
+    result = replace(
+        result, predictions=result.predictions.assign(**{"Model 1": result.predictions["Model 2"]})
+    )
+    words = result.summary()
+    assert words[0].startswith("Model 2, a control that uses no peers, has the smallest squared error")
+    assert words[1] == "Do peers help? No: Model 1, the best peer model, predicts the same as Model 2."
 
 
 def test_a_gain_over_least_squares_alone_may_be_curvature():

@@ -91,8 +91,8 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
     through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
     bracket they are its last layers (the firm's peers are known, their peers are searched), in the next its first (the other
-    way round), and in the last all layers are random. Longer chains are taken if they lower the log of the shorter ones'
-    squared error, period by period on the last fifth of the periods, by two standard errors.
+    way round), and in the last all layers are random; all three compete. Longer chains are taken if they lower the log of the
+    shorter ones' squared error, period by period on the last fifth of the periods, by two standard errors.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def best_starts(
         best, agree = _ranked(
             starts if best is None else beside(best, starts), found, training, STARTS // ETA
         )
-        if agree:
+        if agree and shorter is None:  # chains may agree on one layer, and both be wrong on the other
             break
     assert best is not None
     return best
@@ -352,20 +352,8 @@ def _ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int
 
 
 def _correlation(two: PeerModule, found: PeerModule, training: Sample) -> float:
-    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out.
-
-    Of chains it is what their longest paths contribute, net of the shorter ones, which could be alike where those are not.
-    """
+    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out."""
     gram, (n_own, n_targets) = _total(products(two, found, training, joint=True))
-    if two.spec.n_layers > 1 and two.spec.values == "characteristics":
-        columns = torch.arange(n_own, len(gram[0]) - n_targets).view(2, -1)
-        own, paths, targets = (
-            torch.arange(n_own),
-            columns.split([two.spec.width - two.spec.n_inputs, two.spec.n_inputs], dim=1),
-            torch.arange(len(gram[0]) - n_targets, len(gram[0])),
-        )
-        order = torch.cat([own, *(part.flatten() for part in paths), targets])
-        gram, n_own = gram[:, order][:, :, order], n_own + paths[0].numel()
     own = gram[0, :n_own, :n_own] + 1e-9 * torch.eye(n_own, dtype=gram.dtype, device=gram.device)
     net = gram[0, n_own:, n_own:] - gram[0, n_own:, :n_own] @ torch.linalg.solve(own, gram[0, :n_own, n_own:])
     a, b = torch.arange(len(net) - n_targets, device=net.device).view(2, -1)

@@ -13,7 +13,8 @@ import matplotlib.pyplot as plt
 
 from peerattn.render import INK, PALETTE, figure_style
 
-results = Path(__file__).parents[2] / "benchmarks" / "results" / "streaming.json"
+stored = Path("benchmarks", "results", "streaming.json")
+results = next(folder / stored for folder in (Path.cwd(), *Path.cwd().parents) if (folder / stored).exists())
 rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
 
 
@@ -31,6 +32,7 @@ with figure_style():
         ax.set(xlabel="periods", ylabel=column, ylim=(0, None), xscale="log")
         ax.set_xticks(x, [f"{t:.0f}" for t in x])
         ax.minorticks_off()
-    size = [number(row["file, MiB"]) for row in rows if row["stage"] == "fit"]
-    axes[0].plot(x, size, "--", color=INK, label="the file")
+    fits = [row for row in rows if row["stage"] == "fit"]
+    size = [number(row["file, MiB"]) for row in fits]
+    axes[0].plot([number(row["periods"]) for row in fits], size, "--", color=INK, label="the file")
     axes[0].legend()

@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -147,8 +148,8 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
         "--quiet",
     ]
     options = ["--models", "cross_attention,again=cross_attention"]
-    options += [word for name in ("cross_attention", "again") for word in ("--set", f"{name}.max_steps=3")]
-    options += ["--set", "cross_attention.prune=false", "--set", "cross_attention.n_heads=1"]
+    for name, quick in product(("cross_attention", "again"), ("max_steps=3", "prune=false", "n_heads=1")):
+        options += ["--set", f"{name}.{quick}"]
     run = ["compare", "panel.parquet", *labels, *options, "--reference", "listed.csv"]
     code, text, err = said(capsys, *run, "--out", "a")
     assert code == 0, err

@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from peerattn.models import LinearInMeansRegressor
 
 BETA = 0.4
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # spreg, with pandas 3
 
 
 def one_period(n=400, seed=0):

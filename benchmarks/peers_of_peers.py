@@ -21,7 +21,7 @@ from peerattn.models import PeerAttentionRegressor
 from peerattn.network import PeerNetwork, rollout
 from report import publish
 
-TEST_PERIODS = 20
+TEST_PERIODS = 40
 #: True layers, signal share, firms, training periods.
 DESIGNS = ((2, 0.9, 40, 30), (2, 0.5, 40, 60), (1, 0.9, 40, 30), (1, 0.5, 40, 60))
 N_CHARACTERISTICS, D_HEAD, PERSISTENCE = 3, 2, 0.5

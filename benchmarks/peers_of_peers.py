@@ -113,6 +113,9 @@ def main() -> None:
         "the product of both (rollout with residual=0), true and estimated.",
         "p of two better: Diebold and Mariano's test by period, one-sided; nan: equal losses, or too persistent for the test.",
         "layers kept: 1 where held-out periods did not speak for a second layer, 0 where no head was kept.",
+        "The search and this design (autocorrelation, numbers of training and of test periods) were settled while looking at "
+        "panels of this kind, these seeds among them: development evidence. With 20 test periods and an earlier search, share "
+        "0.5, seed 0 had p = 0.09.",
     ]
     rows = []
     for seed in range(options.seeds):

@@ -136,9 +136,10 @@ for name, row in found.items():
     print(f"{name:26}", "  ".join(f"{how} {value:5.2f}" for how, value in row.items()))
 
 # %%
-# **It earns more when asked for more**; cloning earns the same whatever one would like. The best tenth of the
-# records, cloned, is the stronger control, as Chen et al. found where good records are many: here it earns
-# more than the model that is asked. It needs to know beforehand what shall count as good.
+# **It earns more when asked for more**; cloning earns about the same whatever one would like. The best tenth of
+# the records, cloned, is the stronger control: here it earns more than the model that is asked. It needs to know
+# beforehand what shall count as good. The task was made so that most records push the wrong way; where records
+# are good, cloning the most likely action is itself near the best.
 
 wanted = torch.arange(0, STEPS + 1, 2)
 with figure_style():

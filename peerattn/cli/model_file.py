@@ -93,6 +93,11 @@ class SavedModel:
             industry=self.industry,
         )
 
+    @property
+    def shown_column(self) -> dict[str, str]:
+        """What a call on files is passed: the column of the outcomes where they are shown."""
+        return {"outcomes": self.outcome} if self.shows_outcomes else {}
+
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
         shown = {"outcomes": panel.y} if self.shows_outcomes else {}

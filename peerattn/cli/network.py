@@ -59,10 +59,9 @@ def network(
                 "--out: a folder takes the networks of all periods; leave out --period and --firm."
             )
         stored = saved.stored(panel)
-        shown_all = {"outcomes": saved.outcome} if saved.shows_outcomes else {}
         chosen = {} if top_k is None else {"top_k": top_k}
         with working(f"networks of {saved.name}", quiet):
-            saved.model.write_networks(stored, out, **shown_all, **chosen)
+            saved.model.write_networks(stored, out, **saved.shown_column, **chosen)
         said = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
         about = {"model": saved.name, "periods": len(stored.periods), "folder": str(out.resolve())}
         say(said, about, as_json)

@@ -32,9 +32,8 @@ def predict(
     saved = load_model(model)
     if not out.suffix:
         stored = saved.stored(panel)
-        shown = {"outcomes": saved.outcome} if saved.shows_outcomes else {}
         with working(f"predicting with {saved.name}", quiet):
-            saved.model.write_predictions(stored, out, **shown)
+            saved.model.write_predictions(stored, out, **saved.shown_column)
         said = f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
         say(said, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())}, as_json)
         return

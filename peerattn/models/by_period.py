@@ -27,9 +27,8 @@ from peerattn.render import atomic_path, check_writable, show_label, write_atomi
 if TYPE_CHECKING:
     from peerattn.models.base import PanelModel
 
-_FINISHED = (
-    "_finished.jsonl"  # a line for each file; readers of Parquet folders pass over names that begin with _
-)
+# a line for each file; readers of Parquet folders pass over names that begin with _
+_FINISHED = "_finished.jsonl"
 
 
 def training_panel(model: PanelModel, X: Any, y: Any) -> Panel:

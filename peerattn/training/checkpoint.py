@@ -138,9 +138,8 @@ def remove_checkpoint(folder: str | os.PathLike[str]) -> None:
     """Delete the files of a checkpoint, and its folder where nothing else is in it."""
     path = Path(folder)
     files = [*path.glob(f"*{_END}"), *filter(_is_unfinished, path.iterdir())]
-    for file in sorted(
-        files, key=lambda file: file.name == _HEAD
-    ):  # the head last: a killed removal leaves a checkpoint
+    # the head last: a killed removal leaves a checkpoint
+    for file in sorted(files, key=lambda file: file.name == _HEAD):
         file.unlink(missing_ok=True)
     if not any(path.iterdir()):
         path.rmdir()

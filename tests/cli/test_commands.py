@@ -15,6 +15,7 @@ from peerattn.network import PeerNetwork
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
+FAST = [v for name in ("max_steps=5", "n_heads=2", "prune=false") for v in ("--set", f"attention.{name}")]
 
 
 def said(capsys, *arguments):
@@ -34,15 +35,7 @@ def refused(capsys, *arguments):
 def saved(tmp_path_factory):
     """A fitted attention model of the sample."""
     path = tmp_path_factory.mktemp("models") / "roa.model"
-    fast = [
-        "--set",
-        "attention.max_steps=5",
-        "--set",
-        "attention.n_heads=2",
-        "--set",
-        "attention.prune=false",
-    ]
-    code = cli.run(["fit", str(SAMPLE), *COLUMNS, *fast, "--until", "2009", "--out", str(path), "--quiet"])
+    code = cli.run(["fit", str(SAMPLE), *COLUMNS, *FAST, "--until", "2009", "--out", str(path), "--quiet"])
     assert code == 0
     return path
 
@@ -211,12 +204,11 @@ def test_fit_goes_on_from_a_checkpoint_and_deletes_it(capsys, saved, tmp_path, m
         raise InputError("path: cannot write: No space left on device.")
 
     folder, out = tmp_path / "kept", tmp_path / "again.model"
-    fast = [v for name in ("max_steps=5", "n_heads=2", "prune=false") for v in ("--set", f"attention.{name}")]
     command = [
         "fit",
         SAMPLE,
         *COLUMNS,
-        *fast,
+        *FAST,
         "--until",
         "2009",
         "--out",
@@ -248,17 +240,9 @@ def test_panels_in_files_are_read_by_period(tmp_path, capsys):
     frame = pd.read_csv(SAMPLE, dtype={"sic": str}).sort_values("year", kind="stable")
     frame.to_parquet(tmp_path / "one.parquet", row_group_size=50, index=False)
     frame.to_parquet(tmp_path / "parts", partition_cols=["year"], index=False)
-    fast = [
-        "--set",
-        "attention.max_steps=5",
-        "--set",
-        "attention.n_heads=2",
-        "--set",
-        "attention.prune=false",
-    ]
     for rows, name in ((None, "all"), (150, "some")):
         limit = [] if rows is None else ["--training-rows", str(rows)]
-        asked = ["fit", str(tmp_path / "parts"), *COLUMNS, *fast, *limit, "--json", "--quiet"]
+        asked = ["fit", str(tmp_path / "parts"), *COLUMNS, *FAST, *limit, "--json", "--quiet"]
         assert cli.run([*asked, "--out", str(tmp_path / f"{name}.model")]) == 0
         fitted = json.loads(capsys.readouterr().out)["rows"]
         assert fitted == len(frame) if rows is None else 0 < fitted <= rows

@@ -403,9 +403,8 @@ class AttentionModel(AttentionNetworks):
         found = []
         if self._reads_covariance(weighed):
             effects = self._plan(dated).own.effects
-            replaces = effects is not None and bool(
-                effects.of_periods
-            )  # its level and codes are such effects, too
+            # its level and codes are effects of periods, too
+            replaces = effects is not None and bool(effects.of_periods)
             found.append(Candidate(COVARIANCE, learned_covariance, replaces))
             if self.prune:  # only evidence can decide how much of the parts before it to replace
                 found.append(Candidate(RIDGE, ridge, replaces=True))

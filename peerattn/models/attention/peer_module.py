@@ -286,17 +286,14 @@ class PeerModule(Layer):
         layers keep to the priors as the last one does.
         """
         own, pool = h_focal, h_pool = self.inputs(focal), self.inputs(peers)
+        layers = self.earlier()[:n_layers]
+        if not layers:
+            return own, pool
         among = PairTensors() if pairs.among is None else pairs.among
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
-        same = not among.copies and all(
-            torch.equal(mine, theirs)
-            for mine, theirs in (
-                (focal.identity, peers.identity),
-                (focal.x, peers.x),
-                (focal.codes, peers.codes),
-            )
-        )
-        for layer in self.earlier()[:n_layers]:
+        alike = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
+        same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in alike)
+        for layer in layers:
             told = layer.mean(h_pool, h_pool, others(looking, peers), among)
             h_own = told if same else layer.mean(h_focal, h_pool, others(focal, peers), pairs)
             h_focal = torch.cat([layer.per_head_features(own), h_own], dim=-1)

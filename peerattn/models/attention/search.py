@@ -23,11 +23,8 @@ STEPS = 60  # of a rung
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
 RATE = 0.15  # peak learning rate of Adam, with one cycle a rung
 BRACKETS = 2  # of starts for the first head, unless the two best of one agree; a further head takes one
-PLACES = (
-    1,
-    0,
-    None,
-)  # in a chain of layers, where brackets put the chain that is shorter by one; None: nowhere
+# in a chain of layers, where brackets put the chain that is shorter by one; None: nowhere
+PLACES = (1, 0, None)
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
 SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
@@ -308,9 +305,8 @@ def best_starts(
         shorter = best_starts(one_less, found, None, training, generator)
     n_starts = STARTS * spec.n_layers
     for place in places:
-        like = (
-            found if found.spec.n_heads else best or shorter
-        )  # what heads share is learned with the first of them
+        # what heads share is learned with the first of them
+        like = found if found.spec.n_heads else best or shorter
         starts = _start(spec, n_starts, generator, training.settings, like)
         if place is not None and shorter is not None:
             _put(shorter, starts, place)

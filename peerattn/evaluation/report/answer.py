@@ -16,6 +16,7 @@ from peerattn.evaluation.inference.forecast_tests import (
 )
 from peerattn.evaluation.report.figures import r2_picture, ties_picture, truth_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, found_no_peers, peers_help
+from peerattn.evaluation.sample import clusters_of
 from peerattn.network import effective_peers
 from peerattn.network.measures.comparison import network_correlation
 from peerattn.render import Picture, show_label
@@ -59,8 +60,9 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     .. math:: R^2_m - R^2_c = \frac{\sum_{it} (e_{c,it}^2 - e_{m,it}^2)}{\sum_{it} (y_{it} - \bar y)^2},
 
     linearised (the delta method). Where a test over time can be made the variance is that of
-    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm, conditional on the
-    tested periods. The interval is drawn around the model's own R²: it excludes the other's R² where the two differ.
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm,
+    or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R²: it
+    excludes the other's R² where the two differ.
 
     Returns
     -------
@@ -97,15 +99,18 @@ def _half_widths(
             halves[name] = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))
         else:
             return halves, "over time"
-    firms = scored["firm"].to_numpy()
-    n_firms, halves = len(set(firms)), dict.fromkeys(influence, float("nan"))
-    if n_firms < 2:
-        return halves, ""
-    for name, values in influence.items():
-        sums = pd.Series(values).groupby(firms).sum().to_numpy()
-        variance = n_firms / (n_firms - 1) * float(sums @ sums) / len(values) ** 2
-        halves[name] = float(student.ppf((1 + level) / 2, n_firms - 1) * np.sqrt(variance))
-    return halves, "clustered by firm, given these periods"
+    if comparison.n_firms < 2:
+        return dict.fromkeys(influence, float("nan")), ""
+    clusters = clusters_of(scored[["firm", "period"]], comparison.groups)
+    halves = dict.fromkeys(influence, 0.0)
+    for labels, n in clusters.values():
+        for name, values in influence.items():
+            sums = pd.Series(values).groupby(labels).sum().to_numpy()
+            variance = len(sums) / (len(sums) - 1) * float(sums @ sums) / len(values) ** 2
+            half = float(student.ppf((1 + level) / 2, n - 1) * np.sqrt(variance))
+            halves[name] = max(halves[name], half)
+    by = " or ".join(clusters) + ", the wider" * (len(clusters) > 1)
+    return halves, f"clustered by {by}, given these periods"
 
 
 def shown_network(comparison: Comparison) -> tuple[str, PeerNetwork] | None:

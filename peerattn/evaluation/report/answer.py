@@ -59,7 +59,8 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
 
     .. math:: R^2_m - R^2_c = \frac{\sum_{it} (e_{c,it}^2 - e_{m,it}^2)}{\sum_{it} (y_{it} - \bar y)^2},
 
-    linearised (the delta method). Where a test over time can be made the variance is that of
+    its denominator taken as given, so that an interval excludes the other's R² where the test of the two models' squared errors
+    rejects. Where a test over time can be made the variance is that of
     :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm,
     or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R²: it
     excludes the other's R² where the two differ.
@@ -76,7 +77,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     base = (y - comparison.training_mean[known]) ** 2
     errors = {name: (y - scored[name].to_numpy(dtype=float)) ** 2 for name in comparison.names}
     gains = {name: float((errors[against] - e).sum() / base.sum()) for name, e in errors.items()}
-    influence = {name: (errors[against] - e - gains[name] * base) / base.mean() for name, e in errors.items()}
+    influence = {name: (errors[against] - e) / base.mean() - gains[name] for name, e in errors.items()}
     half, how = _half_widths(comparison, influence, scored, level)
     r2 = comparison.scores["r2_mean"]
     rows = {name: (r2[name], r2[name] - half[name], r2[name] + half[name]) for name in comparison.names}
@@ -151,11 +152,12 @@ def network_found(comparison: Comparison) -> list[str]:
     median = float(effective_peers(network)["effective_peers"].median())
     weights = network.matrix().abs()
     own_past = ", its own past among them" if looks_at_own_past(network) else ""
-    said = f"In {when} {name} spreads a firm's weight over {median:,.0f} peers (effective number, median{own_past})"
+    peers = f"{median:,.0f} peer{'' if round(median) == 1 else 's'}"
+    said = f"In {when} {name} spreads a firm's weight over {peers} (effective number, median{own_past})"
     codes = few_codes(comparison)
     if codes is not None:
-        own, peers = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
-        same, other = own[:, None] == peers, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
+        own, theirs = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
+        same, other = own[:, None] == theirs, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
         share = float(weights.to_numpy()[same].sum() / weights.to_numpy().sum())
         said += f"; {share:.0%} of it stays in the {codes.name}, where {same[other].mean():.0%} of the other firms are"
     return [f"{said}."]

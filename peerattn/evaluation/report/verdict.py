@@ -159,6 +159,8 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     said = f"The mean squared error of {best} is {_size(comparison, best, baseline)} that of the baseline, {baseline}"
     others = [name for name in comparison.names if name != baseline]
     found = joint_test(comparison, baseline, others)
+    if found is None:
+        return f"{said}{_by_firm(comparison, best, baseline, len(others), 'models')[1]}."
     return f"{said}{_chance(found, best, len(others), 'models')}."
 
 
@@ -196,7 +198,9 @@ def peers_help(comparison: Comparison) -> list[str]:
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
 
 
-def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[str, str]:
+def _by_firm(
+    comparison: Comparison, peer: str, control: str, n: int, what: str = "peer models"
+) -> tuple[str, str]:
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
     step = comparison.test(peer, control) if few and comparison.n_firms > 1 else None
@@ -205,7 +209,7 @@ def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[s
     clusters = step.test_name.removeprefix("paired by ")
     p, searched = (
         min(1.0, n * step.test.p_value),
-        f", the search among {n} peer models accounted for" if n > 1 else "",
+        f", the search among {n} {what} accounted for" if n > 1 else "",
     )
     periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
     said = f" (paired, clustered by {clusters}, given {periods}: {p_words(p)}{searched})"
@@ -269,10 +273,8 @@ def _size(comparison: Comparison, model: str, other: str) -> str:
     return f"{size} {'below' if gain >= 0 else 'above'}"
 
 
-def _chance(found: SuperiorAbility | None, model: str, n: int, what: str) -> str:
+def _chance(found: SuperiorAbility, model: str, n: int, what: str) -> str:
     """Say whether a joint test finds a model better than its benchmark."""
-    if found is None:
-        return ""
     if model in found.untested:
         why = found.untested[model].removeprefix("n/a (").removesuffix(")")
         return f"; no test over time can be made of it ({why})"

@@ -88,9 +88,9 @@ def placebo_panel(seed: int, permutations: int = 99) -> dict[str, float]:
 
 
 def permuted(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Let firms exchange places, in every period anew."""
-    order = np.stack([rng.permutation(FIRMS) for _ in range(PERIODS)])
-    return np.take_along_axis(np.take_along_axis(weights, order[:, :, None], 1), order[:, None, :], 2)
+    """Let firms exchange places, the same in all periods: a lasting network counts once, not once a period."""
+    order = rng.permutation(FIRMS)
+    return weights[:, order][:, :, order]
 
 
 def main() -> None:

@@ -281,15 +281,13 @@ class Comparison:
             for name in self.names
         }
 
-    def confidence_set(self, *, size: float = 0.1, reps: int = 1000, random_state: int = 0) -> ConfidenceSet:
-        """Return the models that cannot be told from the best; see :func:`model_confidence_set`."""
-        options = {"horizon": self.horizon, "reps": reps, "random_state": random_state}
-        return model_confidence_set(self.losses, size=size, **options)
+    def confidence_set(self, *, size: float = 0.1) -> ConfidenceSet:
+        """Return the models that may be the best; see :func:`model_confidence_set`."""
+        return model_confidence_set(self.losses, size=size, horizon=self.horizon)
 
-    def superior(self, *, size: float = 0.05, reps: int = 1000, random_state: int = 0) -> SuperiorAbility:
+    def superior(self, *, size: float = 0.05) -> SuperiorAbility:
         """Test whether any model beats the baseline, the search accounted for; see :func:`superior_ability`."""
-        options = {"horizon": self.horizon, "reps": reps, "random_state": random_state}
-        return superior_ability(self.losses, self.baseline, size=size, **options)
+        return superior_ability(self.losses, self.baseline, size=size, horizon=self.horizon)
 
     def intervals(self, model: str, *, level: float = 0.95) -> ConformalIntervals:
         """Return conformal prediction intervals of a model; see :func:`conformal_intervals`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from peerattn.panel import Panel, sic_to_fama_french
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
+FEWEST_GROUPS = 10  # of a code, from which errors are clustered by it, too
 MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
 
@@ -78,6 +79,22 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
                 f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown. Pass a broader code."
             )
     return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
+
+
+def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, tuple[np.ndarray, int]]:
+    """Return what errors are clustered by where periods are few: labels and their number, for firms and for codes.
+
+    Firms of one industry share its shocks, so a code of ten groups at least clusters them, too. A firm whose code is unknown
+    is a group of its own that is not counted.
+    """
+    found = {"firm": (rows["firm"].to_numpy(), rows["firm"].nunique())}
+    for name, group in groups.items():
+        labels = group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
+        known = ~pd.isna(labels) & (labels != "unknown")
+        number = len(set(labels[known]))
+        if number >= FEWEST_GROUPS and not name.endswith(", fifths"):
+            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format)), number
+    return found
 
 
 def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
+from scipy.stats import t as student
 
 from peerattn.evaluation.inference.forecast_tests import (
     DieboldMariano,
@@ -21,6 +22,7 @@ from peerattn.evaluation.inference.nested_tests import (
     giacomini_white,
     paired_by_firm,
 )
+from peerattn.evaluation.report.verdict import SAME, smallest_error
 from peerattn.evaluation.running.entries import (
     KERNEL_WEIGHTS,
     LINEAR_ATTENTION,
@@ -28,6 +30,7 @@ from peerattn.evaluation.running.entries import (
     SOFTMAX_ATTENTION,
     STACKED_ATTENTION,
 )
+from peerattn.evaluation.sample import clusters_of
 from peerattn.exceptions import InputError
 from peerattn.render import Table
 
@@ -60,10 +63,11 @@ class Step:
 
     Notes
     -----
-    Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm,
-    conditional on these periods. Otherwise Clark–West for nested least squares; Giacomini–White for learned nested
-    models in a rolling window; and Diebold–Mariano for all others. A learned model that nests the other one, in an
-    expanding window, has no exact test: Diebold–Mariano is careful there (it rejects too seldom).
+    Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm, or
+    by a code of ten groups at least where that gives the larger p, conditional on these periods. Otherwise
+    Clark–West for nested least squares; Giacomini–White for learned nested models in a rolling window; and Diebold–Mariano for
+    all others. A learned model that nests the other one, in an expanding window, has no exact test: Diebold–Mariano is careful
+    there (it rejects too seldom).
     """
 
     model: str
@@ -116,13 +120,28 @@ def _test(
     y, period = frame["outcome"], frame["period"]
     ours, theirs = ((y - frame[name]) ** 2 for name in (model, against))
     if len(comparison.periods) < periods_needed(comparison.horizon) and comparison.n_firms > 1:
-        return paired_by_firm(ours, theirs, frame["firm"], period, **names)
+        return _paired(comparison, ours, theirs, names)
     names["horizon"] = comparison.horizon
     if nesting == "least_squares":
         return clark_west(y, frame[model], frame[against], period, **names)
     if nesting == "learned" and comparison.window == "rolling":
         return giacomini_white(ours, theirs, period, **names)
     return diebold_mariano(ours, theirs, period, **names)
+
+
+def _paired(
+    comparison: Comparison, ours: pd.Series, theirs: pd.Series, names: dict[str, Any]
+) -> ForecastTest:
+    """Return the test of few periods, clustered by firm or by the code that gives the larger p."""
+    rows, tests = comparison.predictions[["firm", "period"]], []
+    for name, (labels, n) in clusters_of(rows, comparison.groups).items():
+        test = paired_by_firm(ours, theirs, labels, rows["period"], **names)
+        if name != "firm" and test.statistic is not None:
+            p = float(2 * student.sf(abs(test.statistic), n - 1))
+            said = f"clustered by {n} groups of {name}, conditional on these periods"
+            test = replace(test, test=f"paired by {name}", p_value=p, freedom=n - 1, convention=said)
+        tests.append(test)
+    return max(tests, key=lambda test: test.p_value or 0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,7 +201,7 @@ class Ladder:
                 "prevailing mean. R² within period: of differences between the firms of a period. Gains and tests are each "
                 "against the rung below.",
                 "Diebold–Mariano with Student's t; under twelve periods squared errors are "
-                "paired and clustered by firm, conditional on these periods.",
+                "paired and clustered by firm, or by the code that gives the larger p, conditional on these periods.",
                 *([_STORED] if self.parametric else []),
             ],
         )
@@ -194,12 +213,18 @@ class Ladder:
             for s in self.steps
             if s.test.p_value is not None and s.test.p_value < 0.05 and s.test.gain > 0
         ]
-        best = str(self.comparison.scores["rmse"].idxmin())
+        rmse, best = self.comparison.scores["rmse"], smallest_error(self.comparison, self.comparison.names)
+        tied = [s.model for s in self.steps if s.model != best and rmse[s.model] <= rmse[best] * (1 + SAME)]
+        shared = (
+            f", shared by {' and '.join(tied)}: nothing is gained by {'them' if tied[1:] else 'it'}"
+            if tied
+            else ""
+        )
         if gains:
             said = f"Significantly better than the rung below (5% level, each test on its own): {', '.join(gains)}."
         else:
             said = "No rung is significantly better than the one below it (5% level)."
-        return f"{said} Smallest squared error: {best}."
+        return f"{said} Smallest squared error: {best}{shared}."
 
     def __str__(self) -> str:
         return f"{self.as_table().text()}\n\n{self.summary()}"

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.inference.forecast_tests import p_words
+from peerattn.evaluation.report.answer import r2_intervals
 from peerattn.evaluation.report.verdict import robustness
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
@@ -115,8 +116,8 @@ def test_a_control_that_wins_is_said_to_win():
     words = made(noise=(1.5, 0.5), peers=["Model 0"]).summary()
     assert words[0].startswith("Model 1, a control that uses no peers, has the smallest squared error: R² ")
     assert (
-        "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for (test of"
-        in words[0]
+        "below that of the baseline, Model 0; significant at the 5% level, the search among 2 models accounted for "
+        "(Diebold–Mariano, one-sided p = " in words[0]
     )
 
 
@@ -179,11 +180,32 @@ def test_a_baseline_that_wins():
     assert made().summary()[0].endswith("against the prevailing mean. No model beats the baseline, Model 0.")
 
 
+def test_one_ground_for_all_tests_over_time():
+    """A gain that grows period by period: Diebold–Mariano and the joint test refuse it, and the page says why."""
+    result = made(n_periods=20, n_firms=200, noise=(1.0, 1.0), peers=["Model 1"])
+    frame = result.predictions
+    shrinks = (frame["period"] - 2001) / 20
+    ours = frame["outcome"] + (1 - 0.7 * shrinks) * (frame["Model 1"] - frame["outcome"])
+    result = replace(result, predictions=frame.assign(**{"Model 1": ours}))
+    reason = result.tests["Model 1"].reason
+    assert reason.startswith("n/a (r=") and result.superior().untested["Model 1"] == reason
+    headline, peers, *_ = result.summary()
+    for said in (headline, peers):
+        assert re.search(
+            r"; no test over time can be made of it \(r=\d\.\d\d, an autocorrelation too high for 20 periods",
+            said,
+        )
+        assert "p =" not in said and "p <" not in said and "significant" not in said
+    assert peers.startswith("Do peers help? Not shown")
+
+
 def test_few_periods_have_no_test_over_time():
     words = " ".join(made(2, noise=(1.5, 0.5)).summary())
     assert "2 periods are too few for a test over time: what differs in these may not in others." in words
     assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
-    assert "significant" not in words and "p =" not in words and "p <" not in words
+    assert "significant" not in words
+    given = r"\(paired, clustered by firm, given these 2 periods: p [<=] [\d.]+, the search among "
+    assert re.search(given + "2 models accounted for", words)
 
 
 def test_the_headline_takes_the_joint_test():
@@ -245,8 +267,18 @@ def test_shocks_of_industries_are_no_gain_of_peers():
     )
     p = 2 * stats.t.sf(abs(fit.tvalues.iloc[0]), 11)
     assert f"(paired, clustered by sic, given this period: {p_words(p)})" in said
-    assert result.test("Model 1", "Model 0").test.p_value < 0.001 < 0.05 < p and "Not shown" in said
-    assert "clustered by firm" in " ".join(replace(result, groups={}).summary())
+    by_firm = replace(result, groups={})
+    assert by_firm.test("Model 1", "Model 0").test.p_value < 0.001 < 0.05 < p and "Not shown" in said
+    assert "clustered by firm" in " ".join(by_firm.summary())
+    by_industry = result.test("Model 1", "Model 0").test
+    assert by_industry.test == "paired by sic" and by_industry.p_value == pytest.approx(p)
+    assert "clustered by 12 groups of sic" in str(by_industry)
+    (wide, how), (narrow, _) = (r2_intervals(each, "Model 0") for each in (result, by_firm))
+    assert how == "clustered by firm or sic, the wider, given these periods"
+    assert (
+        wide.loc["Model 1", "high"] - wide.loc["Model 1", "r2"]
+        > 2 * (narrow["high"] - narrow["r2"])["Model 1"]
+    )
 
 
 def test_of_models_that_share_the_smallest_error_a_control_is_named():

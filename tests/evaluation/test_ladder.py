@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from peerattn.evaluation import WalkForward, clark_west, diebold_mariano, giacomini_white, ladder, rungs_for
 from peerattn.evaluation.ladder import CROSS, INDUSTRY, KERNEL, RIDGE, SOFTMAX, STACKED
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
-from peerattn.evaluation.steps import ladder_of
+from peerattn.evaluation.steps import climb, ladder_of
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 
@@ -91,9 +93,22 @@ def test_a_comparison_gives_its_confidence_set_and_superior_models(panel):
     X, y = panel
     rungs = {"All": IndustryPeerRegressor(scheme="plain"), "Industry": IndustryPeerRegressor(industry="sic")}
     found = ladder(X, y, industry="sic", rungs=rungs, task="explain", cv=WalkForward(16, 16), verbose=False)
-    kept = found.comparison.confidence_set(reps=200)
+    kept = found.comparison.confidence_set()
     assert kept.included == ("Industry",)
-    assert found.comparison.superior(reps=200).superior == ("Industry",)
+    assert found.comparison.superior().superior == ("Industry",)
+
+
+def test_a_tie_is_no_gain(panel):
+    X, y = panel
+    rungs = {"Kernel": NadarayaWatsonRegressor(), "Ridge": CrossSectionalRidge()}
+    found = ladder(X[["size", "lev"]], y, rungs=rungs, cv=WalkForward(12, 12), verbose=False)
+    best = str(found.comparison.scores["rmse"][found.comparison.controls].idxmin())
+    frame = found.comparison.predictions.assign(Ridge=lambda f: f[best], Kernel=0.0)
+    tied = climb(replace(found.comparison, predictions=frame), [OWN_CHARACTERISTICS, "Kernel", "Ridge"], "")
+    assert tied.summary().endswith(
+        f"Smallest squared error: {best}, shared by Ridge: nothing is gained by it."
+    )
+    assert "shared" not in found.summary()
 
 
 def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):

@@ -1,29 +1,27 @@
-"""Tests of many models at once: which are among the best, and does any beat the benchmark? By ``arch``."""
+"""Tests of many models at once: which may be the best, and does any beat the benchmark?"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, p_words
+from peerattn.evaluation.inference.forecast_tests import mean_test, p_words, periods_needed
 from peerattn.exceptions import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
 class ConfidenceSet:
-    """Models that cannot be told from the best.
+    """Models that may be the best.
 
     Attributes
     ----------
     included, excluded : tuple of str
     p_values : Series
-        MCS p-value by model; a model is included where it exceeds ``size``.
+        Of no other model being better, by model; a model is included where it exceeds ``size``.
     size : float
-    n_periods, block_length : int
+    n_periods : int
     """
 
     included: tuple[str, ...]
@@ -31,7 +29,6 @@ class ConfidenceSet:
     p_values: pd.Series
     size: float
     n_periods: int
-    block_length: int
 
     def __repr__(self) -> str:
         return (
@@ -47,68 +44,71 @@ class SuperiorAbility:
     ----------
     benchmark : str
     p_value : float
-        Hansen's consistent p-value of no model being better.
+        Of no model being better. NaN where no gain can be tested.
     superior : tuple of str
-        Models that beat the benchmark, by Romano and Wolf's step-down at ``size``.
-    gains : Series
-        Mean gain on the benchmark by model.
+        Models that beat the benchmark, by Holm's step-down at ``size``.
+    gains, p_values : Series
+        Mean gain on the benchmark by model, and its p-value, adjusted for the search.
+    untested : dict of str to str
+        Models whose gain cannot be tested, and why; they are never superior.
     size : float
-    n_periods, block_length : int
+    n_periods : int
     """
 
     benchmark: str
     p_value: float
     superior: tuple[str, ...]
     gains: pd.Series
+    p_values: pd.Series
+    untested: dict[str, str]
     size: float
     n_periods: int
-    block_length: int
 
     def __repr__(self) -> str:
+        if np.isnan(self.p_value):
+            return f"SuperiorAbility(against {self.benchmark!r}: no gain can be tested)"
         found = ", ".join(self.superior) or "none"
         return f"SuperiorAbility(against {self.benchmark!r}: {p_words(self.p_value)}, superior: {found})"
 
 
-def model_confidence_set(
-    losses: pd.DataFrame,
-    *,
-    size: float = 0.1,
-    horizon: int = 1,
-    reps: int = 1000,
-    random_state: int = 0,
-) -> ConfidenceSet:
-    r"""Return the models that hold the best one with probability 1 − size.
+def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: int = 1) -> ConfidenceSet:
+    r"""Return the models that hold the best one with probability 1 − size at least.
 
-    Models are dropped one by one while equal expected loss of those left is rejected, with the range statistic
+    A model k is left out where another one is significantly better (multiple comparisons with the best):
 
-    .. math:: T_R = \max_{k,l} \Big| \frac{\bar d_{kl}}{\sqrt{\widehat V(\bar d_{kl})}} \Big|
+    .. math:: p_k = \min\Big(1,\ (K - 1) \min_{l \ne k} P\big(t_\nu > t_{kl}\big)\Big) \le size,
 
-    under a stationary bootstrap of periods.
+    :math:`t_{kl}` the statistic of :func:`mean_test` for the mean of :math:`L^k_t - L^l_t`.
 
     Parameters
     ----------
-    losses : DataFrame (T, n_models)
+    losses : DataFrame (T, K)
         Mean loss of each period (rows, in time order) and model (columns), as ``Comparison.losses``.
     size : float, default 0.1
     horizon : int, default 1
-        The mean block length is max(h, ⌈T^{1/3}⌉) periods.
-    reps : int, default 1000
-        Bootstrap draws.
-    random_state : int, default 0
+        Forecast horizon in periods.
 
     Returns
     -------
     ConfidenceSet
-        Models whose losses are the same in every period share one verdict.
+        Models whose losses are the same in every period share one verdict. A difference that is too persistent to be tested
+        leaves no model out.
 
     Raises
     ------
     InputError
-        For fewer than twelve periods, fewer than two models, or missing losses.
+        For fewer than ``max(12, 4 (h + 1))`` periods, fewer than two models, or missing losses.
+
+    Notes
+    -----
+    The model confidence set of Hansen, Lunde and Nason (2011) takes its critical values from a bootstrap of blocks, which
+    leaves best models out too often in short or persistent series (``benchmarks/results/sizes.md``).
 
     References
     ----------
-    Hansen, P., Lunde, A. and Nason, J. (2011), The model confidence set, Econometrica 79(2), 453–497.
+    Hsu, J. (1981), Simultaneous confidence intervals for all distances from the "best", Annals of Statistics 9(5), 1026–1034.
+    Horrace, W. and Schmidt, P. (2000), Multiple comparisons with the best, with economic applications, Journal of Applied
+    Econometrics 15(1), 1–26.
 
     Examples
     --------
@@ -118,76 +118,54 @@ def model_confidence_set(
     >>> model_confidence_set(losses)
     ConfidenceSet(90%: A, B; 1 excluded)
     """
-    values = _checked(losses, size)
-    first = _first_of_its_kind(values)
-    block = _block_length(len(values), horizon)
-    distinct = sorted(set(first))
-    if len(distinct) == 1:
-        p = pd.Series(1.0, index=losses.columns)
-    else:
-        from arch.bootstrap import MCS
-
-        found = MCS(
-            values[:, distinct],
-            size,
-            reps=reps,
-            block_size=block,
-            method="R",
-            bootstrap="stationary",
-            seed=random_state,
-        )
-        found.compute()
-        of_distinct = found.pvalues["Pvalue"]
-        p = pd.Series([float(of_distinct[distinct.index(k)]) for k in first], index=losses.columns)
+    _check(losses, size, horizon)
+    p = pd.Series({name: _superior(losses, name, horizon)[0].min() for name in losses.columns})
+    p = p.fillna(1.0)  # nothing better that can be tested
     kept = p > size
     return ConfidenceSet(
-        tuple(map(str, p.index[kept])), tuple(map(str, p.index[~kept])), p, size, len(values), block
+        tuple(map(str, p.index[kept])), tuple(map(str, p.index[~kept])), p, size, len(losses)
     )
 
 
 def superior_ability(
-    losses: pd.DataFrame,
-    benchmark: str,
-    *,
-    size: float = 0.05,
-    horizon: int = 1,
-    reps: int = 1000,
-    random_state: int = 0,
+    losses: pd.DataFrame, benchmark: str, *, size: float = 0.05, horizon: int = 1
 ) -> SuperiorAbility:
-    r"""Test whether any model beats the benchmark (SPA), and say which ones do (StepM).
+    r"""Test whether any model beats the benchmark, and say which ones do.
 
-    .. math:: T = \max_k \max\Big( \frac{\sqrt T\, \bar d_k}{\hat\omega_k},\ 0 \Big), \qquad
-              d_{kt} = L^{bench}_t - L^k_t
+    .. math:: H_0: \mathrm E\, d_{kt} \le 0 \text{ for all } k, \qquad d_{kt} = L^{bench}_t - L^k_t,
 
-    with Hansen's consistent recentring and a stationary bootstrap of periods; StepM repeats the test with the models
-    found superior taken out, which keeps the chance of any false one below ``size``.
+    the hypothesis of White (2000) and Hansen (2005). Each gain has the one-sided p-value of :func:`mean_test`; Holm's
+    step-down keeps the chance of any false finding below ``size``, however the gains depend on each other.
 
     Parameters
     ----------
-    losses : DataFrame (T, n_models)
+    losses : DataFrame (T, K)
         As in :func:`model_confidence_set`.
     benchmark : str
         A column of ``losses``.
     size : float, default 0.05
     horizon : int, default 1
-    reps : int, default 1000
-    random_state : int, default 0
 
     Returns
     -------
     SuperiorAbility
-        A model whose losses equal the benchmark's is never superior.
+        A model whose losses equal the benchmark's is never superior, nor is one whose gain is too persistent to be tested.
 
     Raises
     ------
     InputError
         As in :func:`model_confidence_set`, and for an unknown benchmark.
 
+    Notes
+    -----
+    Hansen's test takes its critical values from a bootstrap of blocks and rejects a true null too often in short or persistent
+    series: at T = 120 and AR(.9) in a third of them (``benchmarks/results/sizes.md``).
+
     References
     ----------
-    Hansen, P. (2005), A test for superior predictive ability, Journal of Business & Economic Statistics 23(4),
-    365–380. Romano, J. and Wolf, M. (2005), Stepwise multiple testing as formalized data snooping, Econometrica
-    73(4), 1237–1282.
+    White, H. (2000), A reality check for data snooping, Econometrica 68(5), 1097–1126. Hansen, P. (2005), A test for superior
+    predictive ability, Journal of Business & Economic Statistics 23(4), 365–380. Holm, S. (1979), A simple sequentially
+    rejective multiple test procedure, Scandinavian Journal of Statistics 6(2), 65–70.
 
     Examples
     --------
@@ -197,74 +175,45 @@ def superior_ability(
     >>> superior_ability(losses, "A").superior
     ('C',)
     """
-    values = _checked(losses, size)
+    _check(losses, size, horizon)
     columns = list(map(str, losses.columns))
     if benchmark not in columns:
         raise InputError(f"benchmark: there is no model {benchmark!r}.{did_you_mean(benchmark, columns)}")
-    at = columns.index(benchmark)
-    block = _block_length(len(values), horizon)
-    gains = pd.Series((values[:, [at]] - values).mean(axis=0), index=columns).drop(benchmark)
-    first = _first_of_its_kind(values)
-    others = [k for k in range(len(columns)) if k != at and first[k] != first[at]]
-    if not others:
-        return SuperiorAbility(benchmark, 1.0, (), gains, size, len(values), block)
-    from arch.bootstrap import SPA
-
-    spa = SPA(
-        values[:, at],
-        values[:, others],
-        block_size=block,
-        reps=reps,
-        bootstrap="stationary",
-        seed=random_state,
-    )
-    spa.compute()
-    p = float(spa.pvalues["consistent"])
-    superior = tuple(columns[others[k]] for k in _step_down(spa, len(others), size))
-    return SuperiorAbility(benchmark, p, superior, gains, size, len(values), block)
+    p, untested = _superior(losses, benchmark, horizon)
+    gains = losses[benchmark].mean() - losses.mean().drop(benchmark)
+    joint = float(p.min()) if len(p) else 1.0  # NaN where nothing can be tested
+    superior = tuple(p.index[p <= size])
+    return SuperiorAbility(benchmark, joint, superior, gains, p, untested, size, len(losses))
 
 
-def _step_down(spa: Any, n: int, size: float) -> list[int]:
-    """Return the superior models: those found are taken out and the test repeated, until none is found or left.
+def _superior(losses: pd.DataFrame, benchmark: str, horizon: int) -> tuple[pd.Series, dict[str, str]]:
+    """Return Holm's p-value of each model that differs from the benchmark (NaN: untested), and why some are not tested.
 
-    This is arch's ``StepM``, which fails where all models are found.
+    Models with the same losses are one in the count.
     """
-    left = np.ones(n, dtype=np.bool_)
-    found = spa.better_models(size)
-    while len(found):
-        left[found] = False
-        if not left.any():
-            break
-        spa.subset(left.copy())
-        spa.compute()
-        found = spa.better_models(size)
-    return np.flatnonzero(~left).tolist()
+    size = 1e-12 * float(np.abs(losses.to_numpy()).max())
+    table = {str(name): (losses[benchmark] - losses[name]).to_numpy() for name in losses.columns}
+    gains = {name: gain for name, gain in table.items() if np.abs(gain).max() > size}
+    kinds = {
+        name: next(other for other in gains if np.max(np.abs(gains[other] - gain)) <= size)
+        for name, gain in gains.items()
+    }
+    tests = {name: mean_test(gains[name], horizon) for name in dict.fromkeys(kinds.values())}
+    p = pd.Series({name: test.upper_p for name, test in tests.items()}, dtype=float).sort_values()
+    adjusted = (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0)
+    untested = {name: tests[kind].reason for name, kind in kinds.items() if tests[kind].reason}
+    return pd.Series({name: adjusted[kind] for name, kind in kinds.items()}, dtype=float), untested
 
 
-def _checked(losses: pd.DataFrame, size: float) -> np.ndarray:
-    values = losses.to_numpy(dtype=float)
+def _check(losses: pd.DataFrame, size: float, horizon: int) -> None:
+    values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
     if not 0 < size < 1:
         raise InputError(f"size must lie between 0 and 1, got {size!r}.")
     if values.ndim != 2 or values.shape[1] < 2:
         raise InputError("losses: at least two models are needed, one column each.")
-    if len(values) < MIN_PERIODS:
+    if len(values) < needed:
         raise InputError(
-            f"losses: {len(values)} periods are too few for a test over time; {MIN_PERIODS} are needed. Use paired_by_firm."
+            f"losses: {len(values)} periods are too few for a test over time; {needed} are needed. Use paired_by_firm."
         )
     if not np.isfinite(values).all():
         raise InputError("losses: some are missing; all models must be scored in the same periods.")
-    return values
-
-
-def _block_length(n: int, horizon: int) -> int:
-    """Return max(h, ⌈T^{1/3}⌉): the rate of Hall, Horowitz and Jing (1995, Biometrika 82(3)) for a variance."""
-    return min(max(horizon, math.ceil(n ** (1 / 3) - 1e-9)), n - 1)
-
-
-def _first_of_its_kind(values: np.ndarray) -> list[int]:
-    """Return for each column the first column that equals it up to rounding."""
-    size = 1e-12 * np.max(np.abs(values))
-    return [
-        next(k for k in range(j + 1) if np.max(np.abs(values[:, k] - values[:, j])) <= size)
-        for j in range(values.shape[1])
-    ]

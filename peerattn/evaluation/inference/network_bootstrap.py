@@ -29,7 +29,8 @@ class NetworkBootstrap:
     network : PeerNetwork
         The network of the fitted model.
     edges : pandas.DataFrame
-        Columns ``period, firm, peer, weight``: the edges whose intervals are known.
+        Columns ``period, firm, peer, weight, settled``: the edges whose intervals are known, their weights in ``network``, and in
+        the refit on the periods as they are.
     draws : ndarray (n_draws, n_edges)
         Their weights in every refit, as the intervals use them.
     direction : pandas.DataFrame
@@ -57,7 +58,7 @@ class NetworkBootstrap:
         Returns
         -------
         pandas.DataFrame
-            Columns ``period, firm, peer, weight, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
+            Columns ``period, firm, peer, weight, settled, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
         """
         if not 0 < level < 1:
             raise InputError(f"level: expected a number between 0 and 1, got {level!r}.")
@@ -129,13 +130,15 @@ def bootstrap_network(
     Periods are drawn in circular blocks (Politis and Romano 1992), all firms of a period together. Every refit starts
     from the fitted model and keeps its heads. Intervals are percentiles of
 
-    .. math:: \ell^{-1}(\ell(\hat w_{ij}) + \ell(w^*_{ij}) - \ell(w^0_{ij})), \qquad \ell(w) = \log w - \log(1 - w)
+    .. math:: \ell^{-1}\Big(\ell(w^0_{ij}) + \sqrt{\tfrac{b}{b - 1}}\, \big(\ell(w^*_{ij}) - \ell(w^0_{ij})\big)\Big), \qquad
+              \ell(w) = \log w - \log(1 - w)
 
-    where :math:`w^*` is the refit's weight and :math:`w^0` that of a refit on the periods as they are, so that what further
-    training alone does is not taken for sampling error; the difference is stretched by :math:`\sqrt{b / (b - 1)}` for b
-    blocks. **Refits run to convergence**: the steps are doubled, from 100, until twice as many move the draws by at most 5 % of
-    their spread (root mean squares of the log odds, pairs weighted by :math:`w^0`), and a model whose refits have not settled
-    after 3,200 steps is refused: with fewer steps the draws have not left the estimate, and intervals are too short. The test of
+    where :math:`w^*` is the refit's weight, :math:`w^0` that of a refit on the periods as they are, and b the number of blocks.
+    Intervals are around :math:`w^0` (``settled``), the estimate that the draws are draws of: the model's own search stops
+    earlier, and its weights are further from the truth (``benchmarks/results/network_inference.md``). **Refits run to
+    convergence**: the steps are doubled, from 100, until twice as many move the draws by at most 5 % of their spread (root mean
+    squares of the log odds, pairs weighted by :math:`w^0`), and a model whose refits have not settled after 3,200 steps is
+    refused: with fewer steps the draws have not left the estimate, and intervals are too short. The test of
     direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
@@ -188,7 +191,7 @@ def bootstrap_network(
     >>> model = PeerAttentionRegressor(n_heads=2, max_steps=100, random_state=0).fit(panel.X, panel.y)
     >>> found = bootstrap_network(model, panel.X, panel.y, n_draws=9)
     >>> found.intervals(0.8).columns.tolist()
-    ['period', 'firm', 'peer', 'weight', 'lower', 'upper']
+    ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
     if n_draws < 1:
         raise InputError(f"n_draws: expected at least 1, got {n_draws!r}.")
@@ -210,10 +213,12 @@ def bootstrap_network(
     few = np.sqrt(start.n_periods / max(start.n_periods - length, 1))  # b / (b − 1) for b blocks
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
         i, j, w = section.entries(top_k)
-        shift = few * (_log_odds(weights[1:, i, j]) - _log_odds(weights[0, i, j]))
-        draws.append(_odds_to_weight(_log_odds(w) + shift))
+        settled = _log_odds(weights[0, i, j])
+        draws.append(_odds_to_weight(settled + few * (_log_odds(weights[1:, i, j]) - settled)))
         ends = {"firm": network.labels.take(section.rows[i]), "peer": network.labels.take(section.columns[j])}
-        edges.append(pd.DataFrame({"period": [period] * len(w), **ends, "weight": w}))
+        edges.append(
+            pd.DataFrame({"period": [period] * len(w), **ends, "weight": w, "settled": weights[0, i, j]})
+        )
         if section.is_square:
             found.add(period, weights)
     return NetworkBootstrap(

@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.evaluation.leak_audit.made_of_later import at_later, made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes
-from peerattn.evaluation.leak_audit.relations import closer
+from peerattn.evaluation.leak_audit.relations import SAME, closer, correlation
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
@@ -220,7 +220,7 @@ def sample(subject: Subject) -> AuditLine:
 def training_only(subject: Subject) -> AuditLine:
     """What is fitted saw training rows only."""
     claim = "scalers and everything fitted saw training rows only"
-    carried = _carried(subject.entry.model, len(subject.panel.X))
+    carried = _carried(subject.entry.model, len(subject.panel.X)) + _tables(subject)
     if carried:
         return AuditLine(claim, False, f"the model comes with {', '.join(carried)}")
     scaled = _scaled_before(subject)
@@ -250,7 +250,7 @@ def _scaled_before(subject: Subject) -> list[str]:
         if len(values) < 20 or np.ptp(values) == 0 or len(train) == len(values):
             continue
         rounding = _rounding(values)
-        if _ranked(values) and not _ranked(train):
+        if any(scaled(values) and not scaled(train) for scaled in (_ranked, _stretched)):
             found.append(str(name))
             continue
         near = 1e-9 + 1.2 * rounding / np.sqrt(
@@ -269,6 +269,12 @@ def _ranked(values: np.ndarray) -> bool:
     """Tell whether values are ranks of all rows: all different, at equal distances."""
     steps = np.diff(np.sort(values))
     return bool(len(steps) >= 20 and steps.min() > 0 and np.ptp(steps) <= 1e-6 * steps.mean())
+
+
+def _stretched(values: np.ndarray) -> bool:
+    """Tell whether values are scaled to [0, 1]: one row has the 0, one row the 1, and the others differ."""
+    ends = [int((values == end).sum()) for end in (values.min(), values.max())]
+    return bool(values.min() == 0 and values.max() == 1 and ends == [1, 1] and len(np.unique(values)) >= 20)
 
 
 def _rounding(values: np.ndarray) -> float:
@@ -295,6 +301,21 @@ def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = fro
             found.append(f"{where}, a table of {len(value):,} rows")
         elif hasattr(value, "get_params") or isinstance(value, list | tuple):
             found += _carried(value, n_rows, where, seen)
+    return found
+
+
+def _tables(subject: Subject) -> list[str]:
+    """Return parameters that hold mean outcomes of all periods, or of all firms over all periods."""
+    found, y = [], subject.panel.y
+    for name, value in subject.entry.model.get_params().items():
+        table = pd.Series(value) if isinstance(value, dict) and value else value
+        if not isinstance(table, pd.Series) or not pd.api.types.is_numeric_dtype(table.dtype):
+            continue
+        for level, what in enumerate(("firm", "period")):
+            means = y.groupby(level=level).mean()
+            given = table[~table.index.duplicated()].reindex(means.index)
+            if abs(correlation(given, means, 8)) > SAME:
+                found.append(f"{name}, a table of mean outcomes by {what}, tested ones among them")
     return found
 
 

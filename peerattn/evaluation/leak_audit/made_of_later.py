@@ -41,9 +41,10 @@ def reach_of_outcome(
 ) -> tuple[int, str]:
     """Return how many periods ahead the outcome is made of a characteristic's values, and of which; 0 and "" where it is not.
 
-    An outcome that is the sum of the next six months' returns is known six months later, whatever its date says.
+    An outcome that is the sum of the next six months' returns is known six months later, whatever its date says. It is known as
+    soon as one characteristic makes it up. One that is a single later value says nothing: the characteristic may be its lag.
     """
-    furthest, of = 0, ""
+    found: list[tuple[int, str]] = []
     for name, column in numbers.items():
         x = column.to_numpy(dtype=float)
         leads = np.column_stack([at_later(x, firm, when, k) for k in range(REACH + 1)])
@@ -52,11 +53,14 @@ def reach_of_outcome(
             at = np.isfinite(table).all(axis=1) & np.isfinite(y)
             if at.sum() < 3 * REACH + FEWEST or np.ptp(y[at]) == 0:
                 break
-            if explained(table[at], y[at]) > MADE:  # with the last lead, and not without
-                if h > furthest and explained(table[at][:, :-1], y[at]) < MADE - 0.02:
-                    furthest, of = h, str(name)
+            if explained(table[at], y[at]) > MADE:  # with the last lead and others, and not without
+                alone, before = (
+                    explained(table[at][:, part], y[at]) for part in (slice(-1, None), slice(-1))
+                )
+                if h <= 1 or alone < MADE - 0.02 > before:
+                    found.append((h, str(name)))
                 break
-    return furthest, of
+    return min(found, default=(0, ""))
 
 
 def _averages(x: np.ndarray, around: list[np.ndarray]) -> bool:

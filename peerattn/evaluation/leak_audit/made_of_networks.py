@@ -74,12 +74,19 @@ def _correlations(table: pd.DataFrame) -> np.ndarray:
 
 
 def _in_order(weights: np.ndarray, feature: np.ndarray) -> float:
-    """Return the share of pairs of peers of a firm, of different weight, whose feature has the order of their weights."""
-    agree = count = 0
+    """Return the share of pairs of peers of a firm, of different weight, whose feature has the order of their weights.
+
+    It is that of all peers or, where it is larger, of each firm's weaker half: weights may be made of industries besides, say,
+    which decide the order of the stronger peers.
+    """
+    agree, count = np.zeros(2), np.zeros(2)
     for i in range(len(weights)):
         j = np.delete(np.arange(len(weights)), i)
         j = j[np.isfinite(feature[i, j])]
-        w, f = (np.subtract.outer(v, v) for v in (weights[i, j], feature[i, j]))
-        larger = w > 1e-12
-        agree, count = agree + int((f[larger] > 0).sum()), count + int(larger.sum())
-    return agree / count if count else 0.0
+        for part, peers in enumerate((j, j[np.argsort(weights[i, j])[: len(j) // 2]])):
+            w, f = (np.subtract.outer(v, v) for v in (weights[i, peers], feature[i, peers]))
+            larger = w > 1e-12
+            agree[part] += (f[larger] > 0).sum()
+            count[part] += larger.sum()
+    enough = count >= (1, len(weights))  # a few pairs have an order by chance
+    return float(np.max(np.divide(agree, count, out=np.zeros(2), where=enough & (count > 0))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,12 @@ from peerattn.evaluation.leak_audit.made_of_later import at_later
 from peerattn.evaluation.leak_audit.relations import (
     FEWEST,
     SAME,
+    SAME_ORDER,
     closer,
     correlation,
     explained,
     function_of,
+    left_by,
     needs,
     net,
     rows_on_a_line,
@@ -25,6 +27,8 @@ from peerattn.evaluation.splits.periods import sorted_periods
 
 Labels = tuple[np.ndarray, np.ndarray]
 MOST_PAIRED = 15  # columns whose ratios and products are looked at
+MOST_LOG = 30.0  # a column of larger values is no logarithm
+WINDOWS = (1, 2, 5, 11)  # periods before or after the tested one over which spread and extremes are taken
 
 
 def labels_of(firm: pd.Index, period: pd.Index) -> Labels:
@@ -57,6 +61,11 @@ def made_of_outcomes(
             found[name] = why
         elif FEWEST <= missing.sum() <= len(x) - FEWEST and (why := outcome.decides(missing.astype(float))):
             found[name] = f"is missing where {why}"
+        elif (common := _commonest(x)).any():  # what was filled in, say
+            if why := outcome.decides(np.where(missing, np.nan, common)):
+                found[name] = f"has its commonest value where {why}"
+            elif why := outcome.explains(np.where(common, np.nan, x)):
+                found[name] = f"{why}, but where it has its commonest value"
     for name, levels in outcome.codes.items():
         if 1 < levels.max() + 1 <= len(y) / 5 and (why := outcome.orders(levels)):
             found[name] = why
@@ -110,8 +119,11 @@ class Outcomes:
             self._in_steps,
             self._in_decimals,
             self._mean,
+            self._encoded,
             self._of_firms,
+            self._trend,
             self._smoothed,
+            self._moving,
         ):
             if (why := rule(x)) and (closer(x, past, self.y) or not rule(past)):
                 return why
@@ -176,7 +188,12 @@ class Outcomes:
                 of_part = of_part.iloc[order]
                 of_part[["x", "y"]] = of_part.groupby("part")[["x", "y"]].diff()
                 of_part = of_part.dropna()
-            exact = [len(rows) for _, rows in of_part.groupby("part") if len(rows) >= 8 and _is_copy(rows)]
+            exact = [
+                len(rows)
+                for _, rows in of_part.groupby("part")
+                if len(rows) >= 8
+                and (_is_copy(rows) or (name != "firm" and function_of(*rows[["x", "y"]].to_numpy().T)))
+            ]
             if sum(exact) >= FEWEST:
                 return f"is the outcome in {len(exact)} of {of_part['part'].nunique()} parts by {name}"
         moved = self.later(-1) != self.y  # an outcome that stays is known
@@ -216,7 +233,11 @@ class Outcomes:
     def _mean(self, x: np.ndarray) -> str:
         """The mean of a group's outcomes, with the own one or without."""
         rows = pd.Series(self.y)
+        of_firm = rows - rows.groupby(self.firm).transform("mean")
         for name, group in self.groups.items():
+            level = of_firm.groupby(group).transform("mean").to_numpy()
+            if len(np.unique(level[np.isfinite(level)])) >= 5 and abs(correlation(x, level)) > 0.9999:
+                return f"is the mean outcome of {name}, less the firms' means"
             total, count = (rows.groupby(group).transform(how).to_numpy() for how in ("sum", "count"))
             whole = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 1)
             own = np.nan_to_num(self.y)
@@ -233,6 +254,66 @@ class Outcomes:
         if len(change) >= 8 and abs(correlation(change["x"], change["y"], 8)) > SAME:
             return "has the mean outcome of the period as its own mean, up to a line"
         return ""
+
+    def _encoded(self, x: np.ndarray) -> str:
+        """The mean outcome of the rows that have the same value: of a code's levels, or of other cells."""
+        at = np.isfinite(x) & np.isfinite(self.y)
+        cells = pd.Series(self.y[at]).groupby(x[at])
+        mean, count = cells.mean(), cells.count()
+        several = count >= 5
+        if several.sum() < 5 or count[several].sum() < 0.5 * at.sum():
+            return ""
+        same = correlation(mean.index[several], mean[several], 5) > 0.99999
+        return "is the mean outcome of the rows that have its value" if same else ""
+
+    def _trend(self, x: np.ndarray) -> str:
+        """A line or curve through a firm's outcomes over all periods."""
+        at = np.isfinite(x) & np.isfinite(self.y)
+        if at.sum() < 2 * FEWEST:
+            return ""
+        for name, fitted in self.trends.items():
+            here = at & np.isfinite(fitted)
+            own, curve = (net(v[here], self.firm[here]) for v in (x, fitted))
+            if abs(correlation(own, curve)) > 0.9999:
+                return f"is a {name} through the firm's outcomes over all periods"
+        return ""
+
+    @cached_property
+    def trends(self) -> dict[str, np.ndarray]:
+        """Each firm's outcomes on powers of time, by least squares over all its periods."""
+        known = np.isfinite(self.y)
+        found = {name: np.full(len(self.y), np.nan) for name in ("line", "parabola", "cubic")}
+        for rows in pd.Series(np.flatnonzero(known)).groupby(self.firm[known]).indices.values():
+            here = np.flatnonzero(known)[rows]
+            t = (self.when[here] - self.when[here].mean()) / max(np.ptp(self.when[here]), 1)
+            for degree, fitted in enumerate(found.values(), start=1):
+                if len(here) > degree + 1:
+                    fitted[here] = self.y[here] - left_by(np.vander(t, degree + 1)[:, :-1], self.y[here])
+        return found
+
+    def _moving(self, x: np.ndarray) -> str:
+        """Spread or extremes of the firm's outcomes in a window that reaches beyond what was known."""
+        for (how, first, last), values in self.windows.items():
+            near = abs(correlation(x, values))
+            if near > 0.9999:
+                known = at_later(values, self.firm, self.when, -last - 1)  # the same window, all of it known
+                if 1 - near < 0.2 * (1 - abs(correlation(x, known))):
+                    return f"is the {how} of the outcomes of periods {first} to {last} from the tested one"
+        return ""
+
+    @cached_property
+    def windows(self) -> dict[tuple[str, int, int], np.ndarray]:
+        """Spread and extremes of outcomes from some periods before the tested one to some after."""
+        moved = {k: self.later(k) for k in range(-max(WINDOWS), max(WINDOWS) + 1)}
+        found = {}
+        for first, last in [(0, k) for k in WINDOWS] + [(-k, 0) for k in WINDOWS] + [(-k, k) for k in (1, 2)]:
+            window = np.column_stack([moved[k] for k in range(first, last + 1)])
+            several = np.isfinite(window).sum(axis=1) > 1
+            for how, of in (("std", partial(np.nanstd, ddof=1)), ("max", np.nanmax), ("min", np.nanmin)):
+                values = np.full(len(window), np.nan)
+                values[several] = of(window[several], axis=1)
+                found[how, first, last] = values
+        return found
 
     def _of_firms(self, x: np.ndarray) -> str:
         """Mean, spread or extremes of all of a firm's outcomes, or the sum of its later ones."""
@@ -266,8 +347,11 @@ class Outcomes:
         product = (rows["y_net"] * rows["common_net"]).groupby(rows["firm"]).sum()
         statistics["beta"] = product / (rows["common_net"] ** 2).groupby(rows["firm"]).sum()
         for how, values in statistics.items():
-            if abs(correlation(first, values)) > 0.999:
-                return f"is the {how} of the firm's outcomes over all periods"
+            if (
+                abs(correlation(first, values)) > 0.999
+                or abs(correlation(first.rank(), values.rank())) > SAME_ORDER
+            ):
+                return f"is the {how} of the firm's outcomes over all periods, or its order"
         means = pd.DataFrame(self.columns).groupby(self.firm).mean().loc[first.index]
         varying = [
             c for c in means if not np.allclose(means[c], first, equal_nan=True) and means[c].notna().all()
@@ -304,7 +388,7 @@ class Outcomes:
 
 
 def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -> dict[str, str]:
-    """Return columns that make the outcome together: a sum, a ratio or a product of them."""
+    """Return columns that make the outcome together: a sum, a ratio or a product of them, one of them perhaps in logarithms."""
     names, at = list(columns), np.isfinite(y)
     for name in names:
         at = at & np.isfinite(columns[name])
@@ -325,12 +409,22 @@ def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -
             one, two = columns[names[a]][at], columns[names[b]][at]
             with np.errstate(all="ignore"):
                 made = [one / two, one * two] if a < b else [one / two] if a > b else []
+                if a != b and np.abs(two).max() < MOST_LOG:  # it may be a size in logarithms
+                    made += [one * np.exp(-two), one * np.exp(two)]
             if any(
                 np.isfinite(m).all() and abs(correlation(m, y[at])) > 0.98 and closer(m, past[at], y[at])
                 for m in made
             ):
                 return {names[k]: "makes up the outcome with another" for k in (a, b)}
     return {}
+
+
+def _commonest(x: np.ndarray) -> np.ndarray:
+    """Return where x, of many values, has the one that most rows have; nowhere if these are fewer than one in a hundred."""
+    values, counts = np.unique(x[np.isfinite(x)], return_counts=True)
+    if len(values) < FEWEST or counts.max() < max(FEWEST, 0.01 * len(x)):
+        return np.zeros(len(x), dtype=bool)
+    return np.asarray(x == values[counts.argmax()])
 
 
 def _is_copy(rows: pd.DataFrame) -> bool:

@@ -66,7 +66,8 @@ def function_of(x: np.ndarray, y: np.ndarray, group: np.ndarray | None = None) -
         values = net(rows.rank().to_numpy(), group)
         spread = 2 * np.sum(values**2)
         ratio = np.sum(np.diff(values[order])[inside] ** 2) / max(spread, 1e-300)
-        least = 1.3 * np.sum(size - 1) / max(spread, 1e-300) if len(size) > 1 else 0.0
+        steps = np.diff(values[np.lexsort((values, group))])[inside]
+        least = 1.3 * np.sum(steps**2) / max(spread, 1e-300) if len(size) > 1 else 0.0
     varies = bool(np.any(distinct > 1))
     return varies and bool(ratio < max(FUNCTION, min(least, MOST_RATIO, 1 - 5 / np.sqrt(len(x)))))
 

@@ -105,10 +105,12 @@ class Subject:
         return replace(self, panel=panel)
 
     def with_firms(self, firm: pd.Index) -> Subject:
-        """Return the same model and split on the same rows under other names of firms."""
+        """Return the same model and folds on the same rows under other names of firms."""
         panel = replace(self.panel, firm=firm)
         labels = pd.MultiIndex.from_arrays([firm, panel.period])[np.argsort(panel.order)]
-        return replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))
+        other = replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))
+        other.__dict__["folds"] = self.folds  # the split may hold dates by firm
+        return other
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""

@@ -16,6 +16,7 @@ from peerattn.evaluation.inference.forecast_tests import (
 )
 from peerattn.evaluation.report.figures import r2_picture, ties_picture, truth_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, found_no_peers, peers_help
+from peerattn.evaluation.sample import clusters_of
 from peerattn.network import effective_peers
 from peerattn.network.measures.comparison import network_correlation
 from peerattn.render import Picture, show_label
@@ -58,9 +59,11 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
 
     .. math:: R^2_m - R^2_c = \frac{\sum_{it} (e_{c,it}^2 - e_{m,it}^2)}{\sum_{it} (y_{it} - \bar y)^2},
 
-    linearised (the delta method). Where a test over time can be made the variance is that of
-    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm, conditional on the
-    tested periods. The interval is drawn around the model's own R²: it excludes the other's R² where the two differ.
+    its denominator taken as given, so that an interval excludes the other's R² where the test of the two models' squared errors
+    rejects. Where a test over time can be made the variance is that of
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm,
+    or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R²: it
+    excludes the other's R² where the two differ.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     base = (y - comparison.training_mean[known]) ** 2
     errors = {name: (y - scored[name].to_numpy(dtype=float)) ** 2 for name in comparison.names}
     gains = {name: float((errors[against] - e).sum() / base.sum()) for name, e in errors.items()}
-    influence = {name: (errors[against] - e - gains[name] * base) / base.mean() for name, e in errors.items()}
+    influence = {name: (errors[against] - e) / base.mean() - gains[name] for name, e in errors.items()}
     half, how = _half_widths(comparison, influence, scored, level)
     r2 = comparison.scores["r2_mean"]
     rows = {name: (r2[name], r2[name] - half[name], r2[name] + half[name]) for name in comparison.names}
@@ -97,15 +100,18 @@ def _half_widths(
             halves[name] = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))
         else:
             return halves, "over time"
-    firms = scored["firm"].to_numpy()
-    n_firms, halves = len(set(firms)), dict.fromkeys(influence, float("nan"))
-    if n_firms < 2:
-        return halves, ""
-    for name, values in influence.items():
-        sums = pd.Series(values).groupby(firms).sum().to_numpy()
-        variance = n_firms / (n_firms - 1) * float(sums @ sums) / len(values) ** 2
-        halves[name] = float(student.ppf((1 + level) / 2, n_firms - 1) * np.sqrt(variance))
-    return halves, "clustered by firm, given these periods"
+    if comparison.n_firms < 2:
+        return dict.fromkeys(influence, float("nan")), ""
+    clusters = clusters_of(scored[["firm", "period"]], comparison.groups)
+    halves = dict.fromkeys(influence, 0.0)
+    for labels, n in clusters.values():
+        for name, values in influence.items():
+            sums = pd.Series(values).groupby(labels).sum().to_numpy()
+            variance = len(sums) / (len(sums) - 1) * float(sums @ sums) / len(values) ** 2
+            half = float(student.ppf((1 + level) / 2, n - 1) * np.sqrt(variance))
+            halves[name] = max(halves[name], half)
+    by = " or ".join(clusters) + ", the wider" * (len(clusters) > 1)
+    return halves, f"clustered by {by}, given these periods"
 
 
 def shown_network(comparison: Comparison) -> tuple[str, PeerNetwork] | None:
@@ -146,11 +152,12 @@ def network_found(comparison: Comparison) -> list[str]:
     median = float(effective_peers(network)["effective_peers"].median())
     weights = network.matrix().abs()
     own_past = ", its own past among them" if looks_at_own_past(network) else ""
-    said = f"In {when} {name} spreads a firm's weight over {median:,.0f} peers (effective number, median{own_past})"
+    peers = f"{median:,.0f} peer{'' if round(median) == 1 else 's'}"
+    said = f"In {when} {name} spreads a firm's weight over {peers} (effective number, median{own_past})"
     codes = few_codes(comparison)
     if codes is not None:
-        own, peers = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
-        same, other = own[:, None] == peers, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
+        own, theirs = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
+        same, other = own[:, None] == theirs, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
         share = float(weights.to_numpy()[same].sum() / weights.to_numpy().sum())
         said += f"; {share:.0%} of it stays in the {codes.name}, where {same[other].mean():.0%} of the other firms are"
     return [f"{said}."]

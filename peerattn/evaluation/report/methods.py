@@ -58,11 +58,10 @@ def _tests(comparison: Comparison) -> str:
     if n < periods_needed(comparison.horizon):
         return (
             f"With {n} tested period{'s' if n > 1 else ''} no test over time is made; paired squared errors are clustered by "
-            "firm, which is conditional on these periods."
+            "firm, or by the code that gives the larger p, which is conditional on these periods."
         )
     return (
         "Differences in squared error, averaged over the firms of each period, are tested by Diebold and Mariano (1995) with an "
         "equal-weighted cosine variance and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all "
-        "models together by Hansen's (2005) test of superior predictive ability and the model confidence set of Hansen, Lunde "
-        "and Nason (2011)."
+        "models together by Holm's (1979) step-down, and by multiple comparisons with the best (Horrace and Schmidt 2000)."
     )

@@ -48,27 +48,32 @@ def tests_section(comparison: Comparison) -> list[Section]:
 
 
 def _against_baseline(comparison: Comparison) -> list[Block]:
-    """Return the table of the tests against the baseline; paired and clustered by firm where periods are few."""
+    """Return the table of the tests against the baseline; paired and clustered where periods are few."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
     if few and comparison.n_firms < 2:
         return []
-    heads, rows = ["Model", "Mean gain", "t", "p"], []
+    rows: list[list[float | int | str]] = []
     for name, over_time in comparison.tests.items():
-        test = step(comparison, name).test if few else over_time
+        tested = step(comparison, name)
+        test = tested.test if few else over_time
         p = "" if test.p_value is None else format_p(test.p_value)
-        row = [name, test.gain, short_reason(test.reason) if test.statistic is None else test.statistic, p]
-        more = ["", ""] if test.statistic is None else [over_time.n_periods, over_time.freedom]
-        rows.append(row if few else row + more)
+        statistic = short_reason(test.reason) if test.statistic is None else test.statistic
+        row: list[float | int | str] = [name, test.gain, statistic, p]
+        if few:
+            rows.append([*row, tested.test_name])
+        else:
+            rows.append([*row, *(["", ""] if test.statistic is None else [test.n_periods, test.freedom])])
     notes = [
-        "Squared errors paired and clustered by firm: conditional on these periods, and on their shocks."
+        "Squared errors are paired, and clustered by firm or by the code of ten groups at least that gives the larger p: "
+        "conditional on these periods, and on the shocks that all firms share in them."
     ]
     return [
         Table(
             f"Each model against {comparison.baseline}" + ", given these periods" * few,
-            heads if few else [*heads, "Periods", "Degrees of freedom"],
+            ["Model", "Mean gain", "t", "p", *(["Test"] if few else ["Periods", "Degrees of freedom"])],
             rows,
-            alignment="lrrr" if few else "lrrrrr",
-            formats=("", ".3g", ".2f", "") if few else ("", ".3g", ".2f", "", "", ""),
+            alignment="lrrrl" if few else "lrrrrr",
+            formats=("", ".3g", ".2f", "", *([""] if few else ["", ""])),
             footnotes=notes if few else [],
         )
     ]
@@ -76,24 +81,24 @@ def _against_baseline(comparison: Comparison) -> list[Block]:
 
 def _joint(comparison: Comparison) -> list[Block]:
     """Return the tests of all models at once."""
-    with suppress(InputError):  # the tests say what they need
-        kept, superior = comparison.confidence_set(), comparison.superior()
-        rows = [
-            (name, float(kept.p_values[name]), "in" if name in kept.included else "out")
-            for name in comparison.names
-        ]
-        note = (
-            "Hansen, Lunde and Nason (2011), range statistic, stationary bootstrap of periods with mean block length "
-            f"{kept.block_length}: models that cannot be told from the best."
-        )
-        title = f"Model confidence set at {1 - kept.size:.0%}"
-        return [
-            Table(title, ("Model", "MCS p", "Among the best"), rows, alignment="lrl", footnotes=[note]),
-            f"Does any model beat {superior.benchmark}, the search among all of them accounted for? Hansen's test of superior "
-            f"predictive ability (2005): {p_words(superior.p_value)}. Superior at the {superior.size:.0%} level by Romano and "
-            f"Wolf's step-down (2005): {', '.join(superior.superior) or 'none'}.",
-        ]
-    return []
+    kept, superior = comparison.confidence_set(), comparison.superior()
+    rows = [
+        (name, float(kept.p_values[name]), "in" if name in kept.included else "out")
+        for name in comparison.names
+    ]
+    note = (
+        "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
+        "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
+    )
+    title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
+    p = "no gain can be tested" if np.isnan(superior.p_value) else p_words(superior.p_value)
+    untested = " ".join(f"Of {name} no test is made: {why}." for name, why in superior.untested.items())
+    return [
+        Table(title, ("Model", "p", "May be the best"), rows, alignment="lrl", footnotes=[note]),
+        f"Does any model beat {superior.benchmark}, the search among all of them accounted for? The least p of the tests above, "
+        f"one-sided and by Holm's step-down (1979): {p}. Superior at the {superior.size:.0%} level: "
+        f"{', '.join(superior.superior) or 'none'}. {untested}".strip(),
+    ]
 
 
 def portfolio_section(comparison: Comparison) -> list[Section]:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from peerattn.evaluation.inference.forecast_tests import diebold_mariano, p_words, periods_needed
 from peerattn.evaluation.inference.multiple_tests import SuperiorAbility, superior_ability
-from peerattn.evaluation.inference.nested_tests import paired_by_firm
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
 from peerattn.render import show_label
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 LEVEL = 0.05
-FEWEST_GROUPS = 10  # of a code, from which losses are clustered by it, too
 TIED = 0.0005  # a difference of rank correlations that is not worth a mention
 MOVES = 0.5  # a firm or period decides where the gain without it is less than this share of the gain, or 1 / MOVES times it
 
@@ -86,7 +83,7 @@ def headline_pair(comparison: Comparison) -> tuple[str, str] | None:
 
 
 def joint_test(comparison: Comparison, benchmark: str, models: Sequence[str]) -> SuperiorAbility | None:
-    """Return Hansen's test whether any of the models beats the benchmark; None where no test can be made."""
+    """Return the joint test whether any of the models beats the benchmark; None where periods are too few."""
     try:
         losses = comparison.losses[[benchmark, *models]]
         return superior_ability(losses, benchmark, size=LEVEL, horizon=comparison.horizon)
@@ -162,6 +159,8 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     said = f"The mean squared error of {best} is {_size(comparison, best, baseline)} that of the baseline, {baseline}"
     others = [name for name in comparison.names if name != baseline]
     found = joint_test(comparison, baseline, others)
+    if found is None:
+        return f"{said}{_by_firm(comparison, best, baseline, len(others), 'models')[1]}."
     return f"{said}{_chance(found, best, len(others), 'models')}."
 
 
@@ -199,38 +198,22 @@ def peers_help(comparison: Comparison) -> list[str]:
     return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
 
 
-def _by_firm(comparison: Comparison, peer: str, control: str, n: int) -> tuple[str, str]:
+def _by_firm(
+    comparison: Comparison, peer: str, control: str, n: int, what: str = "peer models"
+) -> tuple[str, str]:
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
-    p, clusters = _largest_p(comparison, peer, control) if few and comparison.n_firms > 1 else (None, "")
-    if p is None:
+    step = comparison.test(peer, control) if few and comparison.n_firms > 1 else None
+    if step is None or step.test.p_value is None:
         return "It cannot be tested here", ""
-    p, searched = min(1.0, n * p), f", the search among {n} peer models accounted for" if n > 1 else ""
+    clusters = step.test_name.removeprefix("paired by ")
+    p, searched = (
+        min(1.0, n * step.test.p_value),
+        f", the search among {n} {what} accounted for" if n > 1 else "",
+    )
     periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
     said = f" (paired, clustered by {clusters}, given {periods}: {p_words(p)}{searched})"
     return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
-
-
-def _largest_p(comparison: Comparison, peer: str, control: str) -> tuple[float | None, str]:
-    """Return the larger p of paired losses clustered by firm, and by codes: an industry shares its shocks."""
-    found = comparison.test(peer, control).test
-    p, clusters = found.p_value, "firm"
-    frame = comparison.predictions
-    ours, theirs = ((frame["outcome"] - frame[name]) ** 2 for name in (peer, control))
-    for name, group in comparison.groups.items():
-        labels = group.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]])).to_numpy(
-            dtype=object
-        )
-        known = ~pd.isna(labels) & (labels != "unknown")
-        n_groups = len(set(labels[known]))
-        if name.endswith(", fifths") or n_groups < FEWEST_GROUPS:
-            continue
-        labels = np.where(known, labels, frame["firm"].map("firm {}".format))  # unknown: a group of its own
-        t = paired_by_firm(ours, theirs, labels, frame["period"]).statistic
-        other = None if t is None else float(2 * student.sf(abs(t), n_groups - 1))
-        if p is not None and other is not None and other > p:
-            p, clusters = other, str(name)
-    return p, clusters
 
 
 def _curvature(comparison: Comparison, peer: str) -> list[str]:
@@ -290,12 +273,13 @@ def _size(comparison: Comparison, model: str, other: str) -> str:
     return f"{size} {'below' if gain >= 0 else 'above'}"
 
 
-def _chance(found: SuperiorAbility | None, model: str, n: int, what: str) -> str:
+def _chance(found: SuperiorAbility, model: str, n: int, what: str) -> str:
     """Say whether a joint test finds a model better than its benchmark."""
-    if found is None:
-        return ""
+    if model in found.untested:
+        why = found.untested[model].removeprefix("n/a (").removesuffix(")")
+        return f"; no test over time can be made of it ({why})"
     searched = f", the search among {n} {what} accounted for" if n > 1 else ""
-    test = f"test of superior predictive ability, {p_words(found.p_value)}"
+    test = f"Diebold–Mariano, one-sided {p_words(found.p_values.get(model, 1.0))}"
     if model in found.superior:
         return f"; significant at the {LEVEL:.0%} level{searched} ({test})"
     if found.superior:

@@ -413,12 +413,12 @@ class AttentionModel(AttentionNetworks):
         return found
 
     def _reads_covariance(self, weighed: bool) -> bool:
-        """Whether a learned covariance is among the parts: by name, or where the options say nothing of pairs or peer weights."""
+        """Whether a covariance is learned: by name, or where ``n_heads`` is not 0 and no option is of pairs or weights."""
         if self.similarity != "auto":
             return self.similarity == "covariance"
         restricted = self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or weighed
         squared = self._loss() is squared_error
-        return self.values == "outcomes" and squared and not restricted
+        return self.values == "outcomes" and squared and not restricted and self.n_heads > 0
 
     def _dtype(self, dated: bool) -> torch.dtype:
         name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype

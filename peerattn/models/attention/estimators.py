@@ -83,7 +83,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         enters the scores. One layer is kept where held-out periods do not speak for more. ``similarity``,
         ``symmetric_scores``, ``prior`` and peer weights hold in every layer, each with its own λ.
     n_heads : int, default 8
-        The most heads. 0 = no peers: the own model alone.
+        The most heads. 0 = no peers: the own model alone (``similarity="covariance"``, which has no heads, is not affected).
     d_head : int, default 8
         Width of search criterion and profile: the rank of the scores.
     scale : {"standard", "rank", None}, default "standard"

@@ -1,9 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from arch.bootstrap import MCS, SPA, StepM
+from statsmodels.stats.multitest import multipletests
 
 from peerattn.evaluation import model_confidence_set, superior_ability
+from peerattn.evaluation.inference.forecast_tests import diebold_mariano, mean_test
 from peerattn.exceptions import InputError
 
 
@@ -13,39 +14,62 @@ def losses(gaps, n=80, seed=0):
     return pd.DataFrame(values, columns=[f"M{k}" for k in range(len(gaps))])
 
 
-def test_the_confidence_set_is_archs():
+def one_sided(better, worse):
+    """P value of ``better`` having the smaller loss, from the Diebold–Mariano test."""
+    test = diebold_mariano(better, worse, np.arange(len(better)))
+    return test.p_value / 2 if test.statistic > 0 else 1 - test.p_value / 2
+
+
+def test_the_confidence_set_is_multiple_comparisons_with_the_best():
     L = losses([0, 0, 0.1, 0.6])
-    found = model_confidence_set(L, size=0.1, reps=400, random_state=3)
-    direct = MCS(L, 0.1, reps=400, block_size=5, method="R", bootstrap="stationary", seed=3)
-    direct.compute()
-    assert set(found.included) == set(direct.included) and set(found.excluded) == set(direct.excluded)
-    assert np.allclose(found.p_values.sort_index(), direct.pvalues["Pvalue"].sort_index())
-    assert found.block_length == 5 and "M3" in found.excluded
-    assert model_confidence_set(L, horizon=12, reps=100).block_length == 12
+    found = model_confidence_set(L)
+    for name in L:
+        others = [one_sided(L[other], L[name]) for other in L if other != name]
+        assert found.p_values[name] == pytest.approx(min(1.0, 3 * min(others)))
+    assert found.excluded == ("M3",) and found.included == ("M0", "M1", "M2")
+    assert repr(found) == "ConfidenceSet(90%: M0, M1, M2; 1 excluded)"
 
 
 def test_models_that_are_the_same_share_a_verdict():
     L = losses([0, 0.8])
     twice = L.assign(again=L["M1"] + 1e-15)
-    found = model_confidence_set(twice, reps=200)
-    assert set(found.excluded) == {"M1", "again"} and found.p_values["M1"] == found.p_values["again"]
-    same = model_confidence_set(L[["M0"]].assign(copy=L["M0"]), reps=100)
+    found = model_confidence_set(twice)
+    assert set(found.excluded) == {"M1", "again"} and found.p_values["again"] == pytest.approx(
+        found.p_values["M1"]
+    )
+    same = model_confidence_set(L[["M0"]].assign(copy=L["M0"]))
     assert same.included == ("M0", "copy")
+    alone, twice = superior_ability(L, "M1"), superior_ability(L.assign(again=L["M0"] - 1e-15), "M1")
+    assert twice.superior == ("M0", "again") and twice.p_values["again"] == pytest.approx(
+        alone.p_value
+    )  # one in the count
 
 
-def test_superior_ability_is_archs():
-    L = losses([0, 0.05, -0.4, -0.02])
-    found = superior_ability(L, "M0", reps=400, random_state=3)
-    options = {"block_size": 5, "reps": 400, "bootstrap": "stationary", "seed": 3}
-    spa = SPA(L["M0"], L[["M1", "M2", "M3"]], **options)
-    spa.compute()
-    step = StepM(L["M0"], L[["M1", "M2", "M3"]], size=0.05, **options)
-    step.compute()
-    assert found.p_value == spa.pvalues["consistent"]
-    assert list(found.superior) == step.superior_models == ["M2"]
+def test_superior_ability_is_holms_step_down_on_diebold_mariano():
+    L = losses([0, 0.05, -0.4, -0.15])
+    found = superior_ability(L, "M0")
+    rejected, p, *_ = multipletests([one_sided(L[m], L["M0"]) for m in ("M1", "M2", "M3")], method="holm")
+    np.testing.assert_allclose(found.p_values[["M1", "M2", "M3"]], p)
+    assert found.p_value == pytest.approx(min(p)) and found.untested == {}
+    assert list(found.superior) == [m for m, yes in zip(("M1", "M2", "M3"), rejected) if yes] and rejected[1]
     assert found.gains["M2"] == pytest.approx((L["M0"] - L["M2"]).mean())
     assert set(superior_ability(losses([1, 0, 0.1]), "M0").superior) == {"M1", "M2"}  # all of them
     assert superior_ability(L[["M0"]].assign(copy=L["M0"]), "M0").p_value == 1.0
+
+
+def test_what_one_test_refuses_the_joint_test_refuses():
+    """A gain whose autocorrelation is too high for its length: no significance, whatever its mean; it still counts as a trial."""
+    L = losses([0, -0.4, 0], n=20)
+    wandering = L.assign(M1=L["M0"] - 5 - np.linspace(0, 3, 20))
+    reason = mean_test(wandering["M0"] - wandering["M1"]).reason
+    found = superior_ability(wandering, "M0")
+    assert reason.startswith("n/a (r=") and found.untested == {"M1": reason} and "M1" not in found.superior
+    assert np.isnan(found.p_values["M1"])
+    assert found.p_values["M2"] == pytest.approx(min(1.0, 2 * one_sided(L["M2"], L["M0"])))
+    assert model_confidence_set(wandering[["M0", "M1"]]).included == ("M0", "M1")
+    none = superior_ability(wandering[["M0", "M1"]], "M0")
+    assert np.isnan(none.p_value) and none.superior == ()
+    assert repr(none) == "SuperiorAbility(against 'M0': no gain can be tested)"
 
 
 def test_bad_losses():
@@ -57,6 +81,8 @@ def test_bad_losses():
     ):
         with pytest.raises(InputError, match=message):
             model_confidence_set(bad)
+    with pytest.raises(InputError, match="20 periods are too few for a test over time; 52 are needed"):
+        superior_ability(L.iloc[:20], "M0", horizon=12)
     with pytest.raises(InputError, match="no model 'M9'"):
         superior_ability(L, "M9")
     with pytest.raises(InputError, match="size must lie"):

@@ -70,11 +70,13 @@ def test_intervals_hold_the_estimate_and_widen_with_the_level(panel, model):
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
     found = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=49, top_k=None)
     wide, narrow = found.intervals(0.95), found.intervals(0.5)
-    assert list(wide.columns) == ["period", "firm", "peer", "weight", "lower", "upper"]
+    assert list(wide.columns) == ["period", "firm", "peer", "weight", "settled", "lower", "upper"]
     assert len(wide) == 15 * 14 and wide["period"].unique().tolist() == [panel.network.periods[-1]]
     assert ((wide["upper"] - wide["lower"]) >= (narrow["upper"] - narrow["lower"])).all()
     assert (wide["lower"] > 0).all() and (wide["upper"] < 1).all()
-    assert ((wide["lower"] <= wide["weight"]) & (wide["weight"] <= wide["upper"])).mean() > 0.9
+    assert ((wide["lower"] <= wide["settled"]) & (wide["settled"] <= wide["upper"])).mean() > 0.95
+    assert np.corrcoef(wide["settled"], wide["weight"])[0, 1] > 0.95
+    assert (np.median(found.draws, axis=0) - wide["settled"]).abs().max() < 0.1
     true = panel.network.edges(panel.network.periods[-1]).set_index(["firm", "peer"])["weight"]
     true = true.reindex(pd.MultiIndex.from_frame(wide[["firm", "peer"]])).to_numpy()
     assert ((wide["lower"] <= true) & (true <= wide["upper"])).mean() > 0.8
@@ -106,7 +108,12 @@ def test_few_edges_of_many(panel, model):
     assert "The least p of so many is 0.250." in " ".join(str(found).split())
     assert found.least_p == 0.25 and ("the least possible" in repr(found)) == (found.p_value == 0.25)
     expected = model.peer_network(panel.X).edges(top_k=2)
-    pd.testing.assert_frame_equal(found.edges, expected)
+    pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), expected)
+    start = WarmStart(model, panel.X, panel.y)  # what is settled is the refit on the periods as they are
+    (alone,) = start.refit(np.ones((1, start.n_periods), dtype=int), steps=400, seed=0)
+    weights = np.concatenate([w[0] for w in start.weights([alone], panel.X, None)])
+    near = found.edges.groupby(["period", "firm"])["settled"].max().to_numpy()
+    assert np.corrcoef(weights.max(axis=1), near)[0, 1] > 0.99
 
 
 def test_a_tied_head_has_no_direction(panel):

@@ -141,6 +141,15 @@ class Lookup(Ridge):
         return self.table.reindex(X.index).fillna(0.0).to_numpy()
 
 
+class Effects(Lookup):
+    """Adds what a table says of the firm or the period."""
+
+    def predict(self, X):
+        level = int(isinstance(next(iter(pd.Series(self.table).index)), int))
+        effect = pd.Series(X.index.get_level_values(level)).map(self.table).fillna(0.0)
+        return Ridge.predict(self, X) + effect.to_numpy()
+
+
 KNOWN = {}
 
 
@@ -201,6 +210,11 @@ def test_a_model_that_carries_outcomes_is_found(panel):
     found = check(Lookup(table=y), panel)
     assert TRAINING in found.refuted and LOOKUP in found.refuted
     assert "table, a table of" in str(found)
+    for level in ("firm", "period"):
+        means = y.groupby(level=level).mean()
+        other = pd.Series(np.random.default_rng(0).normal(size=len(means)), means.index)
+        for table, leaks in ((means, True), (means.to_dict(), True), (other, False)):
+            assert (TRAINING in check(Effects(table), panel, n_placebo=1).refuted) == leaks
     KNOWN["y"] = y
     assert {LOOKUP, LEARNED} <= set(check(Closure(), panel).refuted)
 
@@ -218,6 +232,11 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
     found = audit(Ridge(), scaled, y, CV)
     assert found.refuted == [TRAINING] and "'size': standardised or ranked over all rows" in str(found)
+    year = X.index.get_level_values("period")
+    for when, leaks in ((2013, True), (2003, False)):  # both ends in training rows say nothing of tested ones
+        size = X["size"].where(X.index != X.index[year == when][0], 9.0)
+        stretched = X.assign(size=(size - size.min()) / np.ptp(size))
+        assert (TRAINING in audit(Ridge(), stretched, y, CV, n_placebo=1).refuted) == leaks
     by_period = X.assign(
         size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
     )
@@ -600,6 +619,8 @@ def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):
     late = X.assign(known_at=X.index.get_level_values("period") + 3)
     options = {"characteristics": ["size", "lev"], "n_placebo": 1}
     assert "future values change nothing" in audit(Ridge(), late, y, CV, **options).refuted
+    waits = WalkForward(4, 2, horizon=3, known_at=late["known_at"])  # a date for each row, by its labels
+    assert audit(Ridge(), late, y, waits, **options).passed
     on_time = X.assign(known_at=X.index.get_level_values("period"))
     assert audit(Ridge(), on_time, y, CV, **options).passed
 

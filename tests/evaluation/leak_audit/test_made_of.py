@@ -90,6 +90,42 @@ LEAKS = {
         lambda X, y: of_firm(X["size"].where(X.index.get_level_values(1) % 2 == 0)).transform(lambda s: s.interpolate()),
         "averages 'size' over earlier and later periods",
     ),
+    "fifth in the industry's period": (
+        lambda X, y: np.ceil(5 * y.groupby([X["sic"], y.index.get_level_values(1)]).rank(pct=True)),
+        "within 'sic' in the period, a function of the outcome",
+    ),
+    "sign of the outcome in late periods": (
+        lambda X, y: np.sign(y.where(y.index.get_level_values(1) < 2003, X["lev"] - 0.1)),
+        "of 15 parts by period",
+    ),
+    "order of the firms' means": (
+        lambda X, y: of_firm(y).transform("mean").rank(method="dense") ** 2,
+        "is the mean of the firm's outcomes over all periods, or its order",
+    ),
+    "mean outcome of a cell": (
+        lambda X, y: y.groupby([X["sic"], X["lev"].rank(pct=True).mul(4).round()]).transform("mean"),
+        "is the mean outcome of the rows that have its value",
+    ),
+    "period's effect net of firms": (
+        lambda X, y: of_period(y - of_firm(y).transform("mean")).transform("mean"),
+        "less the firms' means",
+    ),
+    "zero where the outcome is negative": (
+        lambda X, y: X["lev"].where(y > 0, 0.0),
+        "has its commonest value where the outcome decides it",
+    ),
+    "spread of the coming periods": (
+        lambda X, y: of_firm(y).transform(lambda s: s[::-1].rolling(3).std()[::-1]),
+        "is the std of the outcomes of periods 0 to 2 from the tested one",
+    ),
+    "spread of the coming periods, filled": (
+        lambda X, y: of_firm(y).transform(lambda s: s[::-1].rolling(3).std()[::-1]).fillna(0.5),
+        "is the std of the outcomes of periods 0 to 2 from the tested one, but where it has its commonest value",
+    ),
+    "parabola through all periods": (
+        lambda X, y: of_firm(y).transform(lambda s: np.polyval(np.polyfit(np.arange(len(s)), s, 2), np.arange(len(s)))),
+        "is a parabola through the firm's outcomes over all periods",
+    ),
 }  # fmt: skip
 CLEAN = {
     "level of past outcomes": lambda X, y: 3 + of_firm(y).cumsum() - y,
@@ -108,6 +144,22 @@ CLEAN = {
     "average of the last two": lambda X, y: (X["size"] + of_firm(X["size"]).shift(1)) / 2,
     "growth": lambda X, y: X["size"] - of_firm(X["size"]).shift(1),
     "flow until the next stock": lambda X, y: of_firm(X["size"]).shift(-1) - 0.9 * X["size"],
+    "fifth of last period's in the industry": lambda X, y: np.ceil(
+        5 * of_firm(y).shift(1).groupby([X["sic"], y.index.get_level_values(1)]).rank(pct=True)
+    ),
+    "mean past outcome of a code": lambda X, y: (
+        of_firm(y).shift(1).groupby([X["sic"], y.index.get_level_values(1)]).transform("mean")
+    ),
+    "zero where last period's outcome was negative": lambda X, y: X["lev"].where(
+        of_firm(y).shift(1) > 0, 0.0
+    ),
+    "spread of the last periods": lambda X, y: of_firm(y).transform(lambda s: s.shift(1).rolling(3).std()),
+    "highest of the last twelve periods": lambda X, y: of_firm(y).transform(
+        lambda s: s.shift(1).rolling(12, min_periods=2).max()
+    ),
+    "trend up to the last period": lambda X, y: of_firm(y).transform(
+        lambda s: s.shift(1).expanding(3).mean()
+    ),
     "carried forward": lambda X, y: of_firm(X["size"].where(X.index.get_level_values(1) % 2 == 0)).ffill(),
 }
 
@@ -153,6 +205,37 @@ def test_the_reach_of_an_outcome_is_the_periods_it_is_made_of(periods):
     X = pd.DataFrame({"month": r, "other": rng.normal(size=600)})
     assert reach_of_outcome(X, y.to_numpy(), *LABELS) == (periods, "month")
     assert reach_of_outcome(X[["other"]], y.to_numpy(), *LABELS) == (0, "")
+
+
+def test_lags_of_the_outcome_are_known():
+    """The second lag alone could be of an outcome known two periods later; beside the first it is a lag."""
+    y = pd.Series(np.random.default_rng(0).normal(size=600), INDEX)
+    lags = pd.DataFrame({f"lag {k}": of_firm(y).shift(k) for k in (1, 2, 5)})
+    assert reach_of_outcome(lags, y.to_numpy(), *LABELS) == (1, "lag 1")
+    assert reach_of_outcome(lags[["lag 2", "lag 5"]], y.to_numpy(), *LABELS) == (0, "")
+    long = sum(of_firm(y).shift(-k) for k in range(3))  # known two periods after the row's own
+    assert reach_of_outcome(lags[["lag 1"]], long.to_numpy(), *LABELS)[0] == 3
+
+
+def half_of_industries(y, weights, code):
+    """Half of the weight on the own industry, half on weights of the period."""
+    made = {}
+    for t, here in y.unstack().items():
+        parts = [(code[:, None] == code[None, :]).astype(float), weights(here.to_numpy())]
+        for W in parts:
+            np.fill_diagonal(W, 0.0)
+        made[t] = (here.index, None, sum(W / W.sum(axis=1, keepdims=True) for W in parts) / 2)
+    return PeerNetwork.from_matrices(made)
+
+
+def test_a_network_made_of_outcomes_in_part_is_found():
+    rng = np.random.default_rng(1)
+    y, code = pd.Series(rng.normal(size=600), INDEX), np.arange(40) % 4
+    train, tested = np.flatnonzero(LABELS[1] < 10), np.arange(10, 13)
+    close = half_of_industries(y, lambda v: np.exp(-np.abs(v[:, None] - v)), code)
+    assert "the closeness of outcomes" in network_made_of_outcomes(close, y, train, tested)
+    other = half_of_industries(y, lambda v: rng.random((40, 40)), code)
+    assert network_made_of_outcomes(other, y, train, tested) == ""
 
 
 def correlations(y, lag, window=6):

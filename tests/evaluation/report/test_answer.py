@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from linearmodels.iv import IV2SLS
 from scipy.stats import t as student
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, WalkForward, compare, simulate_panel
@@ -41,21 +40,17 @@ def gains(comparison, model, against):
     return saved, (y - comparison.training_mean) ** 2
 
 
-def test_intervals_clustered_by_firm_are_those_of_a_ratio(short):
-    """R² gained is Σ saved / Σ base: the instrumental-variables slope of saved on base with a constant instrument."""
+def test_intervals_are_those_of_the_paired_test(short):
+    """They exclude the other's R² where the paired test rejects: the same errors, over the same variation."""
     frame, how = r2_intervals(short, "Prevailing mean")
     assert how == "clustered by firm, given these periods"
     for model in ("Peers", "Kernel", "Own characteristics (OLS)"):
-        saved, base = gains(short, model, "Prevailing mean")
-        firms = pd.factorize(short.predictions["firm"])[0]
-        fit = IV2SLS(saved, None, base.rename("base"), pd.Series(1.0, saved.index, name="one")).fit(
-            cov_type="clustered", clusters=firms, debiased=False
-        )
-        n = short.n_firms
-        half = float(fit.std_errors.iloc[0]) * np.sqrt(n / (n - 1)) * student.ppf(0.975, n - 1)
+        _, base = gains(short, model, "Prevailing mean")
+        test = short.test(model, "Prevailing mean").test
+        half = abs(test.gain / test.statistic) * student.ppf(0.975, test.freedom) / base.mean()
         r2 = short.scores.loc[model, "r2_mean"]
-        assert float(fit.params.iloc[0]) == pytest.approx(r2)
         assert frame.loc[model].tolist() == pytest.approx([r2, r2 - half, r2 + half])
+        assert (frame.loc[model, "low"] > 0 or frame.loc[model, "high"] < 0) == (test.p_value < 0.05)
     assert frame.loc["Prevailing mean"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
 
 
@@ -69,9 +64,8 @@ def test_intervals_over_time_are_those_of_the_mean_test():
     assert how == "over time"
     saved, base = gains(result, "Peers", "Prevailing mean")
     period = result.predictions["period"].to_numpy()
-    r2 = saved.sum() / base.sum()
-    series = ((saved - r2 * base) / base.mean()).groupby(period).mean() + r2
-    found = mean_test(series.to_numpy(), horizon=1)
+    found = mean_test((saved / base.mean()).groupby(period).mean().to_numpy(), horizon=1)
+    assert found.p_value == pytest.approx(result.test("Peers", "Prevailing mean").test.p_value)
     half = abs(found.mean / found.t) * student.ppf(0.975, found.freedom)
     assert frame.loc["Peers", "high"] - frame.loc["Peers", "r2"] == pytest.approx(half)
 

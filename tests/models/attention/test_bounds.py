@@ -27,12 +27,15 @@ def test_training_rows_and_twice_their_range_are_left_alone():
     np.testing.assert_allclose(bounds.clip(inside * 1e6)[1], x.max(0) + length)
 
 
-@pytest.mark.parametrize("options", [{}, {"own": "linear"}, {"values": "outcomes"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"n_heads": 0}, {"n_heads": 0, "own": "linear"}, {"values": "outcomes", "similarity": "covariance"}],
+)
 def test_an_error_of_recording_does_not_decide(options):
     """Three times the range and a million times give the same prediction, of the row itself and of its peers."""
     X, y = panel()
     train = X.index.get_level_values("period") < 2007
-    model = PeerAttentionRegressor(random_state=0, n_heads=0, **options).fit(X[train], y[train])
+    model = PeerAttentionRegressor(random_state=0, **options).fit(X[train], y[train])
     if "values" in options:
         assert set(model.parts_) & {"covariance", "ridge"}
     wild = X[~train].copy()

@@ -41,7 +41,8 @@ def test_on_noise_nothing_enters_and_the_own_model_is_left_exactly(values):
         entered += len(model.parts_)
         if not model.parts_:
             own = PeerAttentionRegressor(values=values, n_heads=0, random_state=0)
-            own.set_params(similarity="scaled_dot_product").fit(X, y)
+            own.fit(X, y)
+            assert not len(own.evidence_)  # no part was tried: no heads, no covariance, no ridge
             np.testing.assert_array_equal(model.predict(X, **told), own.predict(X, **told))
             np.testing.assert_allclose(model.predict(X, **told), LinearRegression().fit(X, y).predict(X))
             network = model.peer_network(X, **told)

@@ -122,7 +122,7 @@ def _reduced(value: Any, operation: str) -> Any:
         return total
     total = torch.tensor(np.asarray(value))
     dist.all_reduce(total, how)
-    return total.numpy() if np.ndim(value) else type(value)(total.item())
+    return total.numpy() if isinstance(value, np.ndarray) else type(value)(total.item())
 
 
 def mean_of(rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -134,11 +134,13 @@ def mean_of(rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def average_gradients(parameters: Sequence[Any]) -> None:
-    """Give every process the mean of their gradients: each has differentiated the whole loss, as far as it depends on its rows."""
+    """Give every process the mean of their gradients: each has differentiated the loss as far as it depends on its own rows."""
     if joined():
         import torch
 
-        gradients = [each.grad for each in parameters if each.grad is not None]
+        for each in parameters:
+            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
+        gradients = [each.grad for each in parameters]
         flat = all_sum(torch.cat([each.flatten() for each in gradients])) / n_processes()
         for each, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
             each.copy_(mean.view_as(each))

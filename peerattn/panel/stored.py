@@ -21,6 +21,7 @@ from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
+from peerattn.processes import share
 
 BATCH = 2**14  # rows read at once
 BUFFER = 2**16  # bytes of a column read at once
@@ -81,12 +82,14 @@ class StoredPanel:
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
 
+        Of these, one of several processes (:func:`~peerattn.processes.data_parallel`) reads its share.
+
         Raises
         ------
         InputError
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
-        at, readers = self.sampled, dict[int, _Reader]()
+        at, readers = self.sampled[share()], dict[int, _Reader]()
         per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
         rows = int(self.sizes[at].sum())
         refuse_memory(

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         scan_panel,
         sic_to_fama_french,
     )
+    from peerattn.processes import data_parallel
     from peerattn.render import regression_table
     from peerattn.sequence import (
         AttentionAnomalyDetector,
@@ -103,6 +104,7 @@ _HOMES = {
     "as_panel": "peerattn.panel",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
+    "data_parallel": "peerattn.processes",
     "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "head_importance": "peerattn.evaluation",
@@ -166,6 +168,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "as_panel",
     "audit",
     "compare",
+    "data_parallel",
     "describe_panel",
     "explain_score",
     "head_importance",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,18 +56,18 @@ def data_parallel() -> Iterator[None]:
             f"data_parallel: {' and '.join(lacking)} are not in the environment. Start the script with "
             "torchrun --nproc-per-node=2 SCRIPT."
         )
-    begun = not dist.is_initialized()
-    if begun:
+    if not dist.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        atexit.register(
+            dist.destroy_process_group
+        )  # a group that is left and joined again may meet its old addresses
     _joined[0] = True
     try:
         yield
     finally:
         _joined[0] = False
-        if begun:
-            dist.destroy_process_group()
 
 
 def joined() -> bool:

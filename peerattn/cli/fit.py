@@ -108,7 +108,7 @@ def fit(
 
 @contextmanager
 def _together() -> Iterator[bool]:
-    """Fit with the other processes that torchrun started, if it did; tell whether this is the first, which alone speaks and saves."""
+    """Fit with the other processes that torchrun started, if it did; tell whether this is the first, which alone speaks."""
     from peerattn.processes import data_parallel, process
 
     if os.environ.get("WORLD_SIZE", "1") == "1":
@@ -159,7 +159,9 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path
     if takes_panels(model):
         return model.fit(X, y, **kept)
     if joined():
-        raise InputError(f"--model: {type(model).__name__} is fitted in one process; several fit attention models only.")
+        raise InputError(
+            f"--model: {type(model).__name__} is fitted in one process; several fit attention models only."
+        )
     known = y.notna()
     if not known.any():
         raise InputError("--until: no outcome is known in these rows.")

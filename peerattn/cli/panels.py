@@ -68,9 +68,10 @@ def simulated(seed: int) -> SimulatedPanel:
 def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:
     from peerattn.panel import read_panel, scan_panel
     from peerattn.panel.frames import read_frame
+    from peerattn.panel.stored import KINDS
     from peerattn.processes import joined
 
-    by_period = path.is_dir() or (joined() and path.suffix.lower() != ".csv")
+    by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
     if "outcome" in given and (training_rows is not None or by_period):
         stored = scan_panel(path, training_rows=training_rows, description=path.name, **given)
         return stored.mapped() if training_rows is None and not joined() else stored.sample()

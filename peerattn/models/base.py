@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ class PanelModel(BaseEstimator):
 
     firm: str
     period: str
-    _shares_periods = False  # whether several processes can fit it together
+    _shares_periods: ClassVar[bool] = False  # whether several processes can fit it together
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.

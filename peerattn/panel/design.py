@@ -142,7 +142,10 @@ class Design:
             tuple(_distribution(column, weight) for column in columns)
             if scale == "rank" and not panel.dated
             else (),
-            {name: tuple(sorted(set().union(*gathered(set(codes[name].dropna()))))) for name in codes.columns},
+            {
+                name: tuple(sorted(set().union(*gathered(set(codes[name].dropna())))))
+                for name in codes.columns
+            },
         )
         if scale != "standard" or not p:
             return design

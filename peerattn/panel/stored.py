@@ -23,6 +23,14 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.processes import share
 
+#: Endings of files that are read by period, and their formats.
+KINDS = {
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 BATCH = 2**14  # rows read at once
 BUFFER = 2**16  # bytes of a column read at once
 COPIES_OF_FIT = (
@@ -398,21 +406,14 @@ def _dataset(source: Any) -> tuple[Any, Any]:
             f"source: a path, a pyarrow Dataset or an iterator of frames was expected, {type(source).__name__} came."
         )
     path = Path(source)
-    kinds = {
-        ".feather": "feather",
-        ".arrow": "feather",
-        ".ipc": "feather",
-        ".parquet": "parquet",
-        ".pq": "parquet",
-    }
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
-    if path.is_file() and path.suffix.lower() not in kinds:
+    if path.is_file() and path.suffix.lower() not in KINDS:
         raise InputError(
             f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
         )
     with _readable(source):
-        return ds.dataset(path, format=kinds.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
+        return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
 def _spill(frames: Iterator[Any], folder: Path) -> None:

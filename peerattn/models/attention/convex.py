@@ -29,7 +29,8 @@ def minimised(
 ) -> np.ndarray:
     """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + c b_0² + λ Σ_{k>0} b_k²``.
 
-    The sum runs over the rows of all processes. By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss with a kink is made smooth, less and less.
+    The sum runs over the rows of all processes. By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss
+    with a kink is made smooth, less and less.
     """
     width = 1 if np.isinf(penalty) else z.shape[1]
     Z, at = z[:, :width], np.zeros((len(y), n_outputs)) if offset is None else offset
@@ -43,7 +44,9 @@ def minimised(
             return float(all_sum(total) + (shrink * b**2).sum())
 
         def slope(b: np.ndarray, loss: Loss = each) -> np.ndarray:
-            down: np.ndarray = all_sum(Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y))) + 2 * shrink * b
+            down: np.ndarray = (
+                all_sum(Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y))) + 2 * shrink * b
+            )
             return down
 
         def hessian(b: np.ndarray, loss: Loss = each) -> np.ndarray:

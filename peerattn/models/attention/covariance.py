@@ -14,7 +14,7 @@ from torch import Tensor
 from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, of_each
-from peerattn.processes import all_sum, average_gradients, n_processes
+from peerattn.processes import average_gradients, n_processes
 
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step

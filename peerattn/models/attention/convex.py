@@ -55,7 +55,7 @@ def minimised(
         if width * n_outputs <= MOST_NEWTON:
             b = newton(b, value, slope, hessian)
         else:
-            b = _limited_memory(b, value, slope, all_sum(float(weight.sum())))
+            b = _limited_memory(b, value, slope, all_sum(weight.sum()))
     found = np.zeros((z.shape[1], n_outputs))
     found[:width] = b
     return found
@@ -113,7 +113,7 @@ def _limited_memory(
     def closure() -> torch.Tensor:
         at = found.detach().numpy()
         found.grad = torch.as_tensor(slope(at) / size)
-        return torch.tensor(value(at) / size)
+        return torch.tensor(value(at) / size, dtype=found.dtype)
 
     optimizer.step(closure)
     return found.detach().numpy()

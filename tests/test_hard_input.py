@@ -55,7 +55,7 @@ def test_what_ten_thousand_cases_found(tmp_path):
         ("effects", "list of column names"),
     ):
         value = True if option == "effects" else np.array([1.0, 2.0])
-        with pytest.raises(InputError, match=f"{option}: a {kind}.* was expected, got"):
+        with pytest.raises(InputError, match=f"{option}: expected a {kind}.*, got"):
             PeerAttentionRegressor(**{"values": "outcomes", option: value}).fit(X, y)
     with pytest.raises(InputError, match="bandwidth must be at least 1e-60, got 1e-300"):
         NadarayaWatsonRegressor(bandwidth=1e-300).fit(X, y)

@@ -99,7 +99,11 @@ def share() -> slice:
 
 
 def all_sum(value: Any) -> Any:
-    """Return the sum over the processes of a tensor (differentiable), an array or a number."""
+    """Return the sum over the processes of a tensor, an array or a number.
+
+    Of a tensor the derivative is that of the own part, times the number of processes: the mean of the processes' gradients is
+    then the gradient of a loss of the sum.
+    """
     return _reduced(value, "SUM") if joined() else value
 
 
@@ -112,14 +116,13 @@ def all_max(value: np.ndarray) -> np.ndarray:
 def _reduced(value: Any, operation: str) -> Any:
     import torch
     import torch.distributed as dist
-    from torch.distributed.nn.functional import all_reduce
 
     how = getattr(dist.ReduceOp, operation)
     if isinstance(value, torch.Tensor):
-        if torch.is_grad_enabled() and value.requires_grad:
-            return all_reduce(value, how)
         total = value.detach().clone()
         dist.all_reduce(total, how)
+        if torch.is_grad_enabled() and value.requires_grad:  # each process differentiates its own part
+            total = total + n_processes() * (value - value.detach())
         return total
     total = torch.tensor(np.asarray(value))
     dist.all_reduce(total, how)

@@ -59,7 +59,7 @@ def test_both_processes_have_the_same_model(found):
 def test_the_model_is_that_of_one_process(found, name):
     X, y = script.panel()
     [(model, outcome)] = [(model, outcome) for known, model, outcome in script.fits(X, y) if known == name]
-    alone = script.predicted(model.fit(X, outcome), X, y)
+    alone = script.predicted(script.fitted(name, model, X, outcome), X, y)
     assert name not in ("searched", "covariance") or np.isfinite(alone[-3:]).all()  # something was judged
     np.testing.assert_allclose(found[0][name], alone, rtol=1e-5, atol=1e-6)
 

@@ -445,7 +445,7 @@ def parts(
     are multiplied by the root of their weight. ``joint``: the columns of all heads make up one regression, H = 1. A head has
     one slope on outcomes for all K targets, which then make up n K rows.
     """
-    y = batch.y.view(*batch.y.shape[:2], -1)
+    y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
     K, outcomes = y.shape[-1], module.spec.values == "outcomes"
     linear = module.spec.own == "linear"
     inputs = module.inputs(batch.focal).detach()

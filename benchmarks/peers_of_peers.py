@@ -73,9 +73,7 @@ def measure(layers: int, share: float, n_firms: int, n_periods: int, seed: int) 
     one, errors_one = fitted(panel, train, 1)
     two, errors_two = fitted(panel, train, 2)
     own = LinearRegression().fit(panel.X[train], panel.y[train])
-    test = diebold_mariano(
-        errors_two, errors_one, period[~train], model="two layers", baseline="one layer"
-    )
+    test = diebold_mariano(errors_two, errors_one, period[~train], model="two layers", baseline="one layer")
     if test.p_value is None:
         p = float("nan")
     else:

@@ -1,8 +1,8 @@
 """Panels larger than memory: peak memory and time against the number of periods, and predictions that were killed.
 
-python benchmarks/streaming.py [--firms 2000] [--periods 250] [--columns 150] [--kills 10]
+python benchmarks/streaming.py [--firms 2000] [--periods 100] [--times 1 2 4 32] [--columns 150] [--kills 10]
 
-A panel of T, 2T and 4T periods is generated into a temporary folder (600 bytes a row at 150 columns). Each stage runs in its
+Panels of T, 2T, 4T and 32T periods are generated into a temporary folder (600 bytes a row at 150 columns). Each stage runs in its
 own process, which reports its peak resident memory. Data are never kept.
 """
 
@@ -138,7 +138,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--firms", type=int, default=2000)
-    parser.add_argument("--periods", type=int, default=250)
+    parser.add_argument("--periods", type=int, default=100)
+    parser.add_argument("--times", type=int, nargs="+", default=[1, 2, 4, 32])
     parser.add_argument("--columns", type=int, default=150)
     parser.add_argument("--training-rows", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=10)
@@ -152,7 +153,7 @@ def main() -> None:
 
     found: list[dict[str, float | str]] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for times in (1, 2, 4):
+        for times in options.times:
             folder = Path(temporary) / str(times)
             folder.mkdir()
             panel, T = folder / "panel.parquet", times * options.periods

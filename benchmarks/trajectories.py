@@ -34,7 +34,9 @@ def main() -> None:
         row: dict[str, str | float] = {"policy": name}
         for how in ("drawn", "most likely"):
             values = [run[name][how] for run in runs]
-            row[how] = "" if np.isnan(values).any() else f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
+            row[how] = (
+                "" if np.isnan(values).any() else f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
+            )
         rows.append(row)
     notes = [
         f"Mean return of 500 episodes of at most 12, mean and standard deviation over {options.seeds} seeds "

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Translator,
         VisionTransformerClassifier,
     )
+    from peerattn.training import data_parallel
 
 __version__ = "0.1.0"
 
@@ -103,6 +104,7 @@ _HOMES = {
     "as_panel": "peerattn.panel",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
+    "data_parallel": "peerattn.training",
     "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "head_importance": "peerattn.evaluation",
@@ -166,6 +168,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "as_panel",
     "audit",
     "compare",
+    "data_parallel",
     "describe_panel",
     "explain_score",
     "head_importance",

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "peerattn"
 
 FLOORS = {
+    "processes": -1,
     "nn": 0, "panel": 0, "render": 0,
     "network": 1, "state": 1, "digest": 1,
     "training": 2,

@@ -49,6 +49,14 @@ def test_what_ten_thousand_cases_found(tmp_path):
     y = pd.Series(np.arange(6.0) ** 2, index, name="y")
     with pytest.raises(InputError, match="values must be one of .*array"):
         PeerAttentionRegressor(values=np.array([1.0, 2.0])).fit(X, y)
+    for option, kind in (
+        ("loss", "number, text"),
+        ("exclude_self", "number, text"),
+        ("effects", "list of column names"),
+    ):
+        value = True if option == "effects" else np.array([1.0, 2.0])
+        with pytest.raises(InputError, match=f"{option}: expected a {kind}.*, got"):
+            PeerAttentionRegressor(**{"values": "outcomes", option: value}).fit(X, y)
     with pytest.raises(InputError, match="bandwidth must be at least 1e-60, got 1e-300"):
         NadarayaWatsonRegressor(bandwidth=1e-300).fit(X, y)
     backwards = pd.CategoricalDtype([2002, 2001], ordered=True)

@@ -71,7 +71,11 @@ with figure_style():
         ax.scatter(
             part["two / one"], part["two layers, correlation"], color=color, label=f"{layers} in truth"
         )
-    ax.set(xlabel="squared error, two layers / one layer", ylabel="correlation with the truth", ylim=(-0.05, 1.05))
+    ax.set(
+        xlabel="squared error, two layers / one layer",
+        ylabel="correlation with the truth",
+        ylim=(-0.05, 1.05),
+    )
     ax.legend(title="layers", loc="lower left")
 
 # %%

@@ -57,7 +57,9 @@ def operators(n):
 states, actions, rewards = play(operators(4000), 4000)
 to_go = rewards.flip(1).cumsum(1).flip(1)  # what is still to be earned, before each action
 earned = to_go[:, 0]
-print(f"operators earn {earned.mean():.2f} of {STEPS}; the best twentieth {earned.quantile(0.95):.0f} or more")
+print(
+    f"operators earn {earned.mean():.2f} of {STEPS}; the best twentieth {earned.quantile(0.95):.0f} or more"
+)
 
 # %%
 # **The model.** Three rows a step (return to go, state, action), each by a linear map, the step's position

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,27 +52,34 @@ def fit(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Fit one model on a panel and save it, for predict and network."""
+    """Fit one model on a panel and save it, for predict and network.
+
+    Started by torchrun --nproc-per-node=2 -m peerattn fit, two processes fit an attention model together, each on its periods.
+    """
     from peerattn.cli.asked import panel_asked
     from peerattn.cli.model_file import SavedModel, versions
     from peerattn.cli.output import say, working, writable_file
     from peerattn.cli.panels import read_settings, take_models
     from peerattn.datasets.presets import PRESETS
+    from peerattn.processes import all_sum
     from peerattn.training.checkpoint import remove_checkpoint
 
     limit = {} if training_rows is None else {"training_rows": training_rows}
-    taken, wanted = panel_asked(o.given(source) | limit), str(task or "forecast")
-    [(title, estimator)] = take_models(
-        [model], taken, wanted, source.seed or 0, read_settings(settings)
-    ).items()
-    target = writable_file(out, (".model",))
-    rows = _rows_until(taken, until)
-    kept = _checkpointed(estimator, checkpoint)
-    n, preset = int(rows.sum()), source.preset
-    if not (quiet or as_json):
-        print(f"{taken}\nmodel: {title}, on {n:,} rows\n", flush=True)
-    with working(f"fitting {title}", quiet):
-        fitted = _fitted(estimator, taken, rows, wanted, kept)
+    with _together() as first:
+        taken, wanted = panel_asked(o.given(source) | limit), str(task or "forecast")
+        [(title, estimator)] = take_models(
+            [model], taken, wanted, source.seed or 0, read_settings(settings)
+        ).items()
+        target = writable_file(out, (".model",))
+        rows = _rows_until(taken, until)
+        kept = _checkpointed(estimator, checkpoint)
+        n, preset = all_sum(int(rows.sum())), source.preset
+        if first and not (quiet or as_json):
+            print(f"{taken}\nmodel: {title}, on {n:,} rows\n", flush=True)
+        with working(f"fitting {title}", quiet or not first):
+            fitted = _fitted(estimator, taken, rows, wanted, kept)
+    if not first:
+        return
     saved = SavedModel(
         fitted,
         title,
@@ -95,16 +106,32 @@ def fit(
     say(said, result, as_json)
 
 
+@contextmanager
+def _together() -> Iterator[bool]:
+    """Fit with the other processes that torchrun started, if it did; tell whether this is the first, which alone speaks."""
+    from peerattn.processes import data_parallel, process
+
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield True
+        return
+    with data_parallel(), warnings.catch_warnings():
+        if process():
+            warnings.simplefilter("ignore")
+        yield process() == 0
+
+
 def _rows_until(panel: Panel, until: str | None) -> Any:
     """Return which rows are learned from."""
     import numpy as np
 
     from peerattn.cli.panels import period_named
+    from peerattn.processes import gathered
 
     if until is None:
         return np.ones(len(panel.X), dtype=bool)
     labels = panel.X.index.get_level_values("period")
-    return np.asarray(labels <= period_named("--until", until, labels))
+    mine, *others = gathered(labels.unique())
+    return np.asarray(labels <= period_named("--until", until, mine.append(others)))
 
 
 def _checkpointed(model: Any, checkpoint: Path | None) -> dict[str, Path]:
@@ -124,12 +151,17 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path
 
     from peerattn.evaluation.running.entries import supports, takes_panels
     from peerattn.panel import PanelEncoder
+    from peerattn.processes import joined
 
     if not supports(model, task):
         raise InputError(f"--task {task}: {type(model).__name__} cannot do that.")
     X, y = panel.X[rows], panel.y[rows]
     if takes_panels(model):
         return model.fit(X, y, **kept)
+    if joined():
+        raise InputError(
+            f"--model: {type(model).__name__} is fitted in one process; several fit attention models only."
+        )
     known = y.notna()
     if not known.any():
         raise InputError("--until: no outcome is known in these rows.")

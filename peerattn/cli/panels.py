@@ -27,7 +27,8 @@ def take_panel(
 ) -> Panel:
     """Return the panel of a file or of an embedded dataset, and refuse what says neither or both.
 
-    ``training_rows``: whole periods of so many rows at most, read from a file that may be larger than memory.
+    ``training_rows``: whole periods of so many rows at most, read from a file that may be larger than memory. Of several
+    processes each has its share of the periods.
     """
     given = {name: value for name, value in columns.items() if value is not None}
     if (path is None) == (dataset is None):
@@ -36,7 +37,7 @@ def take_panel(
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is not None:
-        return _read_preset(path, preset, given) if preset else _read(path, given, training_rows)
+        return _share(_read_preset(path, preset, given)) if preset else _read(path, given, training_rows)
     if given or preset:
         named = ", ".join(f"--{name}" for name in [*given, *(["preset"] if preset else [])])
         raise InputError(
@@ -45,7 +46,16 @@ def take_panel(
     from peerattn.datasets import load_grunfeld, load_russell
 
     made = {Dataset.grunfeld: load_grunfeld, Dataset.russell: load_russell}
-    return made[dataset]() if dataset in made else simulated(seed)
+    return _share(made[dataset]() if dataset in made else simulated(seed))
+
+
+def _share(panel: Panel) -> Panel:
+    """Return the periods of this process, where several fit together."""
+    from peerattn.processes import joined, share
+
+    if not joined():
+        return panel
+    return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()]))
 
 
 def simulated(seed: int) -> SimulatedPanel:
@@ -58,16 +68,19 @@ def simulated(seed: int) -> SimulatedPanel:
 def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:
     from peerattn.panel import read_panel, scan_panel
     from peerattn.panel.frames import read_frame
+    from peerattn.panel.stored import KINDS
+    from peerattn.processes import joined
 
-    if "outcome" in given and (training_rows is not None or path.is_dir()):
+    by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
+    if "outcome" in given and (training_rows is not None or by_period):
         stored = scan_panel(path, training_rows=training_rows, description=path.name, **given)
-        return stored.mapped() if training_rows is None else stored.sample()
+        return stored.mapped() if training_rows is None and not joined() else stored.sample()
     frame = read_frame(path)
     if "outcome" not in given:
         raise InputError(
             f"--outcome: name the column to predict; {path} has {', '.join(map(str, frame.columns))}."
         )
-    return read_panel(frame, description=path.name, **given)
+    return _share(read_panel(frame, description=path.name, **given))
 
 
 def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:

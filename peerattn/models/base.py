@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,7 @@ from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
+from peerattn.processes import gathered, joined
 from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
@@ -61,6 +62,7 @@ class PanelModel(BaseEstimator):
 
     firm: str
     period: str
+    _shares_periods: ClassVar[bool] = False  # whether several processes can fit it together
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
@@ -125,6 +127,10 @@ class PanelModel(BaseEstimator):
     def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
         if fitting:
             self._check_kinds()
+            if joined() and not self._shares_periods:
+                raise InputError(
+                    f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
+                )
             if is_stored(X):
                 X, y = training_panel(self, X, y), None
         return check_panel(
@@ -352,7 +358,7 @@ class PeerModel(PanelModel):
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
         _, sizes = np.unique(panel.period, return_counts=True)
-        self.median_cross_section_ = float(np.median(sizes))
+        self.median_cross_section_ = float(np.median(np.concatenate(gathered(sizes))))
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.processes import completed
 
 NOBODY = -1  # an identity that equals no other: the row may attend to every row
 
@@ -110,6 +111,8 @@ class Section:
         What own models say of focal rows and peers, where the peers' y is what these leave.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
+    here : bool
+        Whether this process holds the characteristics; of another process's section ``x`` has no column.
     """
 
     period: Any
@@ -121,6 +124,7 @@ class Section:
     answering: np.ndarray | None = None
     past: Any = None
     own: tuple[np.ndarray, np.ndarray] | None = None
+    here: bool = True
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""
@@ -139,6 +143,11 @@ class Section:
         step = max(1, cells // max(1, len(self.peers)))
         for start in range(0, len(self.focal), step):
             yield slice(start, min(start + step, len(self.focal)))
+
+
+def of_each(sections: Sequence[Section], compute: Callable[[Section], Any]) -> list[Any]:
+    """Return what ``compute`` gives for each section: computed by the process that holds it, known to all."""
+    return completed([compute(section) if section.here else None for section in sections])
 
 
 def identities(*labels: pd.Index) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -159,6 +159,7 @@ class TransformerBlock(nn.Module):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
         cache: tuple[KeyValueCache, KeyValueCache] | None = None,
+        sizes: Sequence[int] | None = None,
         return_weights: bool = False,
     ) -> Any:
         """Update the rows x by what they find in ``memory``, or in x itself, and in ``context``.
@@ -169,7 +170,7 @@ class TransformerBlock(nn.Module):
             The rows to update.
         memory : Tensor, shape (..., n_keys, d_model), default None
             The pool they attend to; None: x.
-        mask, bias, return_weights
+        mask, bias, sizes, return_weights
             As in `MultiheadAttention.forward`.
         context : Tensor, shape (..., n_context, d_model), default None
             The rows that cross-attention looks to.
@@ -208,7 +209,7 @@ class TransformerBlock(nn.Module):
         def attend(rows: Tensor) -> Tensor:
             normalised = memory is not None and self.norm in ("pre", "normalised-residual")
             pool = self.norm_attention(memory) if normalised else memory
-            return look(self.attention, rows, pool, mask=mask, bias=bias, cache=own_cache)
+            return look(self.attention, rows, pool, mask=mask, bias=bias, cache=own_cache, sizes=sizes)
 
         def cross(rows: Tensor) -> Tensor:
             return look(self.cross_attention, rows, context, mask=context_mask, cache=context_cache)

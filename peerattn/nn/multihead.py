@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -152,6 +153,7 @@ class MultiheadAttention(nn.Module):
         mask: Tensor | None = None,
         bias: Tensor | None = None,
         cache: KeyValueCache | None = None,
+        sizes: Sequence[int] | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Let every row of x attend to the rows of ``memory``, or of x itself.
@@ -167,6 +169,9 @@ class MultiheadAttention(nn.Module):
         cache : KeyValueCache, default None
             Keys and values of the rows before x, which are not computed again; those of x are added to it. With
             ``memory``: filled at the first call, and used as it is after that.
+        sizes : sequence of int, default None
+            x holds so many sections of so many rows each, one after another, and a row attends to those of its own section: no
+            padding, and one product of matrices for the rows of all. Without ``memory``, mask, bias, cache, weights and rotary.
         return_weights : bool, default False
             Also return each head's weights.
 
@@ -180,14 +185,32 @@ class MultiheadAttention(nn.Module):
             raise InputError("memory: expected None with a window, which lies in one sequence.")
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
+        if sizes is not None:
+            self._check_sizes(sizes, x, memory, mask, bias, cache, return_weights)
         query = split_heads(self.query(x), self.d_head)  # (..., H, Nq, d_head)
         start = 0 if cache is None else cache.length
         if self.rotary:
             query = rotary(query, start=start)
         key, value = self._keys_and_values(x, memory, cache, start)
+        if sizes is not None:
+            each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
+            heads = torch.cat([self._attend(*section, None, None, False)[0] for section in each], -2)
+            return self.output(self._join(heads))
         heads, weights = self._attend(query, key, value, mask, bias, return_weights)
         output = self.output(self._join(heads))
         return output if weights is None else (output, weights)
+
+    def _check_sizes(
+        self, sizes: Sequence[int], x: Tensor, *others: Tensor | KeyValueCache | bool | None
+    ) -> None:
+        if self.rotary or any(other is not None and other is not False for other in others):
+            raise InputError(
+                "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
+            )
+        if sum(sizes) != x.shape[-2]:
+            raise InputError(
+                f"sizes: expected numbers that add up to the {x.shape[-2]} rows of x, got {sum(sizes)}."
+            )
 
     def _keys_and_values(
         self, x: Tensor, memory: Tensor | None, cache: KeyValueCache | None, start: int

@@ -13,6 +13,7 @@ import pandas as pd
 
 from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean
 from peerattn.panel.panel import Panel
+from peerattn.processes import all_max, gathered, mean_of, of_columns
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
@@ -120,7 +121,8 @@ class Design:
             panel.characteristics if characteristics is None else panel.characteristics[list(characteristics)]
         )
         codes = panel.codes.drop(columns=list(without))
-        empty = frame.isna().all()
+        known = all_max(frame.notna().any().to_numpy(dtype=float))
+        empty = pd.Series(known == 0.0, frame.columns)
         if empty.any():
             message = f"no training value at all in {', '.join(map(repr, frame.columns[empty]))}: left out."
             warnings.warn(DroppedColumnWarning(message), stacklevel=4)
@@ -133,20 +135,23 @@ class Design:
         design = cls(
             scale,
             tuple(frame.columns),
-            tuple(frame.columns[frame.isna().any()]),
-            np.array([weighted_median(column, weight) for column in columns]),
+            tuple(frame.columns[all_max(frame.isna().any().to_numpy(dtype=float)) > 0]),
+            np.array(of_columns(weighted_median, columns, weight)),
             np.zeros(p),
             np.ones(p),
             tuple(_distribution(column, weight) for column in columns)
             if scale == "rank" and not panel.dated
             else (),
-            {name: tuple(sorted(codes[name].dropna().unique())) for name in codes.columns},
+            {
+                name: tuple(sorted(set().union(*gathered(set(codes[name].dropna())))))
+                for name in codes.columns
+            },
         )
         if scale != "standard" or not p:
             return design
         x = design.filled(panel)
-        center = np.average(x, axis=0, weights=weight)
-        spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
+        center = mean_of(x, weight)
+        spread = np.sqrt(mean_of((x - center) ** 2, weight))
         constant = spread <= 1e-12 * (1 + np.abs(center))
         values = vars(design) | {"center": center, "spread": np.where(constant, 1.0, spread)}
         return cls(**values)

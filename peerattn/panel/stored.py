@@ -21,7 +21,16 @@ from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
+from peerattn.processes import share
 
+#: Endings of files that are read by period, and their formats.
+KINDS = {
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 BATCH = 2**14  # rows read at once
 BUFFER = 2**16  # bytes of a column read at once
 COPIES_OF_FIT = (
@@ -81,12 +90,14 @@ class StoredPanel:
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
 
+        Of these, one of several processes (:func:`~peerattn.processes.data_parallel`) reads its share.
+
         Raises
         ------
         InputError
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
-        at, readers = self.sampled, dict[int, _Reader]()
+        at, readers = self.sampled[share()], dict[int, _Reader]()
         per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
         rows = int(self.sizes[at].sum())
         refuse_memory(
@@ -395,21 +406,14 @@ def _dataset(source: Any) -> tuple[Any, Any]:
             f"source: expected a path, a pyarrow Dataset or an iterator of frames, got {type(source).__name__}."
         )
     path = Path(source)
-    kinds = {
-        ".feather": "feather",
-        ".arrow": "feather",
-        ".ipc": "feather",
-        ".parquet": "parquet",
-        ".pq": "parquet",
-    }
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
-    if path.is_file() and path.suffix.lower() not in kinds:
+    if path.is_file() and path.suffix.lower() not in KINDS:
         raise InputError(
             f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
         )
     with _readable(source):
-        return ds.dataset(path, format=kinds.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
+        return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
 def _spill(frames: Iterator[Any], folder: Path) -> None:

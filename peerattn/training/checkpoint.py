@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from peerattn.exceptions import InputError
+from peerattn.processes import from_first, process
 from peerattn.render import check_writable
 from peerattn.state import read_state, write_state
 
@@ -25,7 +26,7 @@ class Checkpoint:
 
     A fit is a fixed sequence of stages, each of which may have stages inside. A stage that is on disk is read instead of made;
     what lies between stages is computed again. Every file is sealed, written whole or not at all, and holds arrays and JSON: no
-    pickle, nothing of it is run.
+    pickle, nothing of it is run. Of several processes the first reads and writes, and shows the others what it has read.
 
     Parameters
     ----------
@@ -58,6 +59,8 @@ class Checkpoint:
         self.folder = check_writable(folder, argument="checkpoint")
         self._at = [0]  # numbers of the stages under way; the last counts those finished on this level
         self._made_from, self._written = dict(made_from), time.monotonic()
+        if process():
+            return
         head = self.folder / _HEAD
         if head.exists():
             self._refuse_other(self._read(head, "Delete the folder to start anew.")[1])
@@ -81,6 +84,9 @@ class Checkpoint:
 
     def load(self) -> tuple[dict[str, np.ndarray], Any] | None:
         """Return what was saved of the stage; None where nothing was."""
+        return from_first(None if process() else self._load())
+
+    def _load(self) -> tuple[dict[str, np.ndarray], Any] | None:
         if not self._path.exists():
             return None
         arrays, spec = self._read(self._path, "Delete this file: its stage is made again.")
@@ -89,14 +95,15 @@ class Checkpoint:
 
     def save(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
         """Keep the state of the stage, in place of the one before."""
-        self._write(self._path, arrays, {"made_from": self._made_from, "spec": spec})
+        if not process():
+            self._write(self._path, arrays, {"made_from": self._made_from, "spec": spec})
         self._written = time.monotonic()
 
     def finish(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
         """Keep the result of the stage, which takes the place of the stages inside it."""
         self.save(arrays, spec)
         inside = self._path.name.removesuffix(_END) + "."
-        for path in self.folder.glob(f"{inside}*{_END}"):
+        for path in [] if process() else self.folder.glob(f"{inside}*{_END}"):
             if path != self._path:
                 path.unlink(missing_ok=True)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
+from peerattn.processes import all_sum, average_gradients, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.checkpoint import Checkpoint, as_arrays, set_tensors
 from peerattn.training.schedule import Schedule, make_scheduler
@@ -134,7 +135,8 @@ def train(
 
     Notes
     -----
-    Uses no random numbers and leaves torch's global generators alone.
+    Uses no random numbers and leaves torch's global generators alone. Among several processes
+    (:func:`~peerattn.processes.data_parallel`) the loss and its gradient are the means over them.
 
     References
     ----------
@@ -166,7 +168,7 @@ def train(
     stopped: Stopped = "max_steps"
     state = _State(trained, optimizer, scheduler, best, mean, losses, rates, generators)
     stage = nullcontext() if checkpoint is None else checkpoint.stage()
-    with stage, progress_bar(progress, max_steps) as advance:
+    with stage, progress_bar(None if process() else progress, max_steps) as advance:
         ended = None if checkpoint is None else state.resume(checkpoint, stream)
         advance("", len(losses))
         for step in range(len(losses), max_steps if ended is None else 0):
@@ -215,10 +217,11 @@ def _step(
     rate = optimizer.param_groups[0]["lr"]
     optimizer.zero_grad()
     value = loss(batch)
-    number = value.item()
+    number = all_sum(value.item()) / n_processes()
     if not math.isfinite(number):
         raise _diverged("loss", number, step, rate)
     value.backward()
+    average_gradients(trained)
     norm = nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip).item()
     if not math.isfinite(norm):
         raise _diverged("gradient's norm", norm, step, rate)

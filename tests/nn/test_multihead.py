@@ -179,3 +179,25 @@ def test_options_of_the_window_that_do_not_go_together_are_refused():
             MultiheadAttention(4, 2, **options)
     with pytest.raises(InputError, match="memory: expected None with a window"):
         MultiheadAttention(4, 2, window=1)(torch.zeros(3, 4), torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("options", [{}, {"score": "gaussian"}, {"window": 2}, {"keep": 2}], ids=str)
+def test_sections_in_one_call_are_those_of_a_call_each(options):
+    layer = MultiheadAttention(12, 3, **options).double()
+    x, sizes = draw(9, 12).requires_grad_(), [4, 1, 4]
+    together = layer(x, sizes=sizes)
+    apart = torch.cat([layer(part) for part in x.split(sizes)])
+    torch.testing.assert_close(together, apart, atol=1e-12, rtol=1e-12)
+    one, other = (torch.autograd.grad(y.square().sum(), x)[0] for y in (together, apart))
+    torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+def test_sizes_of_sections_are_checked():
+    layer, x = MultiheadAttention(12, 3), draw(5, 12, dtype=torch.float32)
+    with pytest.raises(InputError, match="sizes: expected numbers that add up to the 5 rows of x, got 4"):
+        layer(x, sizes=[2, 2])
+    for options in ({"return_weights": True}, {"mask": torch.ones(5, 5, dtype=torch.bool)}, {"memory": x}):
+        with pytest.raises(InputError, match="sizes: goes without memory, mask"):
+            layer(x, sizes=[2, 3], **options)
+    with pytest.raises(InputError, match="sizes: goes without .* rotary positions"):
+        MultiheadAttention(12, 3, rotary=True)(x, sizes=[2, 3])

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,7 @@ from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
 from peerattn.models.attention.search import search_heads
+from peerattn.models.attention.shared_periods import of_all_processes, one_numbering, refuse_unshared
 from peerattn.models.attention.stages import made_from, remembered
 from peerattn.models.attention.universes import (
     among_reference,
@@ -51,6 +52,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
+from peerattn.processes import all_sum, from_first, mean_of
 from peerattn.training import Checkpoint, one_thread
 
 D_CODE = 4
@@ -89,6 +91,7 @@ class AttentionModel(AttentionNetworks):
     device: str = "cpu"
     random_state: Any = None
     verbose: bool = False
+    _shares_periods: ClassVar[bool] = True
 
     @property
     def _signed(self) -> bool:
@@ -166,6 +169,8 @@ class AttentionModel(AttentionNetworks):
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
         panel, training = self._gate_training(X, y, sample_weight)
+        refuse_unshared(self, panel, reference)
+        training = one_numbering(panel, training)
         if self.effects and not panel.dated:
             raise InputError(
                 "effects: they are those of firms and periods, which X does not carry. Leave effects out."
@@ -324,10 +329,10 @@ class AttentionModel(AttentionNetworks):
         assert training.y is not None
         known = np.isfinite(training.y) & (True if training.loss_weight is None else training.loss_weight > 0)
         weight = None if training.loss_weight is None else training.loss_weight[known]
-        if weight is not None and not len(weight):
+        if weight is not None and not all_sum(len(weight)):
             raise InputError("loss_weight: no row of known outcome has a positive weight.")
-        self.y_center_ = float(np.average(training.y[known], weights=weight))
-        spread = float(np.sqrt(np.average((training.y[known] - self.y_center_) ** 2, weights=weight)))
+        self.y_center_ = float(mean_of(training.y[known], weight))
+        spread = float(np.sqrt(mean_of((training.y[known] - self.y_center_) ** 2, weight)))
         self.y_scale_ = spread if spread > 0 else 1.0
         return self._in_units(training)
 
@@ -382,7 +387,8 @@ class AttentionModel(AttentionNetworks):
     def _candidates(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> list[Candidate]:
         """Return the parts that the options name, in the order in which they are tried."""
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
-        draws = remembered(checkpoint, lambda: drawn)  # random_state=None draws others in every process
+        # random_state=None draws others in every process
+        draws = remembered(checkpoint, lambda: from_first(drawn))
 
         def learned_covariance(sections: Sequence[Section], start: int) -> Covariance:
             dtype, seed = self._dtype(dated), int(draws[start, 0])
@@ -435,7 +441,7 @@ class AttentionModel(AttentionNetworks):
         else:
             everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
-        return [section for section in counted if len(section.focal)]
+        return of_all_processes(panel, [section for section in counted if len(section.focal)], self.purge)
 
     def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
         return Settings(

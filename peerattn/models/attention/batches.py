@@ -75,7 +75,17 @@ class SectionTensors:
         self.weight = [_loss_weight(section.focal, dtype).to(device) for section in sections]
 
     def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
-        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each."""
+        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each.
+
+        Of several processes each has those that it holds; where it holds none, no focal row of another one.
+        """
+        if not group or not all(self.sections[k].here for k in group):
+            mine = [at for at, k in enumerate(group) if self.sections[k].here]
+            chosen = None if chosen is None else [chosen[at] for at in mine]
+            group = [group[at] for at in mine]
+            if not group:
+                held = next(k for k, section in enumerate(self.sections) if section.here)
+                group, chosen = [held], [np.zeros(0, dtype=np.int64)]
         focal = [self.focal[k] for k in group]
         weight = [self.weight[k] for k in group]
         at: Sequence[Any] = [slice(None)] * len(group) if chosen is None else chosen

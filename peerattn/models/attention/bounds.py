@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerattn.processes import all_max
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -34,7 +36,7 @@ class Bounds:
         least, most = zip(
             *((x.min(axis=0, initial=np.inf), x.max(axis=0, initial=-np.inf)) for x in blocks), strict=True
         )
-        low, high = np.min(least, axis=0), np.max(most, axis=0)
+        low, high = -all_max(-np.min(least, axis=0)), all_max(np.max(most, axis=0))
         return cls(low - (high - low), high + (high - low))
 
     def clip(self, x: np.ndarray) -> np.ndarray:

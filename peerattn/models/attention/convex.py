@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from peerattn.models.attention.losses import Loss, Pinball, curvature, gradient
+from peerattn.processes import all_sum
 
 CONSTANT = 1e-3  # penalty on the constant where losses have no closed form: rows may lack a class
 MOST_ITERATIONS = 500
@@ -28,7 +29,8 @@ def minimised(
 ) -> np.ndarray:
     """Return the coefficients (p, K) of least penalised loss, ``Σ w loss(offset + z'b, y) + c b_0² + λ Σ_{k>0} b_k²``.
 
-    By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss with a kink is made smooth, less and less.
+    The sum runs over the rows of all processes. By Newton's method from ``start``, or L-BFGS where coefficients are many; a loss
+    with a kink is made smooth, less and less.
     """
     width = 1 if np.isinf(penalty) else z.shape[1]
     Z, at = z[:, :width], np.zeros((len(y), n_outputs)) if offset is None else offset
@@ -38,10 +40,13 @@ def minimised(
     for each in [replace(loss, smooth=h) for h in SMOOTH] if isinstance(loss, Pinball) else [loss]:
 
         def value(b: np.ndarray, loss: Loss = each) -> float:
-            return float(weight @ loss(torch.as_tensor(at + Z @ b), target).numpy() + (shrink * b**2).sum())
+            total = float(weight @ loss(torch.as_tensor(at + Z @ b), target).numpy())
+            return float(all_sum(total) + (shrink * b**2).sum())
 
         def slope(b: np.ndarray, loss: Loss = each) -> np.ndarray:
-            down: np.ndarray = Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y)) + 2 * shrink * b
+            down: np.ndarray = (
+                all_sum(Z.T @ (weight[:, None] * gradient(loss, at + Z @ b, y))) + 2 * shrink * b
+            )
             return down
 
         def hessian(b: np.ndarray, loss: Loss = each) -> np.ndarray:
@@ -50,7 +55,7 @@ def minimised(
         if width * n_outputs <= MOST_NEWTON:
             b = newton(b, value, slope, hessian)
         else:
-            b = _limited_memory(b, value, slope, weight.sum())
+            b = _limited_memory(b, value, slope, all_sum(weight.sum()))
     found = np.zeros((z.shape[1], n_outputs))
     found[:width] = b
     return found
@@ -63,7 +68,8 @@ def _hessian(z: np.ndarray, weight: np.ndarray, bend: np.ndarray, shrink: np.nda
     for k in range(K):
         for m in range(k, K):
             found[:, k, :, m] = found[:, m, :, k] = z.T @ (z * (weight * bend[:, k, m])[:, None])
-    return found.reshape(p * K, p * K) + np.diag(np.repeat(2 * shrink[:, 0], K))
+    total: np.ndarray = all_sum(found.reshape(p * K, p * K))
+    return total + np.diag(np.repeat(2 * shrink[:, 0], K))
 
 
 def newton(
@@ -107,7 +113,7 @@ def _limited_memory(
     def closure() -> torch.Tensor:
         at = found.detach().numpy()
         found.grad = torch.as_tensor(slope(at) / size)
-        return torch.tensor(value(at) / size)
+        return torch.tensor(value(at) / size, dtype=found.dtype)
 
     optimizer.step(closure)
     return found.detach().numpy()

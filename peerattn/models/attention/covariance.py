@@ -13,7 +13,8 @@ from torch import Tensor
 
 from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.history import History
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import NOBODY, Rows, Section, of_each
+from peerattn.processes import average_gradients, n_processes
 
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
@@ -199,7 +200,7 @@ class Covariance:
         """Return the prediction of every focal firm of successive periods, (n_focal, 1) each."""
         shown = [self.shown(section) for section in sections]
         past = None if self.history is None else self.history.joined(History.of(shown))
-        found = [self.predict(section, section.past or past) for section in shown]
+        found = of_each(shown, lambda section: self.predict(section, section.past or past))
         if self.of_outcomes:
             found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
         return [prediction[:, None] for prediction in found]
@@ -387,9 +388,12 @@ def features(rows: Rows, section: Section, history: History | None, dtype: torch
 
 @dataclass(frozen=True)
 class _Period:
-    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share."""
+    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share.
 
-    firms: Features
+    ``firms`` is None where another process holds them.
+    """
+
+    firms: Features | None
     y: Tensor
     weight: Tensor
     identity: np.ndarray
@@ -403,7 +407,7 @@ class _Period:
         )
         by_label = dict(zip(section.focal.label, counts, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
-        found = features(rows, section, history, dtype)
+        found = features(rows, section, history, dtype) if section.here else None
         alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
 
@@ -450,8 +454,9 @@ def fit_covariance(
         past = None
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
-    p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
-    bounds = Bounds.of(section.peers.x for section in sections)
+    here = [section for section in sections if section.here]
+    p, c = here[0].peers.x.shape[1], here[0].peers.codes.shape[1]
+    bounds = Bounds.of(section.peers.x for section in here)
     generator = torch.Generator().manual_seed(seed)
     parameters = start_parameters(p, c, past is not None)
     if start is not None and start.parameters.keys() == parameters.keys():
@@ -467,9 +472,12 @@ def fit_covariance(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=max(steps, 2))
     for _ in range(steps):
         optimiser.zero_grad()
-        firms, y, weight, present = _drawn(periods, generator, device)
-        loss = _loss(parameters, firms, y / spread, weight, present)
-        loss.backward()
+        pairs = _drawn(periods, generator)
+        if mine := [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]:
+            firms, y, weight, present = _padded(mine, device)
+            loss = _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
+            (loss * n_processes()).backward()
+        average_gradients(list(parameters.values()))
         optimiser.step()
         schedule.step()
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
@@ -497,35 +505,38 @@ def start_parameters(p: int, c: int, past: bool) -> Parameters:
     return start
 
 
-def _drawn(
-    periods: Sequence[_Period], generator: torch.Generator, device: str | torch.device
-) -> tuple[Features, Tensor, Tensor, Tensor]:
-    """Draw periods, split large ones, and pad the parts to equal length."""
+def _drawn(periods: Sequence[_Period], generator: torch.Generator) -> list[tuple[_Period, Tensor]]:
+    """Draw periods, and split large ones: each part with the positions of its firms."""
     usual = float(np.median([len(q.y) for q in periods]))
     n = min(len(periods), max(1, round(ROWS_OF_STEP / usual)))
     drawn = [periods[k] for k in torch.randperm(len(periods), generator=generator)[:n].tolist()]
-    pairs = [(q, at) for q in drawn for at in q.draw(generator)]
+    return [(q, at) for q in drawn for at in q.draw(generator)]
+
+
+def _padded(
+    parts: Sequence[tuple[Features, Tensor, Tensor, Tensor]], device: str | torch.device
+) -> tuple[Features, Tensor, Tensor, Tensor]:
+    """Return the features, outcomes and weights of these firms of periods, padded to equal length, and which are no padding."""
 
     def padded(values: list[Tensor]) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values, batch_first=True).to(device)
 
     firms = Features(
-        padded([q.firms.x[0, k] for q, k in pairs]),
-        padded([q.firms.z[0, k] for q, k in pairs]),
-        padded([q.firms.codes[0, k] for q, k in pairs]),
-        padded([q.firms.past[0, k] for q, k in pairs]),
-        torch.cat([q.firms.strength for q, _ in pairs]).to(device),
+        padded([q.x[0, k] for q, *_, k in parts]),
+        padded([q.z[0, k] for q, *_, k in parts]),
+        padded([q.codes[0, k] for q, *_, k in parts]),
+        padded([q.past[0, k] for q, *_, k in parts]),
+        torch.cat([q.strength for q, *_ in parts]).to(device),
     )
-    y, weight = padded([q.y[k] for q, k in pairs]), padded([q.weight[k] for q, k in pairs])
-    return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for _, k in pairs])
+    y, weight = padded([y[k] for _, y, _, k in parts]), padded([w[k] for *_, w, k in parts])
+    return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for *_, k in parts])
 
 
-def _loss(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
-    """Return the leave-one-out errors of each period over its outcomes, both weighed alike, on average over periods."""
+def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
+    """Return the leave-one-out errors of each period over its outcomes, both weighed alike, (B,)."""
     pairs = present[:, :, None] & present[:, None, :]
     K = shared(parameters, firms, firms) * pairs
     diagonal = torch.where(present, noise(parameters, firms), 1.0)
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
     precise = (weight * present) * variance.detach() ** -POWER
-    share = (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)
-    return share.mean()
+    return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

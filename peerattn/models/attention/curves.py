@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerattn.processes import mean_of, of_columns
+
 KNOTS = (0.25, 0.5, 0.75)  # ranks at which the slope may change
 MOST_VALUES = 200  # distinct values whose ranks are kept; between them ranks are interpolated
 
@@ -34,12 +36,12 @@ class Curves:
     @classmethod
     def of(cls, x: np.ndarray, weight: np.ndarray) -> Curves:
         """Return the columns' scales for these training rows (n, p) and weights (n,): a weight of 2 equals a repeated row."""
-        tables = [_mid_ranks(column, weight) for column in x.T]
+        tables = of_columns(_mid_ranks, x.T, weight)
         values, ranks = (tuple(part) for part in zip(*tables, strict=True)) if tables else ((), ())
         width = x.shape[1] * (1 + len(KNOTS))
         unscaled = cls(values, ranks, np.zeros(width), np.ones(width)).columns(x)
-        center = np.average(unscaled, axis=0, weights=weight)
-        spread = np.sqrt(np.average((unscaled - center) ** 2, axis=0, weights=weight))
+        center = mean_of(unscaled, weight)
+        spread = np.sqrt(mean_of((unscaled - center) ** 2, weight))
         return cls(values, ranks, center, np.where(spread > 1e-9, spread, np.inf))
 
     def columns(self, x: np.ndarray) -> np.ndarray:

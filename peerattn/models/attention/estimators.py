@@ -23,6 +23,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
+from peerattn.processes import gathered
 from peerattn.training import one_thread
 
 
@@ -238,7 +239,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         labels = _one_column(y)
         known = ~pd.isna(labels)
         check_classification_targets(np.asarray(labels[known].tolist()))
-        self.classes_ = np.unique(np.asarray(labels[known].tolist()))
+        seen = np.unique(np.asarray(labels[known].tolist()))
+        self.classes_ = np.unique(np.concatenate(gathered(seen)))
         if len(self.classes_) < 2:
             raise InputError(
                 f"Classifier can't train when only one class is present: y holds {self.classes_.tolist()}."

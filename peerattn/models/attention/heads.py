@@ -15,7 +15,7 @@ from peerattn.models.attention.batches import Batch, make_batch
 from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, of_each
 from peerattn.training import Checkpoint
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
@@ -79,11 +79,12 @@ def spread_within(
     ``heads_of`` gives the contributions (..., 1, H, n, K) of a batch of one cross-section.
     """
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
-    variances = []
-    for k in at:
-        batch = make_batch([sections[k]], settings.terms, settings.dtype, settings.device)
+
+    def variance(section: Section) -> np.ndarray:
+        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
         heads = heads_of(batch)[..., 0, :, :, :]
         share = (batch.weight / batch.weight.sum())[0, :, None]
         mean = (heads * share).sum(-2, keepdim=True)
-        variances.append(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
-    return np.asarray(np.sqrt(np.mean(variances, axis=0)))
+        return np.asarray(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
+
+    return np.asarray(np.sqrt(np.mean(of_each([sections[k] for k in at], variance), axis=0)))

@@ -14,6 +14,7 @@ from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.search import Sample, solve
 from peerattn.models.pools import Section
+from peerattn.processes import all_sum
 from peerattn.training import train
 
 ROWS_PER_COLUMN = 10  # below which what is linear is not solved for: it would be learned by heart
@@ -62,8 +63,9 @@ def optimise(
 
 
 def mean_squared_error(module: AnyModule, batch: Batch) -> Tensor:
-    """Return the weighted mean squared error over the focal rows of a batch."""
-    return squared_errors(module(batch.focal, batch.peers, batch.pairs)[0], batch).sum() / batch.weight.sum()
+    """Return the weighted mean squared error over the focal rows of a batch, and of the other processes'."""
+    errors = squared_errors(module(batch.focal, batch.peers, batch.pairs)[0], batch)
+    return all_sum(errors.sum()) / all_sum(batch.weight.sum())
 
 
 def squared_errors(predicted: Tensor, batch: Batch) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from peerattn.models.attention.batches import Batch
 from peerattn.models.attention.peer_module import PairTensors, PeerSpec, RowTensors, admissible
+from peerattn.processes import all_sum
 
 START_PENALTY = 30.0  # λ at the start, in numbers of firms
 INTERCEPT_SCALE = 100.0  # a constant so large that the ridge leaves it free
@@ -132,6 +133,7 @@ class LinearAttention(torch.nn.Module):
             own = [x, torch.ones_like(x[..., :1])] if self.spec.own == "linear" else []
             rows = torch.cat([*own, ridge, batch.y[..., None]], dim=-1) * batch.weight.sqrt()[..., None]
             total = total + (rows.mT @ rows).sum(0)
+        total = all_sum(total)
         solution = torch.linalg.pinv(total[:-1, :-1], hermitian=True) @ total[:-1, -1:]
         if self.spec.own == "linear":
             self.own_slope.copy_(solution[:-2])

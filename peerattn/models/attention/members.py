@@ -15,7 +15,7 @@ from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_te
 from peerattn.models.attention.heads import AnyModule, make_module, with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, of_each
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Heads:
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
         modules = [member.module() for member in self.members]
-        return [self._addition(section, modules) for section in sections]
+        return of_each(sections, lambda section: self._addition(section, modules))
 
     def _addition(self, section: Section, modules: Sequence[AnyModule]) -> np.ndarray:
         peers = peer_tensors(section, torch.float64)

@@ -51,6 +51,8 @@ def check_options(estimator: Any, *, sample_weight: Any = None, peer_weight: Any
         raise InputError(
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
         )
+    _check_effects_named(estimator.effects)
+    estimator._check_kinds()
     if not _whole(estimator.n_heads) or estimator.n_heads < 0:
         raise InputError(
             f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
@@ -111,11 +113,14 @@ def _check_own(estimator: Any) -> None:
         raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")
 
 
+def _check_effects_named(effects: Any) -> None:
+    if isinstance(effects, str):
+        raise InputError(f"effects must be a sequence of names, got {effects!r}: write [{effects!r}].")
+
+
 def check_effects(estimator: Any) -> None:
     """Raise for effects that are not known where a prediction is made, or that the own model cannot absorb."""
     effects = estimator.effects
-    if isinstance(effects, str):
-        raise InputError(f"effects must be a sequence of names, got {effects!r}: write [{effects!r}].")
     if not effects:
         return
     own, period = estimator.own, [name for name, parts in effect_parts(effects).items() if "period" in parts]

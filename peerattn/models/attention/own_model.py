@@ -24,7 +24,8 @@ from peerattn.models.attention.losses import (
     working_residual,
 )
 from peerattn.models.attention.own_effects import OwnEffects
-from peerattn.models.pools import Rows, Section
+from peerattn.models.pools import Rows, Section, of_each
+from peerattn.processes import all_sum, completed, gathered, joined, mean_of
 
 BLOCKS = 5  # of periods (of rows, on arrays), over which the own model is cross-fitted
 PENALTIES = np.r_[0.0, np.logspace(0, 6, 13), np.inf]  # of the ridge, in numbers of rows; ∞ is the mean
@@ -184,8 +185,8 @@ def _absorbed(
 def _standardised(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean and standard deviation of the characteristics, and [1, z], (n, p + 1)."""
     weight = row_weight(rows)
-    center = np.average(rows.x, axis=0, weights=weight)
-    spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
+    center = mean_of(rows.x, weight)
+    spread = np.sqrt(mean_of((rows.x - center) ** 2, weight))
     spread = np.where(
         spread <= 1e-12 * (1 + np.abs(center)), np.inf, spread
     )  # a constant column says nothing
@@ -212,7 +213,7 @@ def best_penalties(
     every = slice(None) if settings.loss is squared_error else slice(1, -1, 2)
     path = PENALTIES[every]
     finite = path[(path > 0) & np.isfinite(path)]
-    if len(np.unique(fold)) < 2:
+    if len(_distinct(fold)) < 2:
         return float(path[0]), np.inf
     z = _standardised(rows)[2]
     bends = settings.own == "additive"
@@ -238,7 +239,7 @@ def _best(
     weight, columns = row_weight(rows), np.concatenate([fixed, free], axis=1)
     assert rows.y is not None
     losses = np.empty((len(rows), len(penalties)))
-    for f in np.unique(fold):
+    for f in _distinct(fold):
         rest, at = fold != f, fold == f
         found = _solutions(
             fixed[rest], fixed_penalty, free[rest], rows.y[rest], weight[rest], settings, penalties
@@ -246,11 +247,26 @@ def _best(
         for k in range(len(penalties)):
             y = torch.as_tensor(rows.y[at])
             losses[at, k] = settings.loss(torch.as_tensor(columns[at] @ found[:, k]), y).numpy()
-    excess = losses - losses[:, [int(np.argmin(weight @ losses))]]
-    firm = pd.factorize(firm_keys(rows, settings.dated))[0]
-    by_firm = np.stack([np.bincount(firm, weight * column) for column in excess.T], axis=1)
+    excess = losses - losses[:, [int(np.argmin(all_sum(weight @ losses)))]]
+    by_firm = _sums_by(firm_keys(rows, settings.dated), weight[:, None] * excess)
     error = by_firm.std(axis=0) * np.sqrt(len(by_firm))
     return float(penalties[np.argmax(by_firm.sum(axis=0) <= ERRORS * error)])
+
+
+def _distinct(fold: np.ndarray) -> np.ndarray:
+    """Return the folds that the rows of all processes fall into."""
+    return np.unique(np.concatenate(gathered(np.unique(fold))))
+
+
+def _sums_by(keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the sum of the rows (n, k) of each key, over the rows of all processes."""
+    at, names = pd.factorize(keys)
+    sums = np.stack([np.bincount(at, column, len(names)) for column in rows.T], axis=1)
+    if not joined():
+        return sums
+    every, parts = zip(*gathered((names, sums)), strict=True)
+    at = pd.factorize(np.concatenate(every))[0]
+    return np.stack([np.bincount(at, column) for column in np.concatenate(parts).T], axis=1)
 
 
 def _solutions(
@@ -282,14 +298,15 @@ def _solutions(
     kept = slice(0, 1 if np.isinf(fixed_penalty) else a)
     W = fixed[:, kept]
     light = np.r_[0.0, np.full(W.shape[1] - 1, fixed_penalty)]
-    inverse = np.linalg.pinv((W.T * weight) @ W + np.diag(light), rcond=1e-10, hermitian=True)
+    inverse = np.linalg.pinv(all_sum((W.T * weight) @ W) + np.diag(light), rcond=1e-10, hermitian=True)
     onto = inverse @ (W.T * weight)  # (a, n)
-    values, vectors = np.linalg.eigh((free.T * weight) @ (free - W @ (onto @ free)))
-    moment = vectors.T @ ((free.T * weight) @ (y - W @ (onto @ y)))
+    of_free, of_y = all_sum(onto @ free), all_sum(onto @ y)
+    values, vectors = np.linalg.eigh(all_sum((free.T * weight) @ (free - W @ of_free)))
+    moment = vectors.T @ all_sum((free.T * weight) @ (y - W @ of_y))
     usable = values > 1e-10 * max(values.max(initial=0.0), 1e-300)  # collinear columns share their slope
     slopes = vectors @ ((usable * moment)[:, None] / (np.where(usable, values, 1.0)[:, None] + penalties))
     lines = np.zeros((a, len(penalties)))
-    lines[kept] = (onto @ y)[:, None] - onto @ free @ slopes
+    lines[kept] = of_y[:, None] - of_free @ slopes
     return np.concatenate([lines, slopes])[..., None]
 
 
@@ -369,7 +386,8 @@ class Block:
     @classmethod
     def of(cls, own: Own, sections: Sequence[Section]) -> Block:
         """Return what a fitted own model says of cross-sections."""
-        focal, pool = ([own.predict(rows) for rows in part] for part in _both(sections))
+        terms = of_each(sections, lambda section: (own.predict(section.focal), own.predict(section.peers)))
+        focal, pool = [list(part) for part in zip(*terms, strict=True)] if terms else ([], [])
         return cls(list(sections), focal, focal, pool).from_effects(own)
 
     def from_effects(self, own: Own) -> Block:
@@ -399,10 +417,6 @@ class Block:
         return replace(self, offset=moved)
 
 
-def _both(sections: Sequence[Section]) -> tuple[list[Rows], list[Rows]]:
-    return [s.focal for s in sections], [s.peers for s in sections]
-
-
 def of_period(own: Own, section: Section, pool: np.ndarray) -> np.ndarray:
     """Return what the effects of the period add to the own terms, (n_focal, K); ``pool`` are the own terms of the peers."""
     if not has_period_effects(own):
@@ -427,25 +441,32 @@ def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, 
 
     In sample a flexible own model leaves too little, and what is left out of sample would be mistaken for peers.
     """
-    rows, folds = stacked_rows(sections), folds_of(sections)
-    fold = np.concatenate(folds)
-    period = np.repeat(np.arange(len(sections)), [len(f) for f in folds])
+    here, folds = [section.here for section in sections], folds_of(sections)
+    rows = stacked_rows([section for section in sections if section.here])
+    fold = np.concatenate([f for f, mine in zip(folds, here, strict=True) if mine])
+    period = np.repeat(np.flatnonzero(here), [len(f) for f, mine in zip(folds, here, strict=True) if mine])
     penalties = best_penalties(rows, fold, settings, period)
     own = fit_own(rows, settings, penalties, period)
     block = Block.of(own, sections)
-    distinct = np.unique(fold)
+    distinct = _distinct(fold)
     if len(distinct) == 1 or _is_constant(settings.own):
         return own, block
     for f in distinct:
         rest = fold != f
         without = fit_own(rows.take(rest), settings, penalties, period[rest])
         for k, section in enumerate(sections):
+            if not section.here:
+                continue
             at, mine = folds[k] == f, _peers_in_fold(section, folds[k], f)
             if at.any():
                 block.own[k][at] = without.predict(section.focal.take(at))
             if mine.any():
                 block.pool[k][mine] = without.predict(section.peers.take(mine))
-    return own, block.from_effects(own)
+    term, pool = (
+        completed([each if mine else None for each, mine in zip(part, here, strict=True)])
+        for part in (block.own, block.pool)
+    )
+    return own, Block(block.sections, term, term, pool).from_effects(own)
 
 
 def _is_constant(own: Any) -> bool:

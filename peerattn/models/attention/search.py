@@ -15,6 +15,7 @@ from peerattn.models.attention.heads import Settings, average_unseen_codes, with
 from peerattn.models.attention.own_model import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, admissible
 from peerattn.models.pools import Section
+from peerattn.processes import all_sum, completed, n_processes
 from peerattn.training import train
 from peerattn.training.checkpoint import optimised
 
@@ -221,6 +222,8 @@ class Sample:
     def _batches(self, every: int) -> Iterator[Batch]:
         group: list[int] = []
         for k, cells in enumerate(self.cells):
+            if not self.sections[k].here:
+                continue
             if group and (sum(self.cells[j] for j in group) + cells) / every > CELLS_PER_STEP:
                 yield self._thinned(group, every)
                 group = []
@@ -406,11 +409,13 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         b = ridge_solution(gram, n_targets, RIDGE)
         squares = (_losses(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
         loss = penalty(module, sample.n_rows).sum()
-        loss.backward()
+        (loss / n_processes()).backward()
         for batch in sample.whole():
             own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
             rest = y - own @ b[:, :n_own].to(y) - mixed @ b[:, n_own:].to(y)
             (rest.square().sum() / squares).backward()
+        for score in scores:
+            score.grad = all_sum(score.grad)
         return loss.detach() + squares.log()
 
     optimised(sample.settings.checkpoint, scores, lambda: optimizer.step(closure))
@@ -442,7 +447,7 @@ def parts(
     are multiplied by the root of their weight. ``joint``: the columns of all heads make up one regression, H = 1. A head has
     one slope on outcomes for all K targets, which then make up n K rows.
     """
-    y = batch.y.view(*batch.y.shape[:2], -1)
+    y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
     K, outcomes = y.shape[-1], module.spec.values == "outcomes"
     linear = module.spec.own == "linear"
     inputs = module.inputs(batch.focal).detach()
@@ -502,18 +507,19 @@ def penalty(module: PeerModule, n_rows: float) -> Tensor:
 def projected_loss(
     module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, n_rows: float
 ) -> Tensor:
-    """Return the log of each head's squared error after least squares, plus its penalty, (H,).
+    """Return the log of each head's squared error after least squares over all processes, plus its penalty, (H,).
 
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
     own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, joint))
     with torch.no_grad():
-        ridge = RIDGE * float(batch.weight.sum()) / n_rows
-        b = ridge_solution(_products(own, mixed, y), y.shape[-1], ridge)
+        ridge = RIDGE * all_sum(float(batch.weight.sum())) / n_rows
+        b = ridge_solution(all_sum(_products(own, mixed, y)), y.shape[-1], ridge)
         rest = y - own @ b[:, : own.shape[-1]]
     rest = rest - mixed @ b[:, own.shape[-1] :]
-    squares = rest.square().sum((1, 2)) + ridge * b.square().sum((1, 2))
-    return (squares / y.square().sum().clamp(min=1e-30)).clamp(min=1e-12).log() + penalty(module, n_rows)
+    squares = all_sum(rest.square().sum((1, 2))) + ridge * b.square().sum((1, 2))
+    total = all_sum(y.square().sum()).clamp(min=1e-30)
+    return (squares / total).clamp(min=1e-12).log() + penalty(module, n_rows)
 
 
 @torch.no_grad()
@@ -528,7 +534,7 @@ def products(
 
 def _total(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tuple[int, int]]:
     grams, shapes = zip(*((gram.sum(1), shape) for gram, shape in found), strict=True)
-    return torch.stack(grams).sum(0), shapes[0]
+    return all_sum(torch.stack(grams).sum(0)), shapes[0]
 
 
 def held_out_losses(
@@ -538,7 +544,9 @@ def held_out_losses(
     joint = joint or not module.spec.n_heads
     gram, (_, n_targets) = _total(products(module, found, training, joint))
     b = ridge_solution(gram, n_targets, RIDGE)[:, None]
-    return torch.cat([_losses(gram, b) for gram, _ in products(module, found, held_out, joint)], dim=1)
+    losses = torch.cat([_losses(gram, b) for gram, _ in products(module, found, held_out, joint)], dim=1)
+    mine = iter(losses.unbind(1))
+    return torch.stack(completed([next(mine) if s.here else None for s in held_out.sections]), dim=1)
 
 
 @torch.no_grad()
@@ -558,4 +566,4 @@ def solve(module: PeerModule, sample: Sample) -> None:
                 rest + (error * batch.weight[..., None]).sum((0, 1)),
                 total + float(batch.weight.sum()),
             )
-        module.intercept.copy_(rest / total)
+        module.intercept.copy_(all_sum(rest) / all_sum(total))

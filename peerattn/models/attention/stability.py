@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.attention.parts import Part
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, of_each
 
 RELIABLE = 0.9  # correlation that the networks of two fits must reach, or of two averages of fits
 MOST_STARTS = 4  # that are averaged
@@ -57,7 +57,7 @@ def _few(section: Section) -> Section:
 
 
 def _weights(part: Part, sections: Sequence[Section]) -> list[np.ndarray]:
-    return [part.weights(section, slice(0, len(section.focal))) for section in sections]
+    return of_each(sections, lambda section: part.weights(section, slice(0, len(section.focal))))
 
 
 def agreement(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float, float]:

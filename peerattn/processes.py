@@ -1,0 +1,212 @@
+"""Several processes that fit one model, each on its own periods: sums over all of them, and what each has found, shown to all."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+
+Value = TypeVar("Value")
+
+_joined = [False]
+
+
+@contextmanager
+def data_parallel() -> Iterator[None]:
+    """Let the processes that ``torchrun`` started fit one model together inside the ``with`` block.
+
+    Every process calls the same methods in the same order, with its own periods: no period may be in two processes. A panel
+    in files is shared out by itself: each process reads every so many-th period. Losses, gradients and products of columns are
+    summed over all processes, by gloo on CPUs and by NCCL on GPUs, so that all take the same steps and end with the same
+    model. Characteristics stay with their process. Labels, codes, outcomes and predictions, some numbers a row, are shown to
+    all; one column at a time is brought together for medians and for the ranks of curves.
+
+    Raises
+    ------
+    InputError
+        When the script was not started by ``torchrun``.
+
+    Notes
+    -----
+    Attention models only. With ``effects=``, ``reference=``, an own model that is an estimator, or fewer than ten periods a
+    process, ``fit`` raises an error. Sums in another order differ in their last bits, so that figures are those of one process
+    to rounding only. The processes exchange Python objects: let only your own machines take part.
+
+    Examples
+    --------
+    A script, started by ``torchrun --nproc-per-node=2 script.py``::
+
+        with data_parallel():
+            model = PeerAttentionRegressor(random_state=0).fit(scan_panel("panel.parquet", outcome="y_next"))
+        if os.environ["RANK"] == "0":
+            model.save("y.model")
+    """
+    import torch
+    import torch.distributed as dist
+
+    lacking = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
+    if lacking and not dist.is_initialized():
+        raise InputError(
+            f"data_parallel: {' and '.join(lacking)} are not in the environment. Start the script with "
+            "torchrun --nproc-per-node=2 SCRIPT."
+        )
+    if not dist.is_initialized():
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        atexit.register(
+            dist.destroy_process_group
+        )  # a group that is left and joined again may meet its old addresses
+    _joined[0] = True
+    try:
+        yield
+    finally:
+        _joined[0] = False
+
+
+def joined() -> bool:
+    """Whether this process fits together with others."""
+    return _joined[0]
+
+
+def n_processes() -> int:
+    """Return how many processes fit together."""
+    if not joined():
+        return 1
+    import torch.distributed as dist
+
+    return int(dist.get_world_size())
+
+
+def process() -> int:
+    """Return the number of this process, from 0."""
+    if not joined():
+        return 0
+    import torch.distributed as dist
+
+    return int(dist.get_rank())
+
+
+def share() -> slice:
+    """Return which items of a list are this process's: every so many-th."""
+    return slice(process(), None, n_processes())
+
+
+def all_sum(value: Any) -> Any:
+    """Return the sum over the processes of a tensor, an array or a number.
+
+    Of a tensor the derivative is that of the own part, times the number of processes: the mean of the processes' gradients is
+    then the gradient of a loss of the sum.
+    """
+    return _reduced(value, "SUM") if joined() else value
+
+
+def all_max(value: np.ndarray) -> np.ndarray:
+    """Return the largest over the processes, entry by entry."""
+    found: np.ndarray = _reduced(value, "MAX") if joined() else value
+    return found
+
+
+def _reduced(value: Any, operation: str) -> Any:
+    import torch
+    import torch.distributed as dist
+
+    how = getattr(dist.ReduceOp, operation)
+    if isinstance(value, torch.Tensor):
+        total = value.detach().clone()
+        dist.all_reduce(total, how)
+        if torch.is_grad_enabled() and value.requires_grad:  # each process differentiates its own part
+            total = total + n_processes() * (value - value.detach())
+        return total
+    total = torch.tensor(np.asarray(value))
+    dist.all_reduce(total, how)
+    return total.numpy() if isinstance(value, np.ndarray) else type(value)(total.item())
+
+
+def mean_of(rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Return the weighted mean of rows, over the rows of all processes."""
+    if not joined():
+        return np.asarray(np.average(rows, axis=0, weights=weight))
+    weight = np.ones(len(rows)) if weight is None else weight
+    return np.asarray(all_sum(np.asarray(weight @ rows)) / all_sum(float(weight.sum())))
+
+
+def average_gradients(parameters: Sequence[Any]) -> None:
+    """Give every process the mean of their gradients: each has differentiated the loss as far as it depends on its own rows."""
+    if joined():
+        import torch
+
+        for each in parameters:
+            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
+        gradients = [each.grad for each in parameters]
+        flat = all_sum(torch.cat([each.flatten() for each in gradients])) / n_processes()
+        for each, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
+            each.copy_(mean.view_as(each))
+
+
+def gathered(value: Value) -> list[Value]:
+    """Return what every process has, in their order."""
+    if not joined():
+        return [value]
+    import torch.distributed as dist
+
+    found: list[Any] = [None] * n_processes()
+    dist.all_gather_object(found, value)
+    return found
+
+
+def from_first(value: Value) -> Value:
+    """Return what the first process has."""
+    if not joined():
+        return value
+    import torch.distributed as dist
+
+    found = [value]
+    dist.broadcast_object_list(found, src=0)
+    return found[0]
+
+
+def completed(values: Sequence[Value | None]) -> list[Value]:
+    """Return a list of which each process has some values, and None for the others'."""
+    if not joined():
+        return list(values)  # type: ignore[arg-type]
+    found: dict[int, Any] = {}
+    for part in gathered({k: value for k, value in enumerate(values) if value is not None}):
+        found |= part
+    return [found[k] for k in range(len(values))]
+
+
+def of_columns(
+    compute: Callable[..., Value], columns: np.ndarray, weight: np.ndarray | None = None
+) -> list[Value]:
+    """Return ``compute(column, weight)`` for each column (p, n) of rows that are spread over the processes.
+
+    Each process receives every so many-th column whole, one at a time.
+    """
+    if not joined():
+        return [compute(column, weight) for column in columns]
+    import torch
+    import torch.distributed as dist
+
+    world, sizes = n_processes(), gathered(columns.shape[1])
+    weights = None if weight is None else np.concatenate(gathered(weight))
+    found: list[Value | None] = [None] * len(columns)
+    for start in range(0, len(columns), world):
+        sent = columns[start : start + world]
+        taken = start + process() < len(columns)
+        received = torch.empty(sum(sizes) if taken else 0, dtype=torch.float64)
+        dist.all_to_all_single(
+            received,
+            torch.tensor(np.ascontiguousarray(sent, dtype=float)).flatten(),
+            sizes if taken else [0] * world,
+            [columns.shape[1]] * len(sent) + [0] * (world - len(sent)),
+        )
+        if taken:
+            found[start + process()] = compute(received.numpy(), weights)
+    return completed(found)

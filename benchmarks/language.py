@@ -235,7 +235,7 @@ def translation_pairs(part: str, longest: int | None) -> tuple[list[str], list[s
 def short_translator() -> Translator:
     """Return the model for sentences of at most 10 words."""
     return Translator(
-        BytePairTokenizer(4000), n_layers=2, dropout=0.3, max_steps=1200, average=200, learning_rate=2e-3,
+        BytePairTokenizer(4000), n_layers=2, dropout=0.3, max_steps=1000, average=200, learning_rate=2e-3,
         random_state=0, verbose=True,
     )  # fmt: skip
 

@@ -89,6 +89,9 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
 
     Notes
     -----
+    The defaults are those of the paper's citation graphs: sparse features, norms of one, twenty labels a class, neighbours mostly
+    of one class. Labels in ``y_validation`` only choose the step.
+
     Time and memory are linear in edges: no array has a row for every pair. A node without edges sees itself. Features are
     taken as they are: scale them, or norm the rows of word counts (`sklearn.preprocessing.normalize`).
 

@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 def writable_file(path: Path, known: tuple[str, ...]) -> Path:
     """Return a file to write, its folder made, its ending known; found out before the work."""
     if path.suffix.lower() not in known:
-        raise InputError(f"--out: a name that ends in {', '.join(known)} was expected, got {str(path)!r}.")
+        raise InputError(f"--out: expected a name that ends in {', '.join(known)}, got {str(path)!r}.")
     check_writable(path.parent, argument="--out")
     return path
 

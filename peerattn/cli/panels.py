@@ -31,8 +31,8 @@ def take_panel(
     """
     given = {name: value for name, value in columns.items() if value is not None}
     if (path is None) == (dataset is None):
-        came = "neither came" if path is None else f"both {path} and --dataset {dataset} came"
-        raise InputError(f"PANEL: a file or --dataset ({', '.join(Dataset)}) is needed, {came}.")
+        came = "neither" if path is None else f"both {path} and --dataset {dataset}"
+        raise InputError(f"PANEL: expected a file or --dataset ({', '.join(Dataset)}), got {came}.")
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is not None:
@@ -167,7 +167,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
         name, dot, option = target.strip().partition(".")
         if not (equals and dot and name and option):
             raise InputError(
-                f"--set: MODEL.OPTION=VALUE was expected, such as attention.max_steps=300; got {text!r}."
+                f"--set: expected MODEL.OPTION=VALUE, such as attention.max_steps=300; got {text!r}."
             )
         try:
             read = json.loads(value)

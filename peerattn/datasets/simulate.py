@@ -181,8 +181,8 @@ def simulate_panel(
     _check_arguments(n_firms, n_periods, n_characteristics, n_networks, d_head, truth, n_industries)
     if n_layers < 1 or (n_layers > 1 and (truth == "industry" or n_networks > 1)):
         raise InputError(
-            "n_layers: at least 1 was expected, and of 2 or more one network that is no industry; "
-            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r} came."
+            "n_layers: expected at least 1, and of 2 or more one network that is no industry; got "
+            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
         )
     _check_shares(
         signal_share=signal_share, own_share=own_share, persistence=persistence, missing_share=missing_share
@@ -241,17 +241,15 @@ def _check_arguments(
     counts = {"n_periods": n_periods, "n_characteristics": p, "n_networks": n_networks, "d_head": d_head}
     for name, count in counts.items():
         if count < 1:
-            raise InputError(f"{name}: at least 1 was expected, {count} came.")
+            raise InputError(f"{name}: expected at least 1, got {count}.")
     if n_firms < 3:
-        raise InputError(f"n_firms: at least 3 firms make a network, {n_firms} came.")
+        raise InputError(f"n_firms: expected at least 3, got {n_firms}.")
     if truth not in get_args(Truth):
-        raise InputError(
-            f"truth: one of {', '.join(map(repr, get_args(Truth)))} was expected, {truth!r} came."
-        )
+        raise InputError(f"truth: expected one of {', '.join(map(repr, get_args(Truth)))}, got {truth!r}.")
     if truth == "industry" and (n_industries < 1 or n_networks > 1):
         raise InputError(
-            "truth='industry' takes n_industries of 1 or more and one network; "
-            f"n_industries={n_industries}, n_networks={n_networks} came."
+            "truth='industry' takes n_industries of 1 or more and one network; got "
+            f"n_industries={n_industries}, n_networks={n_networks}."
         )
 
 
@@ -259,9 +257,7 @@ def _check_shares(**shares: float) -> None:
     for name, share in shares.items():
         open_above = name != "signal_share"
         if not 0 <= share <= 1 or (open_above and share == 1):
-            raise InputError(
-                f"{name}: a number in [0, 1{')' if open_above else ']'} was expected, {share} came."
-            )
+            raise InputError(f"{name}: expected a number in [0, 1{')' if open_above else ']'}, got {share}.")
 
 
 def _characteristics(

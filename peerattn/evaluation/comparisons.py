@@ -66,7 +66,7 @@ class Comparisons(Mapping[str, Comparison]):
 def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the frame of each outcome, without the other outcomes."""
     if not outcomes or len(set(outcomes)) < len(outcomes):
-        raise InputError(f"outcome: one or more different column names were expected, {outcomes!r} came.")
+        raise InputError(f"outcome: expected one or more different column names, got {outcomes!r}.")
     if y is not None:
         raise InputError("pass y, or outcome= (columns of X), not both.")
     frame = read_frame(X)

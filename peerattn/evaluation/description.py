@@ -154,7 +154,7 @@ def describe_panel(
     [3.0, 2.667, 2.0, 0.25]
     """
     if not all(0 <= q <= 1 for q in quantiles):
-        raise InputError(f"quantiles: numbers between 0 and 1 were expected, got {list(quantiles)!r}.")
+        raise InputError(f"quantiles: expected numbers between 0 and 1, got {list(quantiles)!r}.")
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
     columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}

@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, Self
@@ -111,7 +112,7 @@ class PanelModel(BaseEstimator):
                 plain = isinstance(usual, str | bool | int | float) and name not in _OF_MANY_KINDS
                 wrong, expected = plain and not isinstance(value, _PLAIN), "a number, text or None"
             if wrong:
-                raise InputError(f"{name}: {expected} was expected, got {value!r}.")
+                raise InputError(f"{name}: expected {expected}, got {value!r}.")
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
@@ -364,8 +365,8 @@ class PeerModel(PanelModel):
             found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[order]
         if found.max() > MOST_COPIES or not found.any():
             raise InputError(
-                f"sample_weight: frequency weights count rows; from 0 to {MOST_COPIES:g} was expected, and one above 0, got up "
-                f"to {found.max():g}."
+                f"sample_weight: expected frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0, got "
+                f"up to {found.max():g}."
             )
         return found
 
@@ -530,11 +531,11 @@ class PeerModel(PanelModel):
     def _network(
         self,
         sections: Iterator[Section],
-        weights: Callable[..., Any] | None = None,
+        weights: Callable[[Section], Callable[[slice], Any]] | None = None,
         top_k: int | None = None,
         fast: Callable[[Section], sparse.csr_array | None] | None = None,
     ) -> PeerNetwork:
-        weights = self._weights if weights is None else weights
+        weights = weights or (lambda section: partial(self._weights, section))
         matrices = {}
         for section in sections:
             labels, group = self._peer_columns(section)
@@ -549,7 +550,8 @@ class PeerModel(PanelModel):
             if found is not None:
                 matrices[section.period] = (section.focal.label, labels, found @ group)
                 continue
-            made = (weights(section, rows) @ group for rows in section.chunks())
+            of_rows = weights(section)
+            made = (of_rows(rows) @ group for rows in section.chunks())
             blocks = [block if top_k is None else strongest(block, top_k) for block in made]
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))

@@ -27,7 +27,7 @@ def given_network(network: Any) -> PeerNetwork:
         network = PeerNetwork.from_matrices(network, row_normalized=False)
     if not isinstance(network, PeerNetwork):
         raise InputError(
-            "network: a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame} was expected, got "
+            "network: expected a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}, got "
             f"{type(network).__name__}."
         )
     if network.signed:

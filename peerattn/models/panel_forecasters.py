@@ -384,7 +384,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
         if not (self.estimator is None or hasattr(self.estimator, "get_params")):
-            raise InputError(f"estimator: a scikit-learn regressor was expected, got {self.estimator!r}.")
+            raise InputError(f"estimator: expected a scikit-learn regressor, got {self.estimator!r}.")
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
         if not self.effects or panel.firm is None:

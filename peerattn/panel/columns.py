@@ -83,7 +83,7 @@ def choose_columns(
     for argument, names in (("characteristics", characteristics or ()), ("codes", codes)):
         if isinstance(names, str):
             raise InputError(
-                f"{argument}: a list of column names was expected, the text {names!r} came: write [{names!r}]."
+                f"{argument}: expected a list of column names, got the text {names!r}: write [{names!r}]."
             )
         for name in names:
             if name not in columns:

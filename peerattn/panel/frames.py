@@ -28,7 +28,7 @@ def as_pandas(frame: Any) -> Any:
     """
     if type(frame).__module__.split(".")[0] in {"polars", "pyarrow"}:
         if hasattr(frame, "collect"):
-            raise InputError("a polars LazyFrame came in: call .collect() on it first.")
+            raise InputError("expected a frame, got a polars LazyFrame: call .collect() on it first.")
         return frame.to_pandas()
     return frame
 
@@ -46,7 +46,7 @@ def read_frame(source: Any) -> pd.DataFrame:
     frame = as_pandas(source)
     if not isinstance(frame, pd.DataFrame):
         raise InputError(
-            f"a path or a frame (pandas, polars, pyarrow) was expected, {type(source).__name__} came."
+            f"expected a path or a frame (pandas, polars, pyarrow), got {type(source).__name__}."
         )
     return frame
 

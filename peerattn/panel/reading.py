@@ -362,7 +362,7 @@ def _split_columns(
     """Split a frame into characteristics (float64) and codes (strings)."""
     if isinstance(codes, str):
         raise InputError(
-            f"codes: a list of column names was expected, the text {codes!r} came: write [{codes!r}]."
+            f"codes: expected a list of column names, got the text {codes!r}: write [{codes!r}]."
         )
     for name in codes:
         if not isinstance(name, Hashable) or name not in frame.columns:

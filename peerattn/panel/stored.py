@@ -392,7 +392,7 @@ def _dataset(source: Any) -> tuple[Any, Any]:
 
     if not isinstance(source, str | Path):
         raise InputError(
-            f"source: a path, a pyarrow Dataset or an iterator of frames was expected, {type(source).__name__} came."
+            f"source: expected a path, a pyarrow Dataset or an iterator of frames, got {type(source).__name__}."
         )
     path = Path(source)
     kinds = {
@@ -418,7 +418,7 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
     for number, frame in enumerate(frames):
         given = as_pandas(frame)
         if not isinstance(given, pd.DataFrame):
-            raise InputError(f"source: frames were expected of the iterator, {type(given).__name__} came.")
+            raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
         named = given.index.names != [None]
         with _readable("source"):
             (given.reset_index() if named else given).to_parquet(folder / f"{number:08}.parquet", index=False)

@@ -160,14 +160,12 @@ def regression_table(
     """
     columns = {"(1)": results} if isinstance(results, Regression) else dict(results)
     if not columns or not all(isinstance(result, Regression) for result in columns.values()):
-        raise InputError("results: a regression, or a mapping of heads to regressions, was expected.")
+        raise InputError("results: expected a regression, or a mapping of heads to regressions.")
     if parentheses not in _SHOWN:
-        raise InputError(
-            f"parentheses: one of {', '.join(map(repr, _SHOWN))} was expected, got {parentheses!r}."
-        )
+        raise InputError(f"parentheses: expected one of {', '.join(map(repr, _SHOWN))}, got {parentheses!r}.")
     levels = sorted(stars, reverse=True)
     if not all(0 < level < 1 for level in levels):
-        raise InputError(f"stars: levels between 0 and 1 were expected, got {stars!r}.")
+        raise InputError(f"stars: expected levels between 0 and 1, got {stars!r}.")
     known = dict.fromkeys(str(name) for result in columns.values() for name in result.params.index)
     labels = {} if labels is None else labels
     order = [*(name for name in labels if name in known), *(name for name in known if name not in labels)]

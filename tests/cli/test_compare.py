@@ -242,7 +242,7 @@ def test_refusals_name_what_was_wrong(capsys, grunfeld, options, words, monkeypa
 
 
 def test_neither_and_both(capsys, grunfeld):
-    assert "neither came" in refused(capsys, "compare")
+    assert "got neither" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
     assert "--outcome: not used" in refused(capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest")
 
@@ -426,11 +426,11 @@ def test_json_is_one_object(capsys, sample):
     ("text", "words"),
     [
         ("[compare]\npanl = 'x'", "[compare] has no 'panl'"),
-        ("[compare]\nseed = 'x'", "seed = 'x': a whole number was expected"),
-        ("[compare]\naudit = 1", "true or false was expected"),
-        ("[compare]\ntest_periods = true", "a whole number was expected"),
-        ("[compare]\nmodels = [1]", "a list of texts was expected"),
-        ("[compare]\ndataset = 'x'", "one of grunfeld, russell, simulated was expected"),
+        ("[compare]\nseed = 'x'", "seed: expected a whole number, got 'x'"),
+        ("[compare]\naudit = 1", "expected true or false"),
+        ("[compare]\ntest_periods = true", "expected a whole number"),
+        ("[compare]\nmodels = [1]", "expected a list of texts"),
+        ("[compare]\ndataset = 'x'", "expected one of grunfeld, russell, simulated"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "there is no section [other]"),
@@ -445,7 +445,7 @@ def test_bad_configurations(capsys, tmp_path, text, words):
 
 def test_bad_settings(capsys, sample):
     for setting, words in (
-        ("attention", "MODEL.OPTION=VALUE was expected"),
+        ("attention", "expected MODEL.OPTION=VALUE"),
         ("atention.max_steps=3", "no model 'atention'"),
         ("attention.max_stps=3", "attention has no option 'max_stps'. Near matches: 'max_steps'"),
     ):

@@ -193,15 +193,15 @@ def test_it_is_a_panel():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_firms": 2}, "n_firms: at least 3"),
-        ({"n_periods": 0}, "n_periods: at least 1"),
-        ({"signal_share": 1.2}, r"signal_share: a number in \[0, 1\] was expected, 1.2"),
-        ({"own_share": 1.0}, r"own_share: a number in \[0, 1\) was expected"),
-        ({"truth": "cyclic"}, "truth: one of 'directed', 'symmetric', 'industry'"),
+        ({"n_firms": 2}, "n_firms: expected at least 3"),
+        ({"n_periods": 0}, "n_periods: expected at least 1"),
+        ({"signal_share": 1.2}, r"signal_share: expected a number in \[0, 1\], got 1.2"),
+        ({"own_share": 1.0}, r"own_share: expected a number in \[0, 1\)"),
+        ({"truth": "cyclic"}, "truth: expected one of 'directed', 'symmetric', 'industry'"),
         ({"truth": "industry"}, "n_industries of 1 or more"),
         ({"sharpness": 0.0}, "raise sharpness"),
-        ({"n_layers": 0}, "n_layers: at least 1 was expected"),
-        ({"n_layers": 2, "n_networks": 2}, "one network that is no industry; n_layers=2, n_networks=2"),
+        ({"n_layers": 0}, "n_layers: expected at least 1"),
+        ({"n_layers": 2, "n_networks": 2}, "one network that is no industry; got n_layers=2, n_networks=2"),
     ],
 )
 def test_bad_arguments(options, message):

@@ -119,7 +119,7 @@ def test_firms_outside_the_network_get_the_mean_of_all_others():
 
 def test_errors():
     X, y = simulated_panel()
-    with pytest.raises(InputError, match="network: a PeerNetwork, a frame"):
+    with pytest.raises(InputError, match="network: expected a PeerNetwork, a frame"):
         PrecomputedPeerRegressor(network=np.eye(3)).fit(X, y)
     with pytest.raises(InputError, match="network is signed"):
         signed = PeerNetwork.from_matrices({2001: weights() - 0.2}, signed=True, row_normalized=False)

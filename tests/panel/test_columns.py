@@ -61,9 +61,9 @@ def test_named_columns_are_taken_exactly(frame):
         ({"characteristics": []}, "no characteristics: none of the columns"),
         (
             {"characteristics": "size"},
-            r"characteristics: a list of column names .* the text 'size' came: write \['size'\]",
+            r"characteristics: expected a list of column names, got the text 'size': write \['size'\]",
         ),
-        ({"codes": "sic"}, r"codes: a list of column names .* write \['sic'\]"),
+        ({"codes": "sic"}, r"codes: expected a list of column names.* write \['sic'\]"),
     ],
 )
 def test_bad_choices(frame, options, message):

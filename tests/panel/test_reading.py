@@ -99,7 +99,7 @@ def test_columns_that_are_no_text(frame):
         ({"period": "date"}, "period: there is no column 'date'"),
         ({"industry": "sic4"}, "industry: there is no column 'sic4'.*'sic'"),
         ({"codes": ["sect"]}, "codes: there is no column 'sect'.*'sector'"),
-        ({"codes": "sector"}, "codes: a list of column names was expected"),
+        ({"codes": "sector"}, "codes: expected a list of column names"),
         ({"characteristics": ["ret_next"]}, "'ret_next' hold next period's outcomes"),
         (
             {"outcome": "sector", "codes": []},
@@ -137,7 +137,7 @@ def test_no_file_and_no_known_kind(tmp_path):
         read(tmp_path / "panel.parquet")
     with pytest.raises(InputError, match="panel.xlsx: unknown kind of file '.xlsx'; known are .arrow, .csv"):
         read(tmp_path / "panel.xlsx")
-    with pytest.raises(InputError, match="a path or a frame .* was expected, list came"):
+    with pytest.raises(InputError, match="expected a path or a frame .*, got list"):
         read([1, 2])
 
 
@@ -153,7 +153,7 @@ def test_csv_of_other_programs(frame, tmp_path):
 
 def test_lazy_polars_frame(frame):
     polars = pytest.importorskip("polars")
-    with pytest.raises(InputError, match="LazyFrame came in: call .collect"):
+    with pytest.raises(InputError, match="LazyFrame: call .collect"):
         read(polars.from_pandas(frame).lazy())
 
 

@@ -113,7 +113,7 @@ def test_errors(frame, tmp_path, monkeypatch):
         scan_panel(path, outcome="y_next", training_rows=5).sample()
     with pytest.raises(InputError, match="a path, a pyarrow Dataset or an iterator of frames"):
         scan_panel(3)
-    with pytest.raises(InputError, match="frames were expected of the iterator, int came"):
+    with pytest.raises(InputError, match="expected an iterator of frames, got one of int"):
         scan_panel(iter([3]))
     with pytest.raises(InputError, match="the iterator gave no frame"):
         scan_panel(iter([]))

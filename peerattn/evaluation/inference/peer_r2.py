@@ -198,9 +198,9 @@ def _check(
 ) -> tuple[list[str], pd.DataFrame]:
     table = outcomes.to_frame(outcomes.name or "outcome") if isinstance(outcomes, pd.Series) else outcomes
     if not isinstance(table, pd.DataFrame) or set(table.index.names) != {"firm", "period"}:
-        raise InputError("outcomes: a Series or frame indexed by firm and period was expected.")
+        raise InputError("outcomes: expected a Series or frame indexed by firm and period.")
     if not isinstance(schemes, Mapping) or not schemes:
-        raise InputError("schemes: a dictionary of at least one name and codes or network was expected.")
+        raise InputError("schemes: expected a dictionary of at least one name and codes or network.")
     if baseline is not None and baseline not in schemes:
         raise InputError(f"baseline: there is no scheme {baseline!r}.{did_you_mean(baseline, schemes)}")
     if n_permutations < 1:

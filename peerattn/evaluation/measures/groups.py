@@ -61,7 +61,7 @@ def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
             return np.array([_year(label) for label in frame["period"]], dtype=object)
         raise InputError(f"by must be 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
     if not isinstance(by, pd.Series) or by.index.nlevels != 2:
-        raise InputError("by: a Series indexed by firm and period was expected.")
+        raise InputError("by: expected a Series indexed by firm and period.")
     if set(by.index.names) == {"firm", "period"}:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.parts import Part
 from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -66,27 +68,38 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     for section in sections:
         labels, group = model._peer_columns(section)
         seen = model._as_seen(section)
-        blocks = [_contributed(model, seen, rows) @ group for rows in section.chunks()]
+        contributed = _contributed(model, seen)
+        blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     return PeerNetwork.from_matrices(
         matrices, name=f"contributions in {model._network_name()}", row_normalized=False
     )
 
 
-def _contributed(model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:
-    """Return what all parts contribute to these focal rows, (n_rows, n_peers), in units of training."""
-    total = np.zeros((rows.stop - rows.start, len(seen.peers)))
-    for added in model.parts_.values():
-        for part in added.parts:
-            if isinstance(part, Heads):
-                found = np.mean([_of_member(member, model, seen, rows) for member in part.members], axis=0)
-            else:
-                assert isinstance(part, Covariance)
-                shown = part.shown(seen).peers.y
-                assert shown is not None
-                found = np.abs(part.derivative(seen, rows) * np.nan_to_num(shown))
-            total += added.factor / len(added.parts) * found
-    return total
+def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
+    """Return what gives, for focal rows, what all parts contribute, (n_rows, n_peers), in units of training."""
+    each = [
+        (added.factor / len(added.parts), _of_part(part, model, seen))
+        for added in model.parts_.values()
+        for part in added.parts
+    ]
+
+    def contributed(rows: slice) -> np.ndarray:
+        total = np.zeros((rows.stop - rows.start, len(seen.peers)))
+        for share, sizes in each:
+            total += share * sizes(rows)
+        return total
+
+    return contributed
+
+
+def _of_part(part: Part, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
+    if isinstance(part, Heads):
+        return lambda rows: np.mean([_of_member(m, model, seen, rows) for m in part.members], axis=0)
+    assert isinstance(part, Covariance)
+    shown, weights = part.shown(seen).peers.y, part.derivative(seen)
+    assert shown is not None
+    return lambda rows: np.abs(weights(rows) * np.nan_to_num(shown))
 
 
 def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,9 +208,9 @@ class Covariance:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
         return with_outcomes(section) if self.of_outcomes else section
 
-    def derivative(self, section: Section, rows: slice) -> np.ndarray:
-        """Return the derivative of the prediction by the peers' outcomes: the weights themselves."""
-        return self.weights(section, rows)
+    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+        """Return what gives the derivative of predictions by the peers' outcomes: the weights, of one inverse for all rows."""
+        return self.solved(section, section.past).weights
 
     def predict(self, section: Section, past: History | None = None) -> np.ndarray:
         """Return the prediction of every focal firm from the known outcomes of the others, (n_focal,)."""
@@ -453,7 +453,7 @@ def fit_covariance(
     p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
     bounds = Bounds.of(section.peers.x for section in sections)
     generator = torch.Generator().manual_seed(seed)
-    parameters = _start(p, c, past is not None)
+    parameters = start_parameters(p, c, past is not None)
     if start is not None and start.parameters.keys() == parameters.keys():
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
@@ -476,7 +476,7 @@ def fit_covariance(
     return Covariance(learned, bounds, past)
 
 
-def _start(p: int, c: int, past: bool) -> Parameters:
+def start_parameters(p: int, c: int, past: bool) -> Parameters:
     """Return parameters in which noise is the larger part and every kernel has a small one."""
     every, generator = max(p, 1), torch.Generator().manual_seed(0)
     start = {

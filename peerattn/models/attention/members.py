@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -93,10 +94,10 @@ class Heads:
             blocks.append(torch.stack(outputs).mean(0).numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
 
-    def derivative(self, section: Section, rows: slice) -> np.ndarray:
-        """Return the derivative of the addition by the peers' outcomes, (n_rows, n_peers): heads added up by their slopes."""
+    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+        """Return what gives the derivative of additions by the peers' outcomes: heads added up by their slopes."""
         slopes = [replace(m, share=m.state["slope"]) if "slope" in m.state else m for m in self.members]
-        return Heads(tuple(slopes), self.terms).weights(section, rows)
+        return partial(Heads(tuple(slopes), self.terms).weights, section)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.

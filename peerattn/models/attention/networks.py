@@ -119,7 +119,7 @@ class AttentionNetworks(PeerModel):
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
         chosen = heads if (member, head, layer) != (None, None, None) else None
-        weights = partial(self._weights, heads=chosen, layer=earlier)
+        weights = partial(self._weights_of, heads=chosen, layer=earlier)
         fast = None
         if top_k is not None and earlier is None and not self._signed:
             fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
@@ -200,17 +200,20 @@ class AttentionNetworks(PeerModel):
             )
         return None if layer == self.n_layers - 1 else layer
 
-    def _weights(
-        self, section: Section, rows: slice, heads: Heads | None = None, layer: int | None = None
-    ) -> np.ndarray:
-        """Return the network's rows: of some heads, or of the whole model."""
+    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        return self._weights_of(section)(rows)
+
+    def _weights_of(
+        self, section: Section, heads: Heads | None = None, layer: int | None = None
+    ) -> Callable[[slice], np.ndarray]:
+        """Return what gives the network's rows: of some heads, or of the whole model."""
         seen = self._as_seen(section)
-        if heads is not None:
-            return heads.weights(seen, rows, layer=layer)
-        if not {COVARIANCE, RIDGE} & self.parts_.keys():
-            return Heads(self.members_, self.pair_terms_).weights(seen, rows)
-        W = np.zeros((rows.stop - rows.start, len(section.peers)))
-        for added in self.parts_.values():
-            for part in added.parts:
-                W += added.factor / len(added.parts) * part.derivative(seen, rows)
-        return W
+        if heads is None and {COVARIANCE, RIDGE} & self.parts_.keys():
+            each = [
+                (added.factor / len(added.parts), part.derivative(seen))
+                for added in self.parts_.values()
+                for part in added.parts
+            ]
+            return lambda rows: np.sum([share * weights(rows) for share, weights in each], axis=0)
+        heads = Heads(self.members_, self.pair_terms_) if heads is None else heads
+        return partial(heads.weights, seen, layer=layer)

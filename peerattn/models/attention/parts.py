@@ -22,8 +22,8 @@ class Part(Protocol):
     def weights(self, section: Section, rows: slice) -> np.ndarray:
         """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
 
-    def derivative(self, section: Section, rows: slice) -> np.ndarray:
-        """Return the derivative of what is added by what the peers show, (n_rows, n_peers): signed weights."""
+    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+        """Return what gives, for focal rows, the derivative of their additions by what the peers show: signed weights."""
 
 
 @dataclass(frozen=True)

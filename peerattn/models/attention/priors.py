@@ -124,7 +124,7 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
         prior = [prior]
     if not isinstance(prior, list | tuple):
         raise InputError(
-            f"prior: a column, a Prior, a PeerNetwork or a list of them was expected, got {prior!r}."
+            f"prior: expected a column, a Prior, a PeerNetwork or a list of them, got {prior!r}."
         )
     priors = []
     for item in prior:

@@ -38,7 +38,7 @@ class Reference:
         if isinstance(reference, tuple):
             if len(reference) != 2:
                 raise InputError(
-                    f"reference: a frame or a pair (X_ref, y_ref) was expected, a tuple of {len(reference)} came."
+                    f"reference: expected a frame or a pair (X_ref, y_ref), got a tuple of {len(reference)}."
                 )
             return cls(*reference)
         return cls(reference)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerattn.models.attention.bounds import Bounds
-from peerattn.models.attention.covariance import RANK, Covariance, with_outcomes
+from peerattn.models.attention.covariance import SLOPES, Covariance, start_parameters, with_outcomes
 from peerattn.models.attention.own_model import with_levels
 from peerattn.models.pools import Section
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors
@@ -39,17 +39,10 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
             total, size = total + errors, size + n
     alpha = float(ALPHAS[int(np.argmin(total))])
     p, c = sections[0].peers.x.shape[1], len(code_levels)
-    parameters = {
-        "constant": np.array(FLAT),
-        "linear": np.full(p, NONE),
-        "slope": np.full(p, -np.log(alpha)),
-        "low_rank": np.zeros((p, RANK)),
-        "inverse_length": np.full(p, NONE),
-        "gaussian": np.array(NONE),
-        "code": np.full(c, -np.log(alpha)),
-        "near_in_code": np.full(c, NONE),
-        "scale": np.zeros(p),
-        "noise": np.zeros(p),
+    start = start_parameters(p, c, past=False)
+    parameters = {name: np.full(v.shape, 0.0 if name in SLOPES else NONE) for name, v in start.items()}
+    parameters |= {"constant": np.array(FLAT)} | {
+        name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")
     }
     bounds = Bounds.of(section.peers.x for section in sections)
     return Covariance(parameters, bounds, of_outcomes=True)

@@ -119,7 +119,7 @@ class WarmStart:
             _, group = self.model._peer_columns(section)
             everyone = slice(0, len(section.focal))
             heads = [Heads(tuple(draw), self.model.pair_terms_) for draw in members]
-            yield np.stack([self.model._weights(section, everyone, draw) @ group for draw in heads])
+            yield np.stack([self.model._weights_of(section, draw)(everyone) @ group for draw in heads])
 
     def _refit_member(self, member: Member, counts: Tensor, steps: int, seed: int) -> list[Member]:
         module = member.module().to(self.settings.dtype)

@@ -257,7 +257,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         InputError, match='carries outcomes, but values="characteristics" reads none: pass X_ref alone'
     ):
         quick(attention="cross").fit(X, y, reference=reference)
-    with pytest.raises(InputError, match="a frame or a pair .* was expected, a tuple of 3 came"):
+    with pytest.raises(InputError, match="expected a frame or a pair .*, got a tuple of 3"):
         quick(attention="cross").fit(X, y, reference=(*reference, 1))
     model = quick(attention="cross").fit(X, y, reference=reference[0])
     with pytest.raises(ValueError, match="feature names should match"):

@@ -1,9 +1,9 @@
-"""Images, graphs, series and their anomalies: each model beside its cheap controls, on real data.
+"""Images, series and their anomalies: each model beside its cheap controls, on real data; sequence.py has graphs.
 
-Run: ``python benchmarks/domains.py [ROW ...] [--again] [--threads 2]``. Rows: cora, digits, mnist, etth1-96, etth1-192,
+Run: ``python benchmarks/domains.py [ROW ...] [--again] [--threads 2]``. Rows: digits, mnist, etth1-96, etth1-192,
 etth1-336, etth1-720, exchange-96, nab; none named: all that are not there yet. A row that was measured is kept in
 results/domains/; ``--again`` measures it anew. Seconds are those of the processor, summed over threads (the machine may be
-shared). Three seeds where a run takes at most two minutes, five for Cora, else one.
+shared). Three seeds where a run takes at most two minutes, else one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import StandardScaler
 
 from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
-    GraphAttentionClassifier,
     VisionTransformerClassifier,
 )
 from peerattn.sequence.window_ridge import WindowMoments
@@ -66,49 +64,6 @@ def row(
         "task": task, "model": model, "measure": measure, "value": f"{np.mean(values):.4f}{spread}", "goal": goal,
         "seeds": len(values), "CPU s a run": round(seconds / len(values), 1), "note": note,
     }  # fmt: skip
-
-
-# ---------------------------------------------------------------------- graphs
-
-
-def cora() -> Rows:
-    """Topics of 2,708 papers by words and citations; the public split."""
-    stored = np.load(SHARED / "cora" / "cora.npz")
-    counts = sparse.csr_array(
-        (stored["x_data"], stored["x_indices"], stored["x_indptr"]), shape=tuple(stored["x_shape"])
-    )
-    X, y = normalize(counts, "l1"), stored["y"].astype(int)
-    train, held, test = (stored[f"{part}_idx"] for part in ("train", "val", "test"))
-    shown, validation, asked = (np.full(len(y), -1) for _ in range(3))
-    for labels, at in ((shown, train), (validation, held), (asked, test)):
-        labels[at] = y[at]
-    options = {"learning_rate": 0.01, "max_steps": 300}
-    found: dict[str, list[float]] = {"chosen": [], "last": []}
-    seconds = 0.0
-    for seed in range(5):
-        for name, labels in (("chosen", validation), ("last", None)):
-            model = GraphAttentionClassifier(random_state=seed, **options)
-            _, spent = timed(lambda: model.fit(X, shown, edges=stored["edge_index"], y_validation=labels))  # noqa: B023
-            found[name].append(float(np.mean(model.transduction_[test] == y[test])))
-            seconds += spent if name == "chosen" else 0
-    words = normalize(counts, "l2")
-    control = (
-        LogisticRegression(C=10.0, max_iter=1000).fit(words[train], y[train]).score(words[test], y[test])
-    )
-    name = "GraphAttentionClassifier"
-    return [
-        row(
-            "Cora",
-            name,
-            "accuracy",
-            found["chosen"],
-            "≥ 0.82",
-            seconds,
-            "step chosen on the 500 validation labels",
-        ),
-        row("Cora", name, "accuracy", found["last"], "", seconds, "no validation labels: the last step"),
-        row("Cora", "words only, logistic regression", "accuracy", [control]),
-    ]
 
 
 # ---------------------------------------------------------------------- images
@@ -285,7 +240,6 @@ def nab() -> Rows:
 
 
 TASKS: dict[str, Callable[[], Rows]] = {
-    "cora": cora,
     "digits": digits,
     "mnist": mnist,
     **{f"etth1-{horizon}": lambda horizon=horizon: etth1(horizon) for horizon in (96, 192, 336, 720)},
@@ -315,7 +269,7 @@ def main() -> None:
     notes = [
         "Processor seconds of fit, all threads. Controls beside each model; a control that wins stays in the table."
     ]
-    publish("domains", "Images, graphs, series, anomalies", rows, notes)
+    publish("domains", "Images, series, anomalies", rows, notes)
 
 
 if __name__ == "__main__":

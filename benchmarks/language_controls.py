@@ -35,14 +35,14 @@ def plain_merges(lines: Sequence[str], n_merges: int) -> list[tuple[str, str]]:
     return merges
 
 
-def n_gram_loss(training: str, text: str, order: int = 5) -> float:
-    """Nats a character of an interpolated n-gram (Witten and Bell), the better of the orders up to ``order``."""
+def n_gram_losses(training: str, text: str, order: int = 5) -> np.ndarray:
+    """Nats of each character but the first, by an interpolated n-gram (Witten and Bell)."""
     seen: list[defaultdict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(order)]
     for k in range(order):
         for t in range(k, len(training)):
             seen[k][training[t - k : t]][training[t]] += 1
     n_symbols = len(set(training)) + 1
-    total = 0.0
+    losses = np.empty(len(text) - 1)
     for t in range(1, len(text)):
         p = 1 / n_symbols
         for k in range(min(order, t + 1)):
@@ -51,8 +51,8 @@ def n_gram_loss(training: str, text: str, order: int = 5) -> float:
                 break
             n, kinds = after.total(), len(after)
             p = (after[text[t]] + kinds * p) / (n + kinds)
-        total -= np.log(p)
-    return total / (len(text) - 1)
+        losses[t - 1] = -np.log(p)
+    return losses
 
 
 def masked_n_gram_loss(
@@ -93,8 +93,8 @@ def masked_n_gram_loss(
     return float(min(-np.log(p @ np.array(weights)).mean() for weights in grid))
 
 
-def tf_idf(X: Sequence[str], y: np.ndarray, X_test: Sequence[str], y_test: np.ndarray) -> float:
-    """Accuracy of a logistic regression on tf-idf of words and pairs of words."""
+def tf_idf(X: Sequence[str], y: np.ndarray, X_test: Sequence[str]) -> np.ndarray:
+    """Classes by a logistic regression on tf-idf of words and pairs of words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -102,7 +102,7 @@ def tf_idf(X: Sequence[str], y: np.ndarray, X_test: Sequence[str], y_test: np.nd
     model = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=1000)
     )
-    return float(model.fit(X, y).score(X_test, y_test))
+    return np.asarray(model.fit(X, y).predict(X_test))
 
 
 class PlainGPT(torch.nn.Module):

@@ -5,7 +5,11 @@
 Three habits of the transformer literature, each with the trouble it cures.
 """
 
+import json
+from pathlib import Path
+
 import matplotlib.pyplot as plt
+import pandas as pd
 import torch
 import torch.nn.functional as F
 
@@ -129,3 +133,13 @@ with figure_style():
             ax.plot(score[path.argmin()], path.min(), marker="o", color=color)
     ax.set(xlabel="score of the right class less that of the other", ylabel="loss (nats)", ylim=(0, 2))
     ax.legend()
+
+# %%
+# **What it comes to.** A trained transformer is worth its trouble where it beats what costs nothing. Made by
+# ``benchmarks/sequence.py``, within ten CPU minutes a model; differences with their standard errors, negative where the
+# control wins:
+
+root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "benchmarks" / "results").is_dir())
+stored = json.loads((root / "benchmarks" / "results" / "sequence.json").read_text())
+results = pd.DataFrame(stored["rows"])
+print(results[["task", "measure", "model", "control", "which", "better by"]].to_string(index=False))

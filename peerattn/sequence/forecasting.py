@@ -50,7 +50,7 @@ class AttentionForecaster(WindowedEstimator):
         Patches on either side that a patch attends to, at the cost of the window; None: all.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
-    learning_rate : float, default 1e-3
+    learning_rate : float, default 3e-4
     weight_decay : float, default 0.01
     max_steps : int, default 600
         Steps of training at most.
@@ -115,7 +115,7 @@ class AttentionForecaster(WindowedEstimator):
     n_heads: int = 4
     n_layers: int = 2
     dropout: float = 0.2
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-4
     weight_decay: float = 0.01
     max_steps: int = 600
     batch_size: int = 256

@@ -93,7 +93,7 @@ class LanguageModel(SequenceEstimator):
         What the symbols of a text are. A fitted tokenizer is used as it is.
     n_layers, n_heads, d_model : int, defaults 4, 4, 128
         Size of the stack.
-    block_size : int, default 64
+    block_size : int, default 128
         Number of symbols that the model looks back over, in training and after.
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
     window : int, default None
@@ -144,7 +144,7 @@ class LanguageModel(SequenceEstimator):
     n_layers: int = 4
     n_heads: int = 4
     d_model: int = 128
-    block_size: int = 64
+    block_size: int = 128
     positions: nn.embedding.Positions = "rotary"
     window: int | None = None
     dropout: float = 0.0

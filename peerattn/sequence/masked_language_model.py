@@ -176,9 +176,7 @@ class MaskedLanguageModel(TextEstimator):
         vectors = np.empty((len(sequences), self.d_model), dtype=np.float32)
         with torch.inference_mode():
             for at, symbols, lengths in self._by_length(sequences):
-                rows = module.encoder(symbols, lengths)
-                there = nn.padding_mask(lengths, symbols.shape[1])[:, 0].mT  # (B, n, 1)
-                vectors[at] = ((rows * there).sum(1) / lengths[:, None]).cpu().numpy()
+                vectors[at] = module.encoder.mean(symbols, lengths).cpu().numpy()
         return vectors
 
     def _build(self, generator: torch.Generator) -> MaskedLanguageModule:

@@ -1,4 +1,4 @@
-"""A text classifier: the row of ``<start>`` looks at the whole text and says which class it is."""
+"""A text classifier: a line of symbols and pairs, and attention where it adds to that."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
+from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
 
+N_FOLDS = 10  # one of them decides on attention
+
 
 class ClassifierModule(torch.nn.Module):
-    """A text encoder, and classes as the output of its first row."""
+    """A text encoder, and classes as the output of the mean of a text's rows."""
 
     def __init__(
         self, encoder: TextEncoder, d_model: int, n_classes: int, dropout: float, generator: torch.Generator
@@ -34,19 +40,26 @@ class ClassifierModule(torch.nn.Module):
 
     def forward(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the logits (B, n_classes)."""
-        return self.classes(self.dropout(self.encoder(symbols, lengths)[:, 0]))
+        return self.classes(self.dropout(self.encoder.mean(symbols, lengths)))
 
 
 @dataclass(eq=False, repr=False)
 class TextClassifier(ClassifierMixin, TextEstimator):
-    r"""Classify texts by a stack of transformer blocks, from scratch or from a masked language model.
+    r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
-    .. math:: p(y \mid s) = \operatorname{softmax}(W x_0 + b), \qquad x = \text{stack}(E' [\text{start}, s] + p)
+    .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
+              x = \text{stack}(E' [\text{start}, s] + p), \quad \bar x = \text{mean of its rows}
+
+    The line :math:`\ell` is a logistic regression on symbols and pairs of neighbours (tf-idf, see `SymbolRegression`). Attention
+    is trained on nine tenths of the texts. On the other tenth ρ in [0, 1] is chosen: zero, the line alone, unless the loss
+    falls by more than one standard error.
 
     Parameters
     ----------
     tokenizer : {"words", "characters"} or Tokenizer, default "words"
         A fitted tokenizer is used as it is; with ``pretrained`` its tokenizer is.
+    line : bool, default True
+        False: attention alone, from all texts.
     pretrained : MaskedLanguageModel, default None
         A fitted model to start from: its encoder's size and weights are taken. None: from scratch.
     n_layers, n_heads, d_model : int, defaults 1, 4, 64
@@ -76,12 +89,22 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     ----------
     classes_ : ndarray
     tokenizer_ : Tokenizer
+    line_ : SymbolRegression or None
+    factor_ : float
+        ρ; 1 without a line.
+    gain_, gain_error_ : float
+        By which share attention lowers the line's loss on the tenth of the texts, and its standard error; nan without a line.
     state_, record_
         As in `SequenceEstimator`.
 
+    Notes
+    -----
+    The line reads all of a text, attention the first ``n_positions``.
+
     References
     ----------
-    Devlin et al. (2019), BERT, NAACL ([CLS]). Dai and Le (2015), Semi-supervised sequence learning, NeurIPS (symbol dropout).
+    Wang and Manning (2012), Baselines and bigrams: simple, good sentiment and topic classification, ACL. Iyyer et al.
+    (2015), Deep unordered composition rivals syntactic methods for text classification, ACL (means of rows, symbol dropout).
 
     Examples
     --------
@@ -91,10 +114,13 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     ['good', 'bad']
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "classes_", "state_")
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "tokenizer_", "classes_", "line_", "factor_", "gain_", "gain_error_", "state_",
+    )  # fmt: skip
 
     tokenizer: str | Tokenizer = "words"
     _: KW_ONLY
+    line: bool = True
     pretrained: MaskedLanguageModel | None = None
     n_layers: int = 1
     n_heads: int = 4
@@ -146,34 +172,86 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         module = self._build(generator).to(self.device)
         if self.pretrained is not None:
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
+        if not self.line:
+            self.line_, self.factor_, self.gain_, self.gain_error_ = None, 1.0, float("nan"), float("nan")
+            self._learn(module, sequences, numbers, generator)
+            return self
+        folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
+        shown, held = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+        self._learn(module, [sequences[k] for k in shown], numbers[shown], generator)
+        attended = self._attended(module.eval(), [sequences[k] for k in held])
+        symbols = [self.tokenizer_.encode(text) for text in texts]
+        sizes = {"n_classes": len(self.classes_), "n_symbols": len(self.tokenizer_.symbols_)}
+        before = SymbolRegression().fit([symbols[k] for k in shown], numbers[shown], **sizes)
+        line = before.log_probabilities([symbols[k] for k in held])
+        self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
+        self.line_ = SymbolRegression().fit(symbols, numbers, **sizes)
+        return self
 
+    def _learn(
+        self,
+        module: ClassifierModule,
+        sequences: Sequence[list[int]],
+        classes: np.ndarray,
+        generator: torch.Generator,
+    ) -> None:
         def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
             symbols, lengths, truth = batch
             return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
 
-        steps = self.n_epochs * -(-len(texts) // self.batch_size)
-        self._train(module, loss, self._batches(sequences, numbers, generator), max_steps=steps)
-        return self
+        steps = self.n_epochs * -(-len(sequences) // self.batch_size)
+        self._train(module, loss, self._batches(sequences, classes, generator), max_steps=steps)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every class, in the order of ``classes_``: (n_texts, n_classes)."""
-        sequences = self._read(check_texts(X))
-        module = self._module()
-        probabilities = np.empty((len(sequences), len(self.classes_)))
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                probabilities[at] = module(symbols, lengths).double().softmax(-1).cpu().numpy()
-        return probabilities
+        texts = check_texts(X)
+        attended = self._attended(self._module(), self._read(texts))
+        return np.asarray(softmax(self._offsets(texts) + self.factor_ * attended, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each text."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
 
+    def attention(self, X: str) -> AttentionMap:
+        """Return the attention weights in one text.
+
+        Raises
+        ------
+        InputError
+            When the probabilities are those of the line alone.
+        """
+        self._check_attends()
+        return super().attention(X)
+
+    def _check_attends(self) -> None:
+        check_is_fitted(self)
+        if self.factor_ == 0:
+            raise InputError(
+                f"line: probabilities are the line's alone (gain_={self.gain_:.3g}, standard error {self.gain_error_:.2g}), "
+                "without attention. Make the model with line=False."
+            )
+
+    def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
+        """Return what attention adds to the logits, (n_texts, n_classes)."""
+        logits = np.empty((len(sequences), len(self.classes_)))
+        with torch.inference_mode():
+            for at, symbols, lengths in self._by_length(sequences):
+                logits[at] = module(symbols, lengths).double().cpu().numpy()
+        return logits
+
+    def _offsets(self, texts: list[str]) -> np.ndarray:
+        """Return the log probabilities of the line, (n_texts, n_classes)."""
+        if self.line_ is None:
+            return np.zeros((len(texts), len(self.classes_)))
+        return self.line_.log_probabilities([self.tokenizer_.encode(text) for text in texts])
+
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        truth = class_numbers(self.classes_, y)
-        for at, symbols, lengths in self._by_length(self._read(check_texts(X))):
-            logits = module(symbols, lengths)
+        self._check_attends()
+        texts, truth = check_texts(X), class_numbers(self.classes_, y)
+        offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
+        for at, symbols, lengths in self._by_length(self._read(texts)):
+            logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
     def _build(self, generator: torch.Generator) -> ClassifierModule:
@@ -193,3 +271,20 @@ class TextClassifier(ClassifierMixin, TextEstimator):
             symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
             truth = torch.as_tensor(classes[at])
             yield symbols.to(self.device), lengths.to(self.device), truth.to(self.device)
+
+
+def judged(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[float, float, float]:
+    """Return the factor in [0, 1] of what attention adds, the share by which it lowers the loss, and the standard error.
+
+    The factor is zero where the loss does not fall by more than one standard error.
+    """
+
+    def losses(factor: float) -> np.ndarray:
+        logits = line + factor * added
+        return np.asarray(logsumexp(logits, axis=1) - logits[np.arange(len(classes)), classes])
+
+    factor = float(minimize_scalar(lambda f: losses(f).mean(), bounds=(0, 1), method="bounded").x)
+    falls = (losses(0.0) - losses(factor)) / max(losses(0.0).mean(), np.finfo(float).tiny)
+    gain = float(falls.mean())
+    error = float(falls.std(ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else np.inf
+    return factor if gain > error else 0.0, gain, error

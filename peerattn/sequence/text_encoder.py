@@ -31,11 +31,16 @@ class TextEncoder(torch.nn.Module):
         mask = nn.padding_mask(lengths, symbols.shape[1])
         return self.stack(self.embedding(symbols), mask=mask, return_weights=return_weights)
 
+    def mean(self, symbols: Tensor, lengths: Tensor) -> Tensor:
+        """Return the mean of each text's rows, (B, d_model)."""
+        there = nn.padding_mask(lengths, symbols.shape[1])[:, 0].mT  # (B, n, 1)
+        return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
+
 
 class TextEstimator(SequenceEstimator):
     """What the models that read texts with a :class:`TextEncoder` share.
 
-    A text is read as ``<start>`` (the row that stands for the whole) and its first ``n_positions - 1`` symbols.
+    A text is read as ``<start>`` and its first ``n_positions - 1`` symbols.
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")

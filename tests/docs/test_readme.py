@@ -1,4 +1,4 @@
-"""The README's results are those of the benchmark, all of them: cells that attention loses stand beside those it wins."""
+"""Results shown are those of the benchmark, all of them: cells that attention loses stand beside those it wins."""
 
 import json
 import re
@@ -46,3 +46,22 @@ def test_pictures_and_citation_are_there():
     import peerattn
 
     assert f"version: {peerattn.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def sequence_table() -> str:
+    """The table of sequence models, from the stored results."""
+    rows = json.loads((ROOT / "benchmarks/results/sequence.json").read_text(encoding="utf-8"))["rows"]
+    lines = ["| task | measure | model | control | better by |", "|---|---|---|---|---|"]
+    return "\n".join(
+        lines
+        + [
+            f"| {one['task']} | {one['measure']} | {one['model']} | {one['which']}: {one['control']} | {one['better by']} |"
+            for one in rows
+        ]
+    )
+
+
+def test_the_results_of_sequence_models_are_those_of_the_benchmark():
+    text = (ROOT / "docs/how-to/domains.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"<!-- results: benchmarks/results/sequence.json -->\n((?:\|.*\n)+)", text)
+    assert shown.strip() == sequence_table(), f"the page's table should be\n{sequence_table()}"

@@ -99,7 +99,7 @@ SMALL = {"n_layers": 2, "n_heads": 2, "d_model": 8, "random_state": 0}
 SEQUENCES = {
     "language": (LanguageModel(**SMALL, block_size=8, max_steps=5), "abcd " * 40, None),
     "masked": (MaskedLanguageModel(**SMALL, max_steps=5), TEXTS, None),
-    "texts": (TextClassifier(**SMALL, n_epochs=1), TEXTS, ["good", "bad"] * 12),
+    "texts": (TextClassifier(**SMALL, n_epochs=1, line=False), TEXTS, ["good", "bad"] * 12),
     "translation": (Translator(**SMALL, max_steps=5, average=1), TEXTS, TEXTS[::-1]),
     "images": (VisionTransformerClassifier(**SMALL, patch=2, n_epochs=1), IMAGES, [0, 1] * 10),
     "series": (
@@ -166,6 +166,6 @@ def test_what_cannot_be_pruned_is_refused(panel, model):
     with pytest.raises(InputError, match="one head, which cannot be pruned"):
         prune(linear.fit(panel.X, panel.y), [])
     with pytest.raises(InputError, match="y: expected classes of fit"):
-        TextClassifier(**SMALL, n_epochs=1).fit(TEXTS, ["good", "bad"] * 12).head_importance(
+        TextClassifier(**SMALL, n_epochs=1, line=False).fit(TEXTS, ["good", "bad"] * 12).head_importance(
             ["a film"], ["poor"]
         )

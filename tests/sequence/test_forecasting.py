@@ -179,6 +179,18 @@ def test_columns_may_attend_to_each_other():
     np.testing.assert_allclose(between.weights.sum(-1), 1)
 
 
+def test_attention_at_its_own_learning_rate_adds_what_no_line_can_forecast():
+    """A tent map with noise: the next value is a curve of the last one, and hardly correlated with it."""
+    rng, x = np.random.default_rng(0), np.zeros((1500, 1))
+    for t in range(1, len(x)):
+        x[t] = np.clip(1 - 1.7 * np.abs(x[t - 1]) + 0.1 * rng.standard_normal(), -1.2, 1.2)
+    options = QUICK | {"max_steps": 200, "batch_size": 64, "patch": 1, "dropout": 0.0}
+    model = AttentionForecaster(1, 4, **options).fit(x[:1200])
+    later = (x[1196:] - model.mean_) / model.scale_
+    line = WindowMoments.of(later, 4, 1).mean_squared_error(model.state_["line"].astype(float))
+    assert model.gain_ > 5 * model.gain_error_ and -model.score(x[1196:]) < 0.7 * line
+
+
 def test_attention_shows_patches():
     model = AttentionForecaster(6, 24, line=False, **QUICK).fit(waves(400))
     seen = model.attention(waves(60), column="b")

@@ -203,9 +203,9 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
     classifier.save(tmp_path / "c.safetensors")
     loaded = TextClassifier.load(tmp_path / "c.safetensors")
     np.testing.assert_array_equal(loaded.predict_proba(texts[:2]), classifier.predict_proba(texts[:2]))
-    start = TextClassifier(pretrained=masked, n_epochs=1, learning_rate=1e-12, random_state=0).fit(
-        texts, ["r", "g"] * 30
-    )
+    start = TextClassifier(
+        pretrained=masked, n_epochs=1, learning_rate=1e-12, line=False, random_state=0
+    ).fit(texts, ["r", "g"] * 30)
     np.testing.assert_allclose(
         start.state_["encoder.stack.blocks.0.attention.query.weight"],
         masked.state_["encoder.stack.blocks.0.attention.query.weight"], atol=1e-9,
@@ -214,7 +214,7 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
 
 def test_a_text_longer_than_the_positions_is_cut():
     texts = ["good " * 3, "bad " * 3] * 10
-    model = TextClassifier(**SMALL, n_positions=4, n_epochs=2).fit(texts, [1, 0] * 10)
+    model = TextClassifier(**SMALL, n_positions=4, n_epochs=2, line=False).fit(texts, [1, 0] * 10)
     np.testing.assert_array_equal(
         model.predict_proba(["good bad bad"]), model.predict_proba(["good bad bad good good"])
     )
@@ -228,7 +228,7 @@ def test_a_text_longer_than_the_positions_is_cut():
 
 def test_padding_and_batching_change_no_class_probability():
     texts = ["good one", "bad", "a rather long text about nothing good"] * 5
-    model = TextClassifier(**SMALL, n_epochs=2).fit(texts, [1, 0, 1] * 5)
+    model = TextClassifier(**SMALL, n_epochs=2, line=False).fit(texts, [1, 0, 1] * 5)
     together = model.predict_proba(texts[:3])
     apart = np.concatenate([model.predict_proba([text]) for text in texts[:3]])
     np.testing.assert_allclose(together, apart, atol=1e-5)

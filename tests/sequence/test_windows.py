@@ -39,7 +39,7 @@ def test_generation_with_a_cache_equals_generation_without(n_layers):
 def test_a_window_as_long_as_the_text_changes_nothing():
     texts = ["a fine film", "a dull film", "fine and warm and long"] * 4
     for make, told in [(MaskedLanguageModel, (texts,)), (TextClassifier, (texts, [0, 1, 2] * 4))]:
-        options = SMALL | ({"n_epochs": 2} if make is TextClassifier else {"max_steps": 3})
+        options = SMALL | ({"n_epochs": 2, "line": False} if make is TextClassifier else {"max_steps": 3})
         narrow, wide, whole = (make(**options, window=window).fit(*told) for window in (1, 50, None))
         compute = "transform" if make is MaskedLanguageModel else "predict_proba"
         found = [getattr(model, compute)(texts) for model in (narrow, wide, whole)]

@@ -316,6 +316,16 @@ def test_an_empty_network_orders_no_firms():
     )
 
 
+def test_a_gain_that_is_mostly_one_firms_is_said_to_be():
+    result = made(noise=(0.5, 1.0), peers=["Model 0"])
+    frame = result.predictions.copy()
+    spread_out = result.summary()[1]
+    first = frame["firm"].iloc[0]
+    frame.loc[frame["firm"] == first, ["Model 1", "Prevailing mean"]] += 30
+    assert result.summary()[1].startswith("Do peers help? ") and "of that gain is in one" not in spread_out
+    assert f"of that gain is in one firm, {first}." in replace(result, predictions=frame).summary()[1]
+
+
 def test_leaving_out_equals_a_literal_loop():
     result = made(noise=(1.0, 0.5))
     ((said, decides),) = robustness(result)

@@ -11,6 +11,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import diebold_mariano, p_words, periods_needed
 from peerattn.evaluation.inference.multiple_tests import SuperiorAbility, superior_ability
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS
+from peerattn.evaluation.sample import clusters_of
 from peerattn.exceptions import InputError
 from peerattn.render import show_label
 
@@ -195,7 +196,19 @@ def peers_help(comparison: Comparison) -> list[str]:
     else:
         answer = "Yes" if found.superior else "Not shown"
         chance = _chance(found, peer, len(peers), "peer models")
-    return [f"Do peers help? {answer}: {said}{chance}.", *_curvature(comparison, peer)]
+    where = _concentrated(comparison, peer, control)
+    return [f"Do peers help? {answer}: {said}{chance}.{where}", *_curvature(comparison, peer)]
+
+
+def _concentrated(comparison: Comparison, peer: str, control: str) -> str:
+    """Name the firm, or the group of a code, that most of a gain is in."""
+    frame = comparison.predictions[comparison.predictions["outcome"].notna()]
+    gain = (frame["outcome"] - frame[control]) ** 2 - (frame["outcome"] - frame[peer]) ** 2
+    for what, (labels, _) in clusters_of(frame[["firm", "period"]], comparison.groups).items():
+        share = gain.groupby(labels).sum() / gain.sum()
+        if share.max() > MOVES:
+            return f" {share.max():.0%} of that gain is in one {what}, {show_label(share.idxmax())}."
+    return ""
 
 
 def _by_firm(

@@ -29,7 +29,7 @@ class ForecastTest:
     Attributes
     ----------
     test : str
-        "Clark–West", "Giacomini–White", "encompassing" or "paired by firm".
+        "Clark–West", "Giacomini–White", "encompassing", "paired by firm" or, in a comparison, by a code: "paired by sic".
     model, baseline : str
     gain : float
         Mean of the tested series, its sign as the test has it: positive speaks for the model.

@@ -61,11 +61,8 @@ def made_of_outcomes(
             found[name] = why
         elif FEWEST <= missing.sum() <= len(x) - FEWEST and (why := outcome.decides(missing.astype(float))):
             found[name] = f"is missing where {why}"
-        elif (common := _commonest(x)).any():  # what was filled in, say
-            if why := outcome.decides(np.where(missing, np.nan, common)):
-                found[name] = f"has its commonest value where {why}"
-            elif why := outcome.explains(np.where(common, np.nan, x)):
-                found[name] = f"{why}, but where it has its commonest value"
+        elif why := outcome.decides(_commonest(x)):
+            found[name] = f"has its commonest value where {why}"
     for name, levels in outcome.codes.items():
         if 1 < levels.max() + 1 <= len(y) / 5 and (why := outcome.orders(levels)):
             found[name] = why
@@ -420,11 +417,11 @@ def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -
 
 
 def _commonest(x: np.ndarray) -> np.ndarray:
-    """Return where x, of many values, has the one that most rows have; nowhere if these are fewer than one in a hundred."""
+    """Return where x, of many values, has the one that many rows have; all NaN where there is none."""
     values, counts = np.unique(x[np.isfinite(x)], return_counts=True)
-    if len(values) < FEWEST or counts.max() < max(FEWEST, 0.01 * len(x)):
-        return np.zeros(len(x), dtype=bool)
-    return np.asarray(x == values[counts.argmax()])
+    if len(values) < FEWEST or counts.max() < max(FEWEST, 0.05 * len(x)):
+        return np.full(len(x), np.nan)
+    return np.where(np.isfinite(x), x == values[counts.argmax()], np.nan).astype(float)
 
 
 def _is_copy(rows: pd.DataFrame) -> bool:

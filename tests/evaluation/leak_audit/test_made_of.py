@@ -118,10 +118,6 @@ LEAKS = {
         lambda X, y: of_firm(y).transform(lambda s: s[::-1].rolling(3).std()[::-1]),
         "is the std of the outcomes of periods 0 to 2 from the tested one",
     ),
-    "spread of the coming periods, filled": (
-        lambda X, y: of_firm(y).transform(lambda s: s[::-1].rolling(3).std()[::-1]).fillna(0.5),
-        "is the std of the outcomes of periods 0 to 2 from the tested one, but where it has its commonest value",
-    ),
     "parabola through all periods": (
         lambda X, y: of_firm(y).transform(lambda s: np.polyval(np.polyfit(np.arange(len(s)), s, 2), np.arange(len(s)))),
         "is a parabola through the firm's outcomes over all periods",

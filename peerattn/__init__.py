@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         scan_panel,
         sic_to_fama_french,
     )
+    from peerattn.processes import data_parallel
     from peerattn.render import regression_table
     from peerattn.sequence import (
         AttentionAnomalyDetector,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
         Translator,
         VisionTransformerClassifier,
     )
-    from peerattn.training import data_parallel
 
 __version__ = "0.1.0"
 
@@ -104,7 +104,7 @@ _HOMES = {
     "as_panel": "peerattn.panel",
     "audit": "peerattn.evaluation",
     "compare": "peerattn.evaluation",
-    "data_parallel": "peerattn.training",
+    "data_parallel": "peerattn.processes",
     "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "head_importance": "peerattn.evaluation",

@@ -194,7 +194,7 @@ class MultiheadAttention(nn.Module):
         key, value = self._keys_and_values(x, memory, cache, start)
         if sizes is not None:
             each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
-            heads = torch.cat([self._attend(*section, None, None, False)[0] for section in each], -2)
+            heads = torch.cat([self._attend(q, k, v, None, None, False)[0] for q, k, v in each], -2)
             return self.output(self._join(heads))
         heads, weights = self._attend(query, key, value, mask, bias, return_weights)
         output = self.output(self._join(heads))

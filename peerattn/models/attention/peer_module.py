@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from peerattn import nn
 from peerattn.models.pools import NOBODY
 
-SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
+SHARP = 2.5  # size of the first queries and keys: from flatter weights fewer heads find a network
 
 
 @dataclass(frozen=True)

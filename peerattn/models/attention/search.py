@@ -21,8 +21,9 @@ from peerattn.training.checkpoint import optimised
 STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 STEPS = 60  # of a rung
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
-RATE = 0.15  # peak learning rate of Adam, with one cycle a rung
-BRACKETS = 2  # of starts for the first head, unless the two best of one agree; a further head takes one
+# peak learning rates of Adam, with one cycle a rung: of starts, which at small rates stay where they are, and of found heads
+RATE, FINE_RATE = 0.5, 0.15
+BRACKETS = 3  # at most, of starts for each head: until the two best agree
 # in a chain of layers, where brackets put the chain that is shorter by one; None: nowhere
 PLACES = (1, 0, None)
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
@@ -81,8 +82,8 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     since the mean of all others is the period's mean less the own outcome). With ``own="none"`` nothing is taken out.
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
-    a step. Unless the two best agree, a second bracket starts for the first head; for a further one, the best that are left
-    compete with one more bracket. It is kept if it lowers the squared error on the
+    a step. Up to three brackets start, until the two best of all agree; for a further head the best that are left compete, too.
+    It is kept if it lowers the squared error on the
     last fifth of the periods by two standard errors.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
@@ -298,7 +299,7 @@ def best_starts(
 ) -> PeerModule:
     """Return the best of many starts beside the heads found before, best first; those left from the last search compete."""
     best, shorter = left, None
-    places: Sequence[int | None] = [None] * (BRACKETS if left is None else 1)
+    places: Sequence[int | None] = [None] * BRACKETS
     if spec.n_layers > 1:
         one_less = replace(spec, n_layers=spec.n_layers - 1)
         places = PLACES if left is None else PLACES[:1]
@@ -310,9 +311,9 @@ def best_starts(
         starts = _start(spec, n_starts, generator, training.settings, like)
         if place is not None and shorter is not None:
             _put(shorter, starts, place)
-        descend(starts, found, training, generator, 1)
+        descend(starts, found, training, generator, 1, RATE)
         starts, _ = _ranked(starts, found, training, n_starts // ETA)
-        descend(starts, found, training, generator, 2)
+        descend(starts, found, training, generator, 2, RATE)
         best, agree = _ranked(
             starts if best is None else beside(best, starts), found, training, STARTS // ETA
         )
@@ -368,6 +369,7 @@ def descend(
     sample: Sample,
     generator: torch.Generator,
     times: int,
+    rate: float,
     joint: bool = False,
 ) -> None:
     """Optimise the scores of every head by itself, or of all jointly, by Adam, with so many times ROWS a step."""
@@ -376,7 +378,7 @@ def descend(
         lambda batch: projected_loss(module, found, batch, joint, sample.n_rows).sum(),
         sample.drawn(generator, times),
         max_steps=STEPS,
-        learning_rate=RATE,
+        learning_rate=rate,
         clip=None,
         checkpoint=sample.settings.checkpoint,
         generators=[generator],
@@ -389,7 +391,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         return
     module.requires_grad_(True)
     if sample.n_cells * module.spec.n_heads > SMALL:
-        return descend(module, None, sample, generator, 4, joint=True)
+        return descend(module, None, sample, generator, 4, FINE_RATE, joint=True)
     scores = list(_scores(module).values())
     optimizer = torch.optim.LBFGS(
         scores,

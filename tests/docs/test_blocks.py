@@ -67,7 +67,7 @@ def test_code_is_only_where_it_is_run():
 def commands() -> list[str]:
     found = [text for page in PAGES for _, text in blocks(page, "console")]
     return [
-        line.removeprefix("$ ").partition(" #")[0].strip()
+        line.removeprefix("$ ").removeprefix("torchrun --nproc-per-node=2 -m ").partition(" #")[0].strip()
         for text in found
         for line in text.splitlines()
         if line

@@ -271,7 +271,7 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
             ours_here = method == "ours"
             results = [measure(d, method, s) for d in group for s in (seeds if ours_here else seeds[:1])]
             scores = [r["correlation"] for r in results]
-            agreements = [agreement(d, seeds) for d in group] if ours_here else []
+            agreements = [agreement(d, seeds) for d in group] if ours_here and len(seeds) > 1 else []
             rows.append(
                 {
                     "signal share": share,
@@ -279,8 +279,8 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
                     "median": statistics.median(scores),
                     "worst": min(scores),
                     "above 0.95": sum(s > 0.95 for s in scores) / len(scores),
-                    "seeds agree, median": statistics.median(agreements) if ours_here else "",
-                    "seeds agree, worst": min(agreements) if ours_here else "",
+                    "seeds agree, median": statistics.median(agreements) if agreements else "",
+                    "seeds agree, worst": min(agreements) if agreements else "",
                     "fits": len(scores),
                     "CPU seconds, median": statistics.median(r["seconds"] for r in results),
                 }

@@ -62,7 +62,8 @@ def simulated(seed: int) -> SimulatedPanel:
     """Return the panel of ``--dataset simulated``."""
     from peerattn.datasets import simulate_panel
 
-    return simulate_panel(100, 60, 6, n_industries=10, random_state=seed)
+    # characteristics less persistent than those of firms, so that 20 tested periods suffice for a test over time
+    return simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
 
 
 def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:

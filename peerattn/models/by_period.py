@@ -22,7 +22,7 @@ from peerattn import __version__
 from peerattn.exceptions import InputError
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
-from peerattn.render import atomic_path, check_writable, show_label, write_atomic
+from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
 
 if TYPE_CHECKING:
     from peerattn.models.base import PanelModel
@@ -153,6 +153,8 @@ def written(
         raise InputError(
             f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
         )
+    for left in unfinished(folder):  # by a call that was killed
+        left.unlink()
     write_atomic(folder / _FINISHED, "".join(f"{line}\n" for line in lines.values()))
     return folder
 

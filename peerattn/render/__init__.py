@@ -2,7 +2,7 @@
 
 from peerattn.render.escape import csv_text, escape, latex_text, markdown_text, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
-from peerattn.render.files import atomic_path, check_writable, write_atomic
+from peerattn.render.files import atomic_path, check_writable, unfinished, write_atomic
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.regression import Regression, regression_table
@@ -13,5 +13,6 @@ from peerattn.render.workbook import write_workbook
 __all__ = [
     "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "UNSEALED", "atomic_path",
     "check_writable", "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
-    "read_sealed", "regression_table", "seal", "show_label", "svg", "weight_colours", "write_atomic", "write_workbook",
+    "read_sealed", "regression_table", "seal", "show_label", "svg", "unfinished", "weight_colours", "write_atomic",
+    "write_workbook",
 ]  # fmt: skip

@@ -59,6 +59,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def unfinished(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return what killed processes left in a folder of files that :func:`atomic_path` was writing."""
+    return sorted(Path(folder).glob(".*.part"))
+
+
 def _usual_mode(target: Path) -> int:
     """The mode of the file that is replaced, else what a plain ``open`` would give (mkstemp gives 0600)."""
     if target.exists():

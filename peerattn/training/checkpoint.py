@@ -14,7 +14,7 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.processes import from_first, process
-from peerattn.render import check_writable
+from peerattn.render import check_writable, unfinished
 from peerattn.state import read_state, write_state
 
 SECONDS = 10.0  # between two writes of the state of a loop
@@ -64,7 +64,7 @@ class Checkpoint:
         head = self.folder / _HEAD
         if head.exists():
             self._refuse_other(self._read(head, "Delete the folder to start anew.")[1])
-        elif held := sorted(path.name for path in self.folder.iterdir() if not _is_unfinished(path)):
+        elif held := sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
             raise InputError(
                 f"checkpoint: expected a new or empty folder, or one that a fit has written, got {str(self.folder)!r}, which "
                 f"holds {held[0]!r}."
@@ -144,17 +144,12 @@ class Checkpoint:
 def remove_checkpoint(folder: str | os.PathLike[str]) -> None:
     """Delete the files of a checkpoint, and its folder where nothing else is in it."""
     path = Path(folder)
-    files = [*path.glob(f"*{_END}"), *filter(_is_unfinished, path.iterdir())]
+    files = [*path.glob(f"*{_END}"), *unfinished(path)]
     # the head last: a killed removal leaves a checkpoint
     for file in sorted(files, key=lambda file: file.name == _HEAD):
         file.unlink(missing_ok=True)
     if not any(path.iterdir()):
         path.rmdir()
-
-
-def _is_unfinished(path: Path) -> bool:
-    """Whether a file is what a killed process left of one it was writing."""
-    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def as_arrays(tensors: Sequence[torch.Tensor], name: str) -> dict[str, np.ndarray]:

@@ -139,6 +139,9 @@ def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch,
         model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")
     with (tmp_path / "killed" / "_finished.jsonl").open("a") as journal:
         journal.write('{"file": "20')  # cut off while it was written
+    (tmp_path / "killed" / ".2003.parquet.a1b2.part").write_bytes(
+        b"half of it"
+    )  # killed while it was written
     damaged = sorted((tmp_path / "killed").glob("*.parquet"))[1]
     damaged.write_bytes(damaged.read_bytes()[:-9])
     model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")

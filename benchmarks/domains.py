@@ -32,7 +32,7 @@ from peerattn.sequence import (
     VisionTransformerClassifier,
 )
 from peerattn.sequence.window_ridge import WindowMoments
-from report import RESULTS, publish
+from report import kept_rows, publish
 
 SHARED = (
     Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "sequence"
@@ -258,14 +258,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    kept = RESULTS / "domains"
-    kept.mkdir(parents=True, exist_ok=True)
-    for name in options.rows or TASKS:
-        path = kept / f"{name}.json"
-        if options.again or not path.exists():
-            path.write_text(json.dumps(TASKS[name](), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    rows = [one for name in TASKS if (kept / f"{name}.json").exists()
-            for one in json.loads((kept / f"{name}.json").read_text(encoding="utf-8"))]  # fmt: skip
+    rows, _ = kept_rows("domains", TASKS, options.rows or list(TASKS), again=options.again)
     notes = [
         "Processor seconds of fit, all threads. Controls beside each model; a control that wins stays in the table."
     ]

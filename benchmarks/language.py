@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import os
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from peerattn.sequence import (
     WordTokenizer,
 )
 from peerattn.sequence.masked_language_model import masked_places
-from report import RESULTS, Row, publish
+from report import RESULTS, kept_rows, publish
 
 DATA = (
     Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "sequence"
@@ -293,21 +292,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    KEPT.mkdir(parents=True, exist_ok=True)
     wanted = options.rows or [name for name in ROWS if name not in WANTS_ACCELERATOR]
-    for name in [] if options.table else wanted:
-        kept = KEPT / f"{name}.json"
-        if options.again or not kept.exists():
-            kept.write_text(json.dumps(ROWS[name](), indent=2) + "\n", encoding="utf-8")
-    found: list[Row] = []
-    for name in ROWS:
-        if (KEPT / f"{name}.json").exists():
-            found += json.loads((KEPT / f"{name}.json").read_text(encoding="utf-8"))
+    found, missing = kept_rows("language_rows", ROWS, [] if options.table else wanted, again=options.again)
     notes = [
         "Seconds: wall-clock time of the fit, on a CPU unless said. Three seeds where a run takes at most 2 minutes.",
         "BLEU by sacrebleu on tokenised lower case.",
     ]
-    missing = [name for name in ROWS if not (KEPT / f"{name}.json").exists()]
     if missing:
         notes.append(f"Not run yet: {', '.join(missing)}.")
     publish("language", "Language models on real text, each beside its control", found, notes)

@@ -39,6 +39,24 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
+def kept_rows(
+    name: str, tasks: Mapping[str, Callable[[], Sequence[Row]]], wanted: Sequence[str], *, again: bool
+) -> tuple[list[Row], list[str]]:
+    """Measure the wanted tasks that results/<name>/ does not keep, or all of them ``again``.
+
+    Returns the rows of all that are kept, in the order of the tasks, and the names of those never run.
+    """
+    (RESULTS / name).mkdir(parents=True, exist_ok=True)
+    kept = {task: RESULTS / name / f"{task}.json" for task in tasks}
+    for task in wanted:
+        if again or not kept[task].exists():
+            rows = json.dumps(tasks[task](), ensure_ascii=False, indent=2)
+            kept[task].write_text(rows + "\n", encoding="utf-8")
+    there = [path for path in kept.values() if path.exists()]
+    found = [row for path in there for row in json.loads(path.read_text(encoding="utf-8"))]
+    return found, [task for task, path in kept.items() if not path.exists()]
+
+
 def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     """Print the rows and write results/<name>.json and results/<name>.md."""
     columns = list(rows[0])

@@ -25,7 +25,6 @@ defaults were chosen:
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -50,9 +49,8 @@ from peerattn.sequence import (
     TextClassifier,
     WordTokenizer,
 )
-from report import RESULTS, publish
+from report import kept_rows, publish
 
-KEPT = RESULTS / "sequence"
 Rows = list[dict[str, Any]]
 
 
@@ -409,21 +407,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    kept = {name: KEPT / f"{name}.json" for name in ROWS}
-    for name in [] if options.table else options.rows:
-        if options.again or not kept[name].exists():
-            kept[name].write_text(
-                json.dumps(ROWS[name](), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-            )
-    there = [path for path in kept.values() if path.exists()]
-    rows = [one for path in there for one in json.loads(path.read_text(encoding="utf-8"))]
+    wanted = [] if options.table else options.rows
+    rows, missing = kept_rows("sequence", ROWS, wanted, again=options.again)
     notes = [
         "Model: mean over seeds ± their standard deviation. Better by: the difference ± its standard error "
         "(over stretches of text, sentences, days, series or nodes), negative where the control wins.",
         f"CPU seconds of a fit on {options.threads} thread(s) of a shared machine with 2 cores; torch {torch.__version__}.",
     ]
-    missing = [name for name, path in kept.items() if not path.exists()]
     if missing:
         notes.append(f"Not run yet: {', '.join(missing)}.")
     publish("sequence", "Sequence models, each beside its cheap control", rows, notes)

@@ -121,7 +121,7 @@ def load_model(path: Path) -> SavedModel:
     Raises
     ------
     InputError
-        For a file that is missing, is no model of ``peerattn fit``, or is damaged.
+        For a file that is missing, damaged, or was not written by ``peerattn fit``.
     """
     from peerattn.models.saving import load_estimator
 

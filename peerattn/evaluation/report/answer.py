@@ -62,8 +62,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     its denominator taken as given, so that an interval excludes the other's R² where the test of the two models' squared errors
     rejects. Where a test over time can be made the variance is that of
     :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm,
-    or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R²: it
-    excludes the other's R² where the two differ.
+    or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R².
 
     Returns
     -------

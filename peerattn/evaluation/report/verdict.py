@@ -161,7 +161,7 @@ def _against_baseline(comparison: Comparison, best: str) -> str:
     others = [name for name in comparison.names if name != baseline]
     found = joint_test(comparison, baseline, others)
     if found is None:
-        return f"{said}{_by_firm(comparison, best, baseline, len(others), 'models')[1]}."
+        return f"{said}{_given_periods(comparison, best, baseline, len(others), 'models')[1]}."
     return f"{said}{_chance(found, best, len(others), 'models')}."
 
 
@@ -192,7 +192,7 @@ def peers_help(comparison: Comparison) -> list[str]:
         return [f"Do peers help? No: {said}.", *_curvature(comparison, peer)]
     found = joint_test(comparison, control, peers)
     if found is None:
-        answer, chance = _by_firm(comparison, peer, control, len(peers))
+        answer, chance = _given_periods(comparison, peer, control, len(peers))
     else:
         answer = "Yes" if found.superior else "Not shown"
         chance = _chance(found, peer, len(peers), "peer models")
@@ -211,7 +211,7 @@ def _concentrated(comparison: Comparison, peer: str, control: str) -> str:
     return ""
 
 
-def _by_firm(
+def _given_periods(
     comparison: Comparison, peer: str, control: str, n: int, what: str = "peer models"
 ) -> tuple[str, str]:
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""

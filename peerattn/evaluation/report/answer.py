@@ -64,7 +64,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     rejects. Where a test over time can be made the variance is that of
     :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is that of
     :func:`~peerattn.evaluation.paired_test` by firm, or by a code where that is wider. The interval is drawn around the model's
-    own R².
+    own R², and ends at 1.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     influence = {name: (errors[against] - e) / base.mean() - gains[name] for name, e in errors.items()}
     reach, how = _intervals(comparison, influence, scored, level)
     r2 = comparison.scores["r2_mean"]
-    rows = {name: (r2[name], *(r2[name] + reach[name])) for name in comparison.names}
+    rows = {name: (r2[name], *np.minimum(r2[name] + reach[name], 1.0)) for name in comparison.names}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["r2", "low", "high"]), how
 
 

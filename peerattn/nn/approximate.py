@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.nn.attention import attention_weights
+
+STRETCH = 128  # rows that causal linear attention goes through at once
 
 
 def sparse_attention(
@@ -75,6 +78,7 @@ def linear_attention(
     value: Tensor,
     n_features: int,
     *,
+    causal: bool = False,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
     return_weights: bool = False,
@@ -94,8 +98,10 @@ def linear_attention(
     value : Tensor, shape (..., n_keys, d_value)
     n_features : int
         R. They are always the same ones (drawn with seed 0).
+    causal : bool, default False
+        Whether a query attends to its own row and to rows before it only, as `causal_mask` says.
     mask : bool Tensor, default None
-        Of keys, (..., 1, n_keys), or exactly `causal_mask`; others would need all pairs.
+        Of keys, (..., 1, n_keys); others would need all pairs.
     bias : None
         A bias cannot be taken.
     return_weights : bool, default False
@@ -109,13 +115,13 @@ def linear_attention(
     Raises
     ------
     InputError
-        With a bias, or another mask.
+        With a bias, or a mask of pairs.
 
     Notes
     -----
     Unbiased for the exponential; relative mean squared error of one pair's exponential at most
     :math:`(e^{\|q + k\|^2} - 1)/R` (Choromanski et al., lemma 2): small where queries and keys are short, useless where
-    they are long. `causal_mask` is taken with a running sum, O(n R d_value) memory.
+    they are long. Memory is linear in the rows, too: causal attention goes through them in stretches, with a running sum.
 
     References
     ----------
@@ -135,28 +141,33 @@ def linear_attention(
     projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
     looking = _features(query.to(dtype) * scale, projection, per_row=True)  # (..., Nq, R)
     shown = _features(key.to(dtype) * scale, projection, per_row=False)  # (..., Nk, R)
-    causal = mask is not None and mask.shape[-2] > 1
-    if mask is not None and not causal:
-        shown = shown * mask.mT
-    if causal and not _is_causal(mask, query.shape[-2], key.shape[-2]):
+    if mask is not None and mask.shape[-2] != 1:
         raise InputError(
-            f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), or causal_mask with as many "
-            "queries as keys. Use exact attention for others."
+            f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), and causal=True; got shape "
+            f"{tuple(mask.shape)}. Use exact attention for others."
         )
+    if mask is not None:
+        shown = shown * mask.mT
     tiny = torch.finfo(dtype).tiny
     if return_weights:
         products = looking @ shown.mT
-        products = products.tril() if causal else products
+        products = products.tril(key.shape[-2] - query.shape[-2]) if causal else products
         weights = products / products.sum(-1, keepdim=True).clamp_min(tiny)
         return (weights @ value.to(dtype)).to(value.dtype), weights
-    if causal:
-        summed = (shown[..., None] * value.to(dtype)[..., None, :]).cumsum(-3)  # (..., N, R, d_value)
-        numerator = (looking[..., None, :] @ summed)[..., 0, :]
-        denominator = (looking * shown.cumsum(-2)).sum(-1, keepdim=True)
-    else:
-        numerator = looking @ (shown.mT @ value.to(dtype))
-        denominator = looking @ shown.sum(-2)[..., None]
-    return (numerator / denominator.clamp_min(tiny)).to(value.dtype), None
+    counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # (..., Nk, d_value + 1): the last column adds up to the sum of weights
+    sums = _causal_sums(looking, shown, counted) if causal else looking @ (shown.mT @ counted)
+    return (sums[..., :-1] / sums[..., -1:].clamp_min(tiny)).to(value.dtype), None
+
+
+def _causal_sums(looking: Tensor, shown: Tensor, value: Tensor) -> Tensor:
+    """Return the sums of values over the keys up to each query's own row, the queries being the last rows of the keys."""
+    before = shown.shape[-2] - looking.shape[-2]
+    past, found = shown[..., :before, :].mT @ value[..., :before, :], []  # (..., R, d_value)
+    rows = (looking, shown[..., before:, :], value[..., before:, :])
+    for q, k, v in zip(*(x.split(STRETCH, -2) for x in rows), strict=True):
+        found.append((q @ k.mT).tril() @ v + q @ past)
+        past = past + k.mT @ v
+    return torch.cat(found, -2)
 
 
 def _features(x: Tensor, projection: Tensor, *, per_row: bool) -> Tensor:
@@ -179,8 +190,3 @@ def _orthogonal(n: int, d: int) -> Tensor:
         blocks.append(directions.T * lengths)
     return torch.cat(blocks)[:n]
 
-
-def _is_causal(mask: Tensor | None, n_queries: int, n_keys: int) -> bool:
-    if mask is None or mask.shape != (n_queries, n_keys) or n_queries != n_keys:
-        return False
-    return bool((mask == torch.ones_like(mask).tril()).all())

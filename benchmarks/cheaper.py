@@ -35,7 +35,7 @@ def blocks() -> list[Row]:
     x = drawn(1, N, WIDTH)
 
     def call(options: dict[str, int]) -> torch.Tensor:
-        causal = "window" in options or "n_features" in options
+        causal = bool(options)
         block = TransformerBlock(WIDTH, HEADS, rotary=True, causal=causal, **options)
         with torch.no_grad():
             return torch.as_tensor(block(x, mask=None if causal else causal_mask(N)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.nn.attention import attention_weights
 
-STRETCH = 128  # rows that causal linear attention goes through at once
+STRETCH = 128  # rows that are gone through at once
 
 
 def sparse_attention(
@@ -20,10 +20,12 @@ def sparse_attention(
     value: Tensor,
     keep: int,
     *,
+    causal: bool = False,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
     scale: float | None = None,
-) -> tuple[Tensor, Tensor]:
+    return_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     r"""Attend to the ``keep`` keys of largest weight only.
 
     .. math:: \tilde\alpha_{ij} = \alpha_{ij} 1[j \in T_i] / m_i, \quad m_i = \sum_{j \in T_i} \alpha_{ij},
@@ -35,11 +37,15 @@ def sparse_attention(
         As in `attention`.
     keep : int
         How many keys each query keeps, :math:`|T_i|`.
+    causal : bool, default False
+        Whether a query attends to its own row and to rows before it only, as `causal_mask` says.
+    return_weights : bool, default False
+        Also return the weights, an array of all pairs.
 
     Returns
     -------
     output : Tensor, shape (..., n_queries, d_value)
-    weights : Tensor, shape (..., n_queries, n_keys)
+    weights : Tensor, shape (..., n_queries, n_keys), or None
         Zero where a key was not kept; rows sum to one.
 
     Raises
@@ -50,7 +56,7 @@ def sparse_attention(
     Notes
     -----
     The error is bounded by the dropped mass :math:`1 - m_i`. Fewer neighbours, not fewer operations: all scores are
-    computed (`top_k_weights` finds them in blocks).
+    computed, in stretches of queries, so that without gradients memory is linear in the keys.
 
     References
     ----------
@@ -64,12 +70,30 @@ def sparse_attention(
     """
     if keep < 1:
         raise InputError(f"keep: expected an integer of at least 1, got {keep}.")
-    weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
-    if keep < weights.shape[-1]:
-        kept = weights.topk(keep, dim=-1).indices
-        weights = weights * torch.zeros_like(weights).scatter(-1, kept, 1.0)
-        weights = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
-    return (weights @ value.to(weights.dtype)).to(value.dtype), weights
+    n_before = key.shape[-2] - query.shape[-2]  # keys before the first query's own row
+    column, outputs, kept = torch.arange(key.shape[-2], device=key.device), [], []
+    for start, rows in zip(range(0, max(query.shape[-2], 1), STRETCH), query.split(STRETCH, -2), strict=True):
+        may, added = (
+            x if x is None or x.shape[-2] == 1 else x[..., start : start + STRETCH, :] for x in (mask, bias)
+        )
+        if causal:
+            own = start + n_before + torch.arange(rows.shape[-2], device=key.device)
+            past = column <= own[:, None]
+            may = past if may is None else may & past
+        weights = _largest(attention_weights(rows, key, mask=may, bias=added, scale=scale), keep)
+        outputs.append((weights @ value.to(weights.dtype)).to(value.dtype))
+        if return_weights:
+            kept.append(weights)
+    return torch.cat(outputs, -2), torch.cat(kept, -2) if return_weights else None
+
+
+def _largest(weights: Tensor, keep: int) -> Tensor:
+    """Return weights of which only the ``keep`` largest of a row are left, with the sum of one."""
+    if keep >= weights.shape[-1]:
+        return weights
+    kept = weights.topk(keep, dim=-1, sorted=False).indices
+    weights = weights * torch.zeros_like(weights).scatter(-1, kept, 1.0)
+    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
 def linear_attention(
@@ -154,7 +178,9 @@ def linear_attention(
         products = products.tril(key.shape[-2] - query.shape[-2]) if causal else products
         weights = products / products.sum(-1, keepdim=True).clamp_min(tiny)
         return (weights @ value.to(dtype)).to(value.dtype), weights
-    counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # (..., Nk, d_value + 1): the last column adds up to the sum of weights
+    counted = F.pad(
+        value.to(dtype), (0, 1), value=1.0
+    )  # (..., Nk, d_value + 1): the last column adds up to the sum of weights
     sums = _causal_sums(looking, shown, counted) if causal else looking @ (shown.mT @ counted)
     return (sums[..., :-1] / sums[..., -1:].clamp_min(tiny)).to(value.dtype), None
 
@@ -189,4 +215,3 @@ def _orthogonal(n: int, d: int) -> Tensor:
         lengths = torch.randn(d, d, generator=generator, dtype=torch.float64).norm(dim=1, keepdim=True)
         blocks.append(directions.T * lengths)
     return torch.cat(blocks)[:n]
-

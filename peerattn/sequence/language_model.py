@@ -338,7 +338,7 @@ class LanguageModel(SequenceEstimator):
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
-        options |= self._cheaper() | {"causal": self.window is not None or self.n_features is not None}
+        options |= self._cheaper() | {"causal": any(n is not None for n in self._cheaper().values())}
         rotary = self.positions == "rotary"
         stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
         return LanguageModule(embedding, stack)

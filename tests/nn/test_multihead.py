@@ -173,7 +173,7 @@ def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
 def test_options_of_the_window_that_do_not_go_together_are_refused():
     for options, match in [
         ({"window": 2, "keep": 3}, "window: goes with keep=None and n_features=None only"),
-        ({"causal": True}, "causal: goes with window or n_features"),
+        ({"causal": True}, "causal: goes with window, keep or n_features"),
     ]:
         with pytest.raises(InputError, match=match):
             MultiheadAttention(4, 2, **options)

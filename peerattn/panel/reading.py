@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean, warn_user
 from peerattn.panel.codes import canonical_codes, looks_like_code
 from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
@@ -382,7 +381,7 @@ def _split_columns(
         numbers[name] = _as_float(column)
         if not only_declared and looks_like_code(name) and _is_whole(numbers[name]):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
-            warnings.warn(message, CodeWarning, stacklevel=5)
+            warn_user(CodeWarning(message))
     both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
     return next(both), next(both)
 

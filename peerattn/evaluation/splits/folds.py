@@ -13,7 +13,7 @@ from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
 
 
@@ -28,7 +28,7 @@ def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
     for entry in caught:
-        warnings.warn(entry.message, stacklevel=3)
+        warn_user(entry.message)
     _refuse_leaks(cv, panel, folds)
     notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
     if not getattr(cv, "forecasts", True):

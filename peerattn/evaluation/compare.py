@@ -344,7 +344,7 @@ def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str
     learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
     last = f", the last on {learned[-1]:,}" if len(folds) > 1 else ""
     settings = {
-        "split": split_words(cv),
+        "split": split_words(cv, panel.known_at is not None),
         "fits per model": f"{len(folds)}, the first on {learned[0]:,} known outcomes{last}",
     }
     if panel.description:

@@ -123,7 +123,11 @@ def as_panel(
                     f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
                 )
             choice = choose_columns(
-                source, labels=(), outcome=outcome, characteristics=characteristics, codes=declared
+                source,
+                labels=_given(known_at) if isinstance(known_at, str) else (),
+                outcome=outcome,
+                characteristics=characteristics,
+                codes=declared,
             )
             frame = source[[*choice.characteristics, *choice.codes]]
         elif characteristics is not None:
@@ -154,6 +158,7 @@ def read_panel(
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
     industry: str | None = None,
+    known_at: str | None = None,
     description: str = "",
 ) -> Panel:
     """Read a panel and choose its columns.
@@ -173,6 +178,9 @@ def read_panel(
         Columns that are codes (sector, country, ...), whatever their dtype.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
+    known_at : str, optional
+        Column that says when each outcome is known, as period labels: the date of the report, say; missing = never. It is no
+        characteristic. ``WalkForward`` learns from no row before.
     description : str
 
     Returns
@@ -200,7 +208,8 @@ def read_panel(
         what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
         raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
+    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
+    for argument, name in named.items():
         if name is not None and name not in names:
             raise InputError(
                 f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}."
@@ -211,6 +220,7 @@ def read_panel(
         characteristics=characteristics,
         codes=codes,
         industry=industry,
+        known_at=known_at,
         firm=firm,
         period=period,
         description=description,

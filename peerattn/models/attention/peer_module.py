@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from peerattn import nn
 from peerattn.models.pools import NOBODY
 
+WITHIN = 2.0  # size of queries and keys of a head that starts from the firms of its own code
 SHARP = 2.5  # size of the first queries and keys: from flatter weights fewer heads find a network
 
 
@@ -155,6 +156,16 @@ class Layer(torch.nn.Module):
         layer.weight = torch.nn.Parameter(weight)
         return layer
 
+    @torch.no_grad()
+    def look_within(self, head: int, code: int) -> None:
+        """Let a head start from the firms of its own level of a code, whatever their characteristics."""
+        d, first = self.spec.d_head, self.spec.n_characteristics + code * self.spec.d_code
+        size = min(d, self.spec.d_code)
+        for projection in (self.query,) if self.spec.symmetric else (self.query, self.key):
+            rows = projection.weight[head * d : (head + 1) * d]
+            rows.zero_()
+            rows[:size, first : first + size] = WITHIN * torch.eye(size, dtype=rows.dtype, device=rows.device)
+
     @property
     def n_heads(self) -> int:
         """Number of heads, which share the first dimension of all parameters."""
@@ -215,10 +226,12 @@ class PeerModule(Layer):
     ):
         generator = torch.Generator() if generator is None else generator
         H, K = spec.n_heads, spec.n_outputs
-        tables = [
+        draws = [
             torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
             for n in spec.code_levels
         ]
+        # of one length, so that no level is nearer to another one than to itself
+        tables = [math.sqrt(spec.d_code) * each / each.norm(dim=1, keepdim=True) for each in draws]
         super().__init__(spec, spec.width, generator, dtype)
         self.embeddings = torch.nn.ParameterList([torch.nn.Parameter(table.to(dtype)) for table in tables])
 

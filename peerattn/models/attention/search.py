@@ -84,9 +84,10 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
     a step. Up to three brackets start, until the two best of all agree; for a further head the best that are left compete, too.
-    It is kept if it lowers the squared error on the last fifth of the periods by two standard errors. Where a small sample shows
-    no head that does, scores may be too free for it: the search is made again with a larger λ_θ, and the λ_θ whose first head has
-    the smaller held-out error is taken.
+    So does one head for each code, which starts from the firms of its own level: an industry's mean is easy to name and hard
+    to come upon. A head is kept if it lowers the squared error on the last fifth of the periods by two standard errors. Where
+    a small sample shows no head that does, scores may be too free for it: the search is made again with a larger λ_θ, and the
+    λ_θ whose first head has the smaller held-out error is taken.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
     through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
@@ -319,6 +320,9 @@ def best_starts(
         one_less = replace(spec, n_layers=spec.n_layers - 1)
         places = PLACES if left is None else PLACES[:1]
         shorter = best_starts(one_less, found, None, training, generator)
+    elif spec.code_levels:
+        within = _within_codes(spec, found, left, training, generator)
+        best = within if left is None else beside(left, within)
     n_starts = STARTS * spec.n_layers
     for place in places:
         # what heads share is learned with the first of them
@@ -336,6 +340,18 @@ def best_starts(
             break
     assert best is not None
     return best
+
+
+def _within_codes(
+    spec: PeerSpec, found: PeerModule, left: PeerModule | None, training: Sample, generator: torch.Generator
+) -> PeerModule:
+    """Return a head for each code, optimised from a look to the firms of its own level."""
+    like = found if found.spec.n_heads else left
+    heads = _start(spec, len(spec.code_levels), generator, training.settings, like)
+    for code in range(len(spec.code_levels)):
+        heads.look_within(code, code)
+    descend(heads, found, training, generator, 2, FINE_RATE)
+    return heads
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -24,31 +24,51 @@ def stable(
     r"""Fit a part as often as its network needs to be the same whoever fits.
 
     One fit suffices where its weights correlate with those of the last trial (fitted to fewer periods, from another start) by
-    at least .9. Otherwise fits from k starts are averaged, as many as the formula of Spearman (1910) and Brown (1910) needs for
-    two such averages to correlate by .9, :math:`k \bar r / (1 + (k - 1) \bar r) \ge .9`, at most four.
+    at least .9. Otherwise up to four starts are made, and those k of the least squared error in training are averaged whose
+    average another one would match by .9, :math:`k \bar r / (1 + (k - 1) \bar r) \ge .9` (Spearman 1910, Brown 1910), k as
+    large as can be, at least two: a start that ended in a poor optimum is left out.
 
     Returns
     -------
     parts : tuple of Part
-        Fits to be averaged; empty where four do not suffice: the network is not identified.
+        Fits to be averaged; empty where no two of four starts suffice: the network is not identified.
     agreement : DataFrame
-        Columns comparison ("folds" or "seeds"), correlation, common_top5.
+        Columns comparison ("folds" or "seeds", of the fits that are averaged, of all where none are), correlation, common_top5.
     """
     seen = [_few(section) for section in sections[-SECTIONS:]]
     parts = [fit(0)]
     found = [_weights(parts[0], seen)]
     rows = [("folds", *agreement(found[0], _weights(trial, seen))) for trial in trials]
-    enough = bool(rows) and rows[-1][1] >= RELIABLE
-    while not enough and len(parts) < MOST_STARTS:
-        parts.append(fit(len(parts)))
+    kept = [0] if rows and rows[-1][1] >= RELIABLE else []
+    pairs: dict[tuple[int, int], tuple[float, float]] = {}
+    while not kept and len(parts) < MOST_STARTS:
+        parts.append(fit(new := len(parts)))
         found.append(_weights(parts[-1], seen))
-        pairs = [agreement(a, b) for a, b in combinations(found, 2)]
-        r = float(np.mean([correlation for correlation, _ in pairs]))
-        enough = len(parts) * r / max(1 + (len(parts) - 1) * r, 1e-12) >= RELIABLE
-    if len(parts) > 1:
-        rows += [("seeds", *pair) for pair in pairs]
+        pairs |= {(old, new): agreement(found[old], found[new]) for old in range(new)}
+        best = np.argsort([_squared_error(part, sections) for part in parts], kind="stable").tolist()
+        enough = (best[:k] for k in range(len(best), 1, -1) if _reliability(best[:k], pairs) >= RELIABLE)
+        kept = next(enough, [])
+    shown = sorted(kept) or range(len(parts))
+    rows += [("seeds", *pairs[pair]) for pair in combinations(shown, 2)]
     frame = pd.DataFrame(rows, columns=["comparison", "correlation", "common_top5"])
-    return tuple(parts) if enough else (), frame
+    return tuple(parts[k] for k in sorted(kept)), frame
+
+
+def _reliability(fits: Sequence[int], pairs: Mapping[tuple[int, int], tuple[float, float]]) -> float:
+    """Return the correlation that the average of these fits is expected to have with another such average."""
+    k, r = len(fits), float(np.mean([pairs[pair][0] for pair in combinations(sorted(fits), 2)]))
+    return k * r / max(1 + (k - 1) * r, 1e-12)
+
+
+def _squared_error(part: Part, sections: Sequence[Section]) -> float:
+    """Return what a part leaves of the rows it was fitted to."""
+    left = 0.0
+    for section, added in zip(sections, part.additions(sections), strict=True):
+        y = section.focal.y
+        if y is not None and len(y):
+            weight = 1.0 if section.focal.loss_weight is None else section.focal.loss_weight.reshape(-1, 1)
+            left += float(np.sum(weight * (y.reshape(added.shape) - added) ** 2))
+    return left
 
 
 def _few(section: Section) -> Section:

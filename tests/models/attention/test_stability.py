@@ -18,12 +18,16 @@ _AXES = np.linalg.qr(np.c_[np.ones(OFF.sum()), np.random.default_rng(0).normal(s
 
 @dataclass
 class Fixed:
-    """A part with a given network."""
+    """A part with a given network, which leaves so much of every outcome."""
 
     W: np.ndarray
+    left: float = 1.0
 
     def weights(self, section, rows):
         return self.W[rows]
+
+    def additions(self, sections):
+        return [section.focal.y[:, None] - self.left for section in sections]
 
 
 def network(number, correlation):
@@ -36,7 +40,7 @@ def network(number, correlation):
 @pytest.fixture
 def sections():
     rows = Rows(
-        np.zeros((N, 1)), np.zeros((N, 0)), None, None, np.arange(N), pd.RangeIndex(N), pd.RangeIndex(N)
+        np.zeros((N, 1)), np.zeros((N, 0)), np.zeros(N), None, np.arange(N), pd.RangeIndex(N), pd.RangeIndex(N)
     )
     return [Section(t, slice(None), rows, rows, True) for t in range(5)]
 
@@ -65,6 +69,15 @@ def test_so_many_are_averaged_that_two_such_averages_would_agree(sections, corre
     n_fits = needed or MOST_STARTS
     assert len(frame) == n_fits * (n_fits - 1) / 2
     np.testing.assert_allclose(frame["correlation"], correlation)
+
+
+@pytest.mark.parametrize("left, kept", [(2.0, [1, 2]), (0.5, [])])
+def test_a_start_that_ended_in_a_poor_optimum_is_left_out(sections, left, kept):
+    """One differs from those that agree and leaves more of the outcomes; if it leaves less, nothing is identified."""
+    fits = [Fixed(network(0, 0.0).W, left), *(network(k, 0.95) for k in range(1, 4))]
+    parts, frame = stable(fits.__getitem__, [], sections)
+    assert [next(k for k, fit in enumerate(fits) if fit is part) for part in parts] == kept
+    assert len(frame) == (1 if kept else 6)
 
 
 def test_agreement_is_over_pairs_that_may_be_and_periods():

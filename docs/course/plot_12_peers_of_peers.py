@@ -80,5 +80,4 @@ with figure_style():
 
 # %%
 # Where links are indirect, two layers are much better than one. Where they are direct, the second layer is not kept
-# and nothing is lost. The search and the size of these panels were settled on other seeds, in one of which, of 30
-# periods, no head entered in either model.
+# and nothing is lost. The search and the size of these panels were settled on other seeds.

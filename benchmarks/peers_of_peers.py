@@ -34,8 +34,8 @@ NOTES = (
     "layers kept: 1 where held-out periods did not speak for a second layer, 0 where no head was kept.",
     "The search and this design (autocorrelation, numbers of training and of test periods) were settled on seeds 0 and 1. Seeds "
     "10 and above were drawn once, after that.",
-    "Since these fits small samples in which no head is found are searched again. With it, share 0.9: seed 10 has two / one 0.135, "
-    "correlation 0.998; seed 0, where no head had been found, 0.177 and 0.996 (p 0.004).",
+    "Since these fits small samples in which no head is found are searched again. With it, share 0.9: seed 10 has two / one "
+    "0.135, correlation 0.998; seed 0, where no head had been found, 0.177 and 0.996 (p 0.004).",
 )
 
 

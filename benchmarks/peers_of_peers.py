@@ -1,7 +1,7 @@
 """Are peers of peers found? Panels in which a firm's outcome depends on what its peers' peers have, and not on its peers.
 
-Run: ``python benchmarks/peers_of_peers.py [--seeds 3]``. Stacked attention (``n_layers=2``) and one layer, at their defaults, on
-the same panels; and on panels whose links are direct, where two layers have nothing to add.
+Run: ``python benchmarks/peers_of_peers.py [--seeds 10 11 12]``. Stacked attention (``n_layers=2``) and one layer, at their
+defaults, on the same panels; and on panels whose links are direct, where two layers have nothing to add.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ TEST_PERIODS = 40
 #: True layers, signal share, firms, training periods.
 DESIGNS = ((2, 0.9, 40, 30), (2, 0.5, 40, 60), (1, 0.9, 40, 30), (1, 0.5, 40, 60))
 N_CHARACTERISTICS, D_HEAD, PERSISTENCE = 3, 2, 0.5
+NOTES = (
+    f"{N_CHARACTERISTICS} characteristics of autocorrelation {PERSISTENCE}, scores of rank {D_HEAD} and sharpness 5. Both "
+    f"models at their defaults, random_state=0; MSE on the last {TEST_PERIODS} periods, held out: the noise is 1 - share.",
+    "correlation: of the weights with the true ones over pairs of different firms, median of held-out periods; of two layers "
+    "the product of both (rollout with residual=0), true and estimated.",
+    "p of two better: Diebold and Mariano's test by period, one-sided; nan: equal losses, or too persistent for the test.",
+    "layers kept: 1 where held-out periods did not speak for a second layer, 0 where no head was kept.",
+    "The search and this design (autocorrelation, numbers of training and of test periods) were settled on seeds 0 and 1. Seeds "
+    "10 and above were drawn once, after that.",
+    "Since these fits small samples in which no head is found are searched again. With it, share 0.9: seed 10 has two / one "
+    "0.135, correlation 0.998; seed 0, where no head had been found, 0.177 and 0.996 (p 0.004); seed 12, where none had been "
+    "found either, 0.774 and 0.715 (p 0.002), one layer kept. The other designs of seed 12 were not run.",
+)
 
 
 def correlation(network: PeerNetwork, truth: PeerNetwork, periods: pd.Index) -> float:
@@ -101,26 +114,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    notes = [
-        f"{N_CHARACTERISTICS} characteristics of autocorrelation {PERSISTENCE}, scores of rank {D_HEAD} and sharpness 5. Both "
-        f"models at their defaults, random_state=0; MSE on the last {TEST_PERIODS} periods, held out: the noise is 1 - share.",
-        "correlation: of the weights with the true ones over pairs of different firms, median of held-out periods; of two layers "
-        "the product of both (rollout with residual=0), true and estimated.",
-        "p of two better: Diebold and Mariano's test by period, one-sided; nan: equal losses, or too persistent for the test.",
-        "layers kept: 1 where held-out periods did not speak for a second layer, 0 where no head was kept.",
-        "The search and this design (autocorrelation, numbers of training and of test periods) were settled while looking at "
-        "panels of this kind, these seeds among them: development evidence. With 20 test periods and an earlier search, share "
-        "0.5, seed 0 had p = 0.09.",
-    ]
     rows = []
-    for seed in range(options.seeds):
+    for seed in options.seeds:
         for design in DESIGNS:
             rows.append(measure(*design, seed))
             ordered = sorted(rows, key=lambda r: (-r["true layers"], -r["signal share"], r["seed"]))  # type: ignore[operator]
-            publish("peers_of_peers", "Peers of peers: one layer and two", ordered, notes)
+            publish("peers_of_peers", "Peers of peers: one layer and two", ordered, NOTES)
 
 
 if __name__ == "__main__":

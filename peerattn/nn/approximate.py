@@ -91,9 +91,9 @@ def _largest(weights: Tensor, keep: int) -> Tensor:
     """Return weights of which only the ``keep`` largest of a row are left, with the sum of one."""
     if keep >= weights.shape[-1]:
         return weights
-    kept = weights.topk(keep, dim=-1, sorted=False).indices
-    weights = weights * torch.zeros_like(weights).scatter(-1, kept, 1.0)
-    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    best, kept = weights.topk(keep, dim=-1, sorted=False)
+    shares = best / best.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    return torch.zeros_like(weights).scatter(-1, kept, shares)
 
 
 def linear_attention(

@@ -409,7 +409,10 @@ def test_the_page_of_a_short_panel(tmp_path):
         page = Page(text)
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
-        assert f"T = {n_periods} periods are too few" in words and "DM t" not in words
+        assert (
+            f"T = {n_periods} period{'s are' * (n_periods > 1) or ' is'} too few" in words
+            and "DM t" not in words
+        )
         assert "12 are needed for a test over time" in words
     assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
@@ -401,6 +402,22 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         assert needed in words
     assert page.tags.count("svg") == 6 and page.tags.count("iframe") == 1
     assert "nan" not in re.sub(r"<(svg|iframe).*?</\1>", "", text, flags=re.DOTALL).lower()
+
+
+def test_codes_are_clusters_whether_named_as_groups_or_not():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(48), range(2001, 2009)], names=["firm", "period"])
+    sector = pd.Series([f"s{firm % 12:02d}" for firm, _ in index], index)
+    X = pd.DataFrame({"size": rng.normal(size=len(index)), "sector": sector})
+    y = (
+        X["size"]
+        + 2 * rng.normal(size=(12, 8))[index.get_level_values(0) % 12, index.get_level_values(1) - 2001]
+    )
+    models = {"OLS": LinearRegression(), "Mean": DummyRegressor()}
+    options = {"cv": WalkForward(2, 2), "verbose": False}
+    plain, named = (compare(models, X, y, groups=groups, **options) for groups in ((), ["sector"]))
+    assert plain.summary() == named.summary()
+    assert "clustered by sector" in " ".join(plain.summary())
 
 
 def test_the_page_of_a_short_panel(tmp_path):

@@ -35,4 +35,4 @@ with figure_style():
     fits = [row for row in rows if row["stage"] == "fit"]
     size = [number(row["file, MiB"]) for row in fits]
     axes[0].plot([number(row["periods"]) for row in fits], size, "--", color=INK, label="the file")
-    axes[0].legend()
+    axes[0].legend(loc="center right", bbox_to_anchor=(1, 0.7))

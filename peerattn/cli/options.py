@@ -138,7 +138,7 @@ class CompareOptions(SplitOptions, PanelOptions):
         metavar="FILE",
     )
     group_by: list[str] | None = given_as(
-        "Columns to report by, besides year and industry; numbers in fifths.", metavar="A,B,..."
+        "Columns to report by, besides year and codes: numbers, in fifths.", metavar="A,B,..."
     )
     limit: list[str] | None = given_as(
         "A known limit of the panel, for the report; may be repeated.", metavar="TEXT"

@@ -131,7 +131,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The firms that answer, for models with ``attention="cross"``; with outcomes only to explain.
     groups : sequence of str
-        Columns that the report scores models by, besides year and industry: codes as they are, numbers in fifths of each
+        Columns that the report scores models by, besides year and codes: numbers, in fifths of each
         period.
     limits : sequence of str
         Known limits of the panel, a sentence each; those that the panel itself shows are added.

@@ -54,15 +54,17 @@ def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
 def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[str, pd.Series]:
     """Return the group of each tested row, indexed by (firm, period), by the name of what groups it.
 
-    The industry is always there where it has few enough levels; SIC codes are shown as Fama and French's 12
-    industries. Numbers are cut into fifths of each period.
+    Codes are always there where they have few enough levels, because firms of one code share its shocks; SIC codes are shown as
+    Fama and French's 12 industries. Numbers are cut into fifths of each period.
     """
     for name in names:
         if name not in panel.columns:
             raise InputError(
                 f"groups: there is no column {name!r}.{did_you_mean(name, map(str, panel.columns))}"
             )
-    wanted = dict.fromkeys([*names, *([] if panel.industry is None else [panel.industry])])
+    wanted = dict.fromkeys(
+        [*names, *([] if panel.industry is None else [panel.industry]), *panel.codes.columns]
+    )
     found = {}
     for name in wanted:
         column = panel.X[name].iloc[tested]

@@ -309,8 +309,9 @@ class PeerNetwork:
         Returns
         -------
         pandas.DataFrame
-            Columns ``peer, weight``, zero weights left out. The title above the columns gives the effective number
-            of peers, 1 / Σ w² of weights that sum to one, and how much of the firm's weight those shown have together:
+            Columns ``peer, weight``, zero weights left out. The title above the columns says whether weights are means over
+            periods, and gives the effective number of peers, 1 / Σ w² of weights that sum to one, and how much of the firm's
+            weight those shown have together:
             five peers of 1 % each are the top of a flat list.
 
         Raises
@@ -329,7 +330,8 @@ class PeerNetwork:
             title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
         else:
             title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {shown:.1%} shown")
-        return found.rename_axis(columns=title)
+        several = period is None and len(self.periods) > 1
+        return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
     def followers(self, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
         """Return a firm's followers, the firms that have it as a peer, most weight first.

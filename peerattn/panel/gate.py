@@ -185,5 +185,5 @@ def refuse_identities(codes: pd.DataFrame, declared: Sequence[str], firm: pd.Ind
             origin = "codes" if name in declared else "X"
             raise InputError(
                 f"{origin}: code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a "
-                "group. Drop it, or use a coarser one."
+                "group. Drop it, or use a coarser one (of SIC codes the first two digits, say)."
             )

@@ -426,7 +426,7 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
         result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("Peers, Again: ") and message.endswith(
+    assert message.startswith("Peers; Again: ") and message.endswith(
         "(The first of 4 fits with this warning.)"
     )
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
@@ -400,13 +401,32 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
     assert "nan" not in re.sub(r"<(svg|iframe).*?</\1>", "", text, flags=re.DOTALL).lower()
 
 
+def test_codes_are_clusters_whether_named_as_groups_or_not():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(48), range(2001, 2009)], names=["firm", "period"])
+    sector = pd.Series([f"s{firm % 12:02d}" for firm, _ in index], index)
+    X = pd.DataFrame({"size": rng.normal(size=len(index)), "sector": sector})
+    y = (
+        X["size"]
+        + 2 * rng.normal(size=(12, 8))[index.get_level_values(0) % 12, index.get_level_values(1) - 2001]
+    )
+    models = {"OLS": LinearRegression(), "Mean": DummyRegressor()}
+    options = {"cv": WalkForward(2, 2), "verbose": False}
+    plain, named = (compare(models, X, y, groups=groups, **options) for groups in ((), ["sector"]))
+    assert plain.summary() == named.summary()
+    assert "clustered by sector" in " ".join(plain.summary())
+
+
 def test_the_page_of_a_short_panel(tmp_path):
     for n_periods, pictures in ((1, 2), (2, 4)):
         text = made(n_periods).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
         page = Page(text)
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
-        assert f"T = {n_periods} periods are too few" in words and "DM t" not in words
+        assert (
+            f"T = {n_periods} period{'s are' * (n_periods > 1) or ' is'} too few" in words
+            and "DM t" not in words
+        )
         assert "12 are needed for a test over time" in words
     assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 

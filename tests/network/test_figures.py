@@ -182,6 +182,16 @@ def test_ties_are_the_strongest_and_names_do_not_overlap() -> None:
         ties_plot(network, groups=pd.Series({"x": 1}))
 
 
+def test_a_firms_own_past_is_no_tie() -> None:
+    weights = np.diag([0.9, 0.9, 0.9, 1.0])
+    weights[0, 1] = weights[1, 2] = weights[2, 0] = 0.1
+    axes = ties_plot(PeerNetwork.from_matrices({2001: (list("ABCD"), None, weights)}), firms=2)
+    assert sorted(text.get_text() for text in axes.texts if text.get_text()) == ["A", "B"]
+    assert sum(isinstance(text, Annotation) for text in axes.texts) == 1
+    with pytest.raises(InputError, match="nothing to draw"):
+        ties_plot(PeerNetwork.from_matrices({2001: (list("AB"), None, np.eye(2))}))
+
+
 def test_flows_are_mean_rows_by_group() -> None:
     network = network_of(6)
     groups = pd.Series(["10", "2", "10", None, "2", "2"], index=[f"F{i}" for i in range(6)])

@@ -127,6 +127,13 @@ def test_peers_followers_and_mean_tell_the_same_story() -> None:
     np.testing.assert_allclose(panel_network(as_sparse=True).mean().matrix(), mean, atol=1e-15)
 
 
+def test_peers_say_that_they_are_means_over_periods() -> None:
+    W = np.array([[0.0, 1.0], [1.0, 0.0]])
+    network = PeerNetwork.from_matrices({2001: (list("AB"), None, W), 2002: (list("AB"), None, W)})
+    assert network.peers("A").columns.name == "mean over periods: 1.0 effective peers, 100.0% shown"
+    assert network.peers("A", period=2001).columns.name == "1.0 effective peers, 100.0% shown"
+
+
 def test_peers_of_one_period() -> None:
     network = panel_network()
     row = network.matrix(2003).loc["B"].sort_values(ascending=False)

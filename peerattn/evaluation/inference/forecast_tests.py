@@ -3,6 +3,7 @@ r"""Is one forecast better than another, or is the difference chance? Tests over
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,6 +144,25 @@ def short_reason(reason: str) -> str:
     if reason.startswith("n/a (r="):
         return "n/a (r)"
     return f"{reason.split(',')[0]})" if "," in reason else reason
+
+
+def critical_t(tests: Iterable[MeanTest]) -> str:
+    """Say from which t on a mean differs from 0 at the 5 % level: with few degrees of freedom that is far above 2.
+
+    >>> critical_t([MeanTest(0.1, 4.4, 0.05, 2), MeanTest(0.2, 1.0, 0.39, 3), MeanTest(0.3)])
+    "its t allows for serial correlation (Student's t with 2 or 3 degrees of freedom; 5% level: 4.30 or 3.18)"
+    """
+    from scipy.stats import t as student
+
+    freedoms = sorted({test.freedom for test in tests if test.t is not None})
+    if not freedoms:
+        return "its t allows for serial correlation"
+    levels = " or ".join(f"{student.ppf(0.975, freedom):.2f}" for freedom in freedoms)
+    plural = "" if freedoms == [1] else "s"
+    return (
+        f"its t allows for serial correlation (Student's t with {' or '.join(map(str, freedoms))} degree{plural} of freedom; 5% "
+        f"level: {levels})"
+    )
 
 
 def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from peerattn.evaluation.inference.forecast_tests import (
 from peerattn.evaluation.report.figures import r2_picture, ties_picture, truth_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, found_no_peers, peers_help
 from peerattn.evaluation.sample import clusters_of
+from peerattn.exceptions import InputError
 from peerattn.models.wild_bootstrap import wild_means
 from peerattn.network import effective_peers
 from peerattn.network.measures.comparison import network_correlation
@@ -44,15 +46,15 @@ def answer_pictures(comparison: Comparison) -> list[Picture]:
     pair = best_peer_and_control(comparison)
     against = pair[1] if pair else comparison.baseline
     frame, how = r2_intervals(comparison, against)
-    shown = shown_network(comparison)
-    if shown is None:
-        return [r2_picture(comparison, frame, against, how)]
+    pictures = [r2_picture(comparison, frame, against, how)]
+    if (shown := shown_network(comparison)) is None:
+        return pictures
     name, network = shown
     if comparison.truth is not None:
-        drawn = truth_picture(comparison.networks, comparison.truth, name)
-    else:
-        drawn = ties_picture(network, name, few_codes(comparison))
-    return [r2_picture(comparison, frame, against, how), drawn]
+        return [*pictures, truth_picture(comparison.networks, comparison.truth, name)]
+    with suppress(InputError):  # firms that have their own past only
+        pictures.append(ties_picture(network, name, few_codes(comparison)))
+    return pictures
 
 
 def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> tuple[pd.DataFrame, str]:

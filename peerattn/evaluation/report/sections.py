@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import format_p, p_words, periods_needed, short_reason
+from peerattn.evaluation.inference.forecast_tests import (
+    critical_t,
+    format_p,
+    p_words,
+    periods_needed,
+    short_reason,
+)
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, deflated_sharpe
 from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
@@ -108,8 +114,8 @@ def portfolio_section(comparison: Comparison) -> list[Section]:
         return []
     words = (
         f"Firms are sorted anew each period into {usual_quantiles(comparison)} groups of equal size by each model's "
-        "prediction. Shown are mean outcomes; the spread is highest less lowest, its t allows for serial correlation."
-        f"{left_out(comparison)}"
+        "prediction. Shown are mean outcomes; the spread is highest less lowest, "
+        f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{left_out(comparison)}"
     )
     blocks: list[Block] = [
         portfolios_picture(comparison, sorted_by),

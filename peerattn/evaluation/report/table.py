@@ -13,6 +13,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
     DieboldMariano,
+    critical_t,
     format_p,
     periods_needed,
     short_reason,
@@ -178,7 +179,11 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
         (
             {"rank_ic", "rank_ic_t"},
             "Rank IC: mean Spearman correlation"
-            + ("; its t allows for serial correlation." if "rank_ic_t" in metrics else "."),
+            + (
+                f"; {critical_t(ic.test for ic in comparison.rank_ics.values())}."
+                if "rank_ic_t" in metrics
+                else "."
+            ),
         ),
         (
             {"dm_t", "dm_p"},
@@ -197,7 +202,9 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
         notes.append(STARS_NOTE)
     needed = periods_needed(comparison.horizon)
     if (n := len(comparison.periods)) < needed:
-        notes.append(f"T = {n} periods are too few for a test over time ({needed} are needed).")
+        notes.append(
+            f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
+        )
     reasons = [test.reason for test in comparison.tests.values()]
     reasons += [ic.test.reason for ic in comparison.rank_ics.values()]
     if any(reason.startswith("n/a (r=") for reason in reasons):

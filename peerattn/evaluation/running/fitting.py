@@ -181,6 +181,6 @@ def warn_once(results: Sequence[FoldResult]) -> list[str]:
         together[kind, message + often].append(name)
     notes = []
     for (kind, message), names in together.items():
-        notes.append(f"{', '.join(names)}: {message}")
+        notes.append(f"{'; '.join(names)}: {message}")
         warn_user(kind(notes[-1]))
     return notes

@@ -16,7 +16,8 @@
     if (!Number.isFinite(w)) return "n/a";
     if (w === 0) return D.percent ? "0%" : "0";
     const value = D.percent ? 100 * w : w;
-    if (Math.abs(value) < 1e-6) return D.percent ? "< 0.000001%" : "< 0.000001";
+    if (D.percent && value < 1e-3) return "< 0.001%";
+    if (Math.abs(value) < 1e-6) return "< 0.000001";
     const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(Math.abs(value)))));
     return value.toFixed(Math.abs(value) >= 10 ? 1 : digits).replace("-", "\u2212") + (D.percent ? "%" : "");
   };

@@ -118,13 +118,16 @@ def ties_plot(
 def _at_strongest(section: CrossSection, count: int) -> Array:
     """Return the positions of so many firms, those of the most positive weights first."""
     i, j, w = section.entries()
-    order = np.argsort(-w, kind="stable")[: int((w > 0).sum())]
-    ends = np.column_stack([section.rows[i[order]], section.columns[j[order]]]).ravel()
+    i, j = section.rows[i], section.columns[j]
+    others = (w > 0) & (i != j)  # a firm's own past is no tie
+    order = np.argsort(-w[others], kind="stable")
+    ends = np.column_stack([i[others][order], j[others][order]]).ravel()
     return np.array(pd.unique(ends)[:count], dtype=np.intp)
 
 
 def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
-    """Return (firm, peer, weight) of each firm's k largest positive weights, without those that are faint."""
+    """Return (firm, peer, weight) of each firm's k largest positive weights on others, without those that are faint."""
+    weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
     order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
     faint = _FAINT * weights.max(initial=0.0)
     kept = [(i, j, float(weights[i, j])) for i, row in enumerate(order) for j in map(int, row)]

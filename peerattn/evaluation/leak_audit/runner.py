@@ -12,6 +12,7 @@ import pandas as pd
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
+from peerattn.evaluation.leak_audit.relations import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
@@ -247,5 +248,12 @@ def _columns(
     panel = as_panel(frame, y, characteristics=(), firm=firm, period=period)
     back = panel.order.argsort()
     rows = None if panel.firm is None else labels_of(panel.firm[back], panel.period[back])
-    line, offending = checks.columns(used, panel.y.to_numpy(), declared, rows)
+    values = panel.y.to_numpy()
+    line, offending = checks.columns(used, values, declared, rows)
+    if (
+        rows is not None
+        and line.passed
+        and any(function_of(np.arange(len(values)), values, g) for g in (None, rows[1]))
+    ):
+        line = replace(line, passed=False, evidence="the rows stand in the order of the outcome")
     return line, frame.drop(columns=offending)

@@ -8,7 +8,7 @@ from peerattn.evaluation.leak_audit.checks import columns
 from peerattn.evaluation.leak_audit.made_of_later import made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
-from peerattn.evaluation.leak_audit.relations import function_of, rows_on_a_line
+from peerattn.evaluation.leak_audit.relations import function_of, one_sided, rows_on_a_line
 from peerattn.network import PeerNetwork
 
 INDEX = pd.MultiIndex.from_product(
@@ -143,9 +143,6 @@ LEAKS = {
     ),
     "rank less last period's": (
         lambda X, y: of_period(y).rank(pct=True) - of_firm(of_period(y).rank(pct=True)).shift(1), "is made up of outcomes",
-    ),
-    "a flag of half of the poor outcomes": (
-        lambda X, y: ((of_period(y).rank(pct=True) < 0.3) & (np.arange(len(y)) % 3 > 0)).astype(float), "the outcome is on one side only",
     ),
     "the last row of firms that leave": (
         lambda X, y: (of_firm(y).cumcount(ascending=False) == 0).astype(float), "marks the last row of firms that leave",
@@ -318,3 +315,13 @@ def test_rows_on_a_line_are_counted():
 def test_made_of_later_needs_rows():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
     assert made_of_later(frame, np.zeros(2, dtype=int), np.arange(2)) == {}
+
+
+def test_marks_on_one_side_of_the_outcome_are_told_from_those_of_a_period():
+    rng = np.random.default_rng(3)
+    y, when = rng.normal(size=600) + LABELS[1] % 3, LABELS[1]
+    low = pd.Series(y).groupby(when).rank(pct=True).to_numpy() < 0.3
+    half = rng.random(600) > 0.5
+    assert one_sided((low & half).astype(float), y, when)
+    assert not one_sided(half.astype(float), y, when) and not one_sided((when == 0).astype(float), y, when)
+    assert not one_sided((low & half & (np.cumsum(low & half) < 10)).astype(float), y, when)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 
@@ -44,6 +46,16 @@ class DroppedColumnWarning(PeerAttnWarning):
 
 class GeneratedRegressorWarning(PeerAttnWarning):
     """A regressor was itself estimated; its sampling error is not in the standard errors."""
+
+
+def warn_user(message: Warning | str) -> None:
+    """Warn at the line that called this package, however many functions are between."""
+    frame, level, caller = sys._getframe(1), 2, 2
+    while frame.f_back:
+        ours = frame.f_globals.get("__name__", "").split(".")[0] == __package__
+        frame, level = frame.f_back, level + 1
+        caller = level if ours else caller
+    warnings.warn(message, stacklevel=caller)
 
 
 def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:

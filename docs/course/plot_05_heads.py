@@ -93,7 +93,7 @@ rows = rows[0, rows[0, :, PAIRS].argsort()]
 _, weights = layer(rows, mask=OTHERS, return_weights=True)
 ventures = ["ABCD"[int(v)] for v in rows[:, :PAIRS].argmax(1)]
 with figure_style():
-    figure, axes = plt.subplots(1, 4, figsize=(9.0, 2.6), sharey=True)
+    figure, axes = plt.subplots(1, 4, figsize=(9.0, 2.9), sharey=True)
     for ax, head in zip(axes, importance.argsort(descending=True)[:4].tolist()):
         ax.imshow(weights[head].detach().numpy(), cmap=weight_colours(), vmin=0, vmax=1)
         ax.set_xticks(range(N), ventures)

@@ -139,7 +139,7 @@ with figure_style():
 # ``benchmarks/sequence.py``, within ten CPU minutes a model; differences with their standard errors, negative where the
 # control wins:
 
-root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "benchmarks" / "results").is_dir())
+root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
 stored = json.loads((root / "benchmarks" / "results" / "sequence.json").read_text())
 results = pd.DataFrame(stored["rows"])
 print(results[["task", "measure", "model", "control", "which", "better by"]].to_string(index=False))

@@ -60,7 +60,7 @@ print({"own": squares(), "and peers": squares(last), "and their peers": squares(
 # the second layer only if it lowers the squared error of held-out periods. A fit takes about a minute; these were made
 # by ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones, where one layer is the truth.
 
-root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "benchmarks" / "results").is_dir())
+root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
 stored = json.loads((root / "benchmarks" / "results" / "peers_of_peers.json").read_text())
 results = pd.DataFrame(stored["rows"])
 shown = ["true layers", "signal share", "firms x periods", "seed", "two / one", "p of two better"]

@@ -42,8 +42,9 @@ with figure_style():
         ax.scatter(*np.array([place[f] for f in firms]).T, s=8 + 14 * received[firms], label=name,
                    color=color.get(name, "#b8bcc2"), edgecolor="white", linewidth=0.4, zorder=2)  # fmt: skip
     for firm in received.groupby(sector[received.index]).idxmax()[named]:
+        side = "left" if place[firm][0] > 0.4 else "center"
         label = ax.annotate(
-            firm, place[firm], xytext=(0, 8), textcoords="offset points", ha="center", fontsize=9
+            firm, place[firm], xytext=(0, 7), textcoords="offset points", ha=side, fontsize=8.5
         )
         label.set(fontweight="bold", path_effects=[withStroke(linewidth=2, foreground="white")])
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), title="area: weight received")

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from peerattn.render import INK, PALETTE, figure_style
 
 stored = Path("benchmarks", "results", "streaming.json")
-results = next(folder / stored for folder in (Path.cwd(), *Path.cwd().parents) if (folder / stored).exists())
+results = next((folder / stored for folder in Path.cwd().parents if (folder / stored).exists()), stored)
 rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
 
 

@@ -6,12 +6,11 @@ import hashlib
 import os
 import sys
 import tomllib
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from peerattn.cli.options import CompareOptions, Dataset
-from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
+from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean, warn_user
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison
@@ -135,7 +134,7 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
     if made.get("data_sha256") != result.settings[DATA]:
         why.insert(0, "the data have changed")
     said = f"differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
-    warnings.warn(FiguresDifferWarning(f"figures {said}"), stacklevel=2)
+    warn_user(FiguresDifferWarning(f"figures {said}"))
     return f"figures: {said}"
 
 

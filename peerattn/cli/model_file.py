@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean
+from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.frames import read_frame
 
@@ -143,7 +142,7 @@ def load_model(path: Path) -> SavedModel:
     ]
     if other:
         said = f"{path.name} was saved under other versions: now {', '.join(other)}."
-        warnings.warn(OtherVersionWarning(said), stacklevel=2)
+        warn_user(OtherVersionWarning(said))
     return saved
 
 

@@ -118,6 +118,9 @@ class SplitOptions:
     window: Window | None = given_as(_WINDOW, "--window")
     train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
     horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
+    known_at: str | None = given_as(
+        "Says in which period a row's outcome is known; no fit learns from it before.", metavar="COLUMN"
+    )
 
 
 @dataclass(kw_only=True)
@@ -151,7 +154,7 @@ class CompareOptions(SplitOptions, PanelOptions):
     audit: bool | None = given_as("Test each peer model for leaks; four more fits each.", "--audit")
 
 
-COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes")
+COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
 
 def given(options: Any) -> dict[str, Any]:

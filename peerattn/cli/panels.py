@@ -39,7 +39,7 @@ def take_panel(
     if path is not None:
         return _share(_read_preset(path, preset, given)) if preset else _read(path, given, training_rows)
     if given or preset:
-        named = ", ".join(f"--{name}" for name in [*given, *(["preset"] if preset else [])])
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in [*given, *(["preset"] if preset else [])])
         raise InputError(
             f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
@@ -73,6 +73,8 @@ def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -
     from peerattn.processes import joined
 
     by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
+    if by_period and "known_at" in given:
+        raise InputError(f"--known-at: used with one file, got the folder {path}.")
     if "outcome" in given and (training_rows is not None or by_period):
         stored = scan_panel(path, training_rows=training_rows, description=path.name, **given)
         return stored.mapped() if training_rows is None and not joined() else stored.sample()
@@ -87,7 +89,7 @@ def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -
 def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:
     from peerattn.datasets.presets import read_preset
 
-    known = [f"--{name}" for name in ("firm", "period") if name in given]
+    known = [f"--{name.replace('_', '-')}" for name in ("firm", "period", "known_at") if name in given]
     if known:
         raise InputError(
             f"{', '.join(known)}: not used with --preset {preset}, which knows them; leave it out."

@@ -331,7 +331,9 @@ def _note(entry: Entry, results: Results, n_folds: int) -> ModelNote:
     kinds = {(True, False): "peer model", (True, True): "level control"}
     kind = kinds.get((entry.native, entry.control), "plain regressor")
     tried = max(results[entry.name, k].trials for k in range(n_folds))
-    settings, rung = " ".join(str(entry.model).split()), rung_of(entry.name, entry.model, entry.control)
+    with np.printoptions(precision=3, threshold=6):
+        settings = " ".join(str(entry.model).split())
+    rung = rung_of(entry.name, entry.model, entry.control)
     return ModelNote(entry.name, kind, entry.shown_outcomes, settings, tried, rung)
 
 
@@ -342,7 +344,7 @@ def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str
     learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
     last = f", the last on {learned[-1]:,}" if len(folds) > 1 else ""
     settings = {
-        "split": split_words(cv),
+        "split": split_words(cv, panel.known_at is not None),
         "fits per model": f"{len(folds)}, the first on {learned[0]:,} known outcomes{last}",
     }
     if panel.description:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,6 +23,7 @@ from peerattn.exceptions import (
     LabelWarning,
     LostPeriodWarning,
     SmallCrossSectionWarning,
+    warn_user,
 )
 from peerattn.models.by_period import (
     periods_of,
@@ -339,21 +339,19 @@ class PeerModel(PanelModel):
         if weight is not None:  # a row of weight 0 is not there
             panel, weight = panel.take(weight > 0), weight[weight > 0]
         if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
-            warnings.warn(
+            warn_user(
                 LostPeriodWarning(
                     f"y carries {self.firm!r} and {self.period!r} but X does not: X is taken as one cross-section, all "
                     "periods in one. In a Pipeline, set_output(transform='pandas') keeps the index."
-                ),
-                stacklevel=4,
+                )
             )
         if panel.firm is None and isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
-            warnings.warn(
+            warn_user(
                 LabelWarning(
                     f"X carries neither {self.firm!r} nor {self.period!r}, so its {len(panel):,} rows are one cross-section, "
                     f"all periods in one. Of a panel set them as index, df.set_index([{self.firm!r}, {self.period!r}]), or name "
                     "yours with firm= and period=; index the rows by firm where one cross-section is meant."
-                ),
-                stacklevel=4,
+                )
             )
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
@@ -456,12 +454,11 @@ class PeerModel(PanelModel):
 
     def _warn_of_lost_periods(self, panel: Panel) -> None:
         if self.dated_ and not panel.dated:
-            warnings.warn(
+            warn_user(
                 LostPeriodWarning(
                     f"{type(self).__name__} was fitted on a panel but X carries no {self.firm!r} and {self.period!r}: "
                     "it is taken as one cross-section. In a Pipeline, set_output(transform='pandas') keeps the index."
-                ),
-                stacklevel=5,
+                )
             )
 
     # ------------------------------------------------------------------ pools
@@ -485,13 +482,12 @@ class PeerModel(PanelModel):
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
         small = [period for period, size in sizes.items() if size < self.median_cross_section_ / 2]
         if small:
-            warnings.warn(
+            warn_user(
                 SmallCrossSectionWarning(
                     f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
                     f"median of {self.median_cross_section_:g} firms: peers are sought among the rows of the call. "
                     "Pass the whole cross-section, or the other firms as reference= where the model takes it."
-                ),
-                stacklevel=6,
+                )
             )
 
     def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
@@ -519,12 +515,11 @@ class PeerModel(PanelModel):
                 if panel.firm is not None
                 else f"row {first}"
             )
-            warnings.warn(
+            warn_user(
                 IsolateWarning(
                     f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
                     f"{self._isolates_get}. They are listed in peer_network(...).isolates."
-                ),
-                stacklevel=5,
+                )
             )
 
     _isolates_get = "zero"

@@ -19,7 +19,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn import __version__
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, warn_user
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
@@ -103,7 +103,7 @@ def told_once() -> Iterator[None]:
     for category, count in counts.items():
         first = next(entry for entry in caught if entry.category is category)
         more = f" ({count} such warnings in all, of one period each.)" if count > 1 else ""
-        warnings.warn(category(f"{first.message}{more}"), stacklevel=4)
+        warn_user(category(f"{first.message}{more}"))
 
 
 def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.codes import code_scheme
@@ -154,11 +153,11 @@ class IndustryPeerRegressor(PeerRegressor):
             )
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
-            warnings.warn(
-                f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code: pass "
-                f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.',
-                CodeWarning,
-                stacklevel=5,
+            warn_user(
+                CodeWarning(
+                    f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code: pass "
+                    f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
+                )
             )
         scheme = code_scheme(self.industry) if self.scheme == "auto" else self.scheme
         self.nested_ = scheme in _LEVELS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from peerattn.exceptions import GeneratedRegressorWarning, InputError
+from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.given_network import given_network, network_weights, row_normalised
 from peerattn.models.pools import Rows, Section
@@ -170,12 +169,11 @@ class LinearInMeansRegressor(PeerRegressor):
                     f"network was learned from outcomes until {self.learned_until}, and outcomes from {explained.min()} are "
                     "explained: it was chosen for fitting them. Fit on later periods, or learn it on earlier ones."
                 )
-            warnings.warn(
+            warn_user(
                 GeneratedRegressorWarning(
                     f"network was learned from outcomes until {self.learned_until}: it is a generated regressor, whose error is "
                     "not in the standard errors."
-                ),
-                stacklevel=5,
+                )
             )
 
     def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, did_you_mean, warn_user
 from peerattn.panel.codes import looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -105,10 +104,10 @@ def choose_columns(
             left[name] = "not a number; declare it in codes to use it"
             if (example := number_as_text(frame[name])) is not None:
                 left[name] = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
-                warnings.warn(
-                    f"column {name!r} is left out: it holds {left[name]}, or declare it in codes.",
-                    CodeWarning,
-                    stacklevel=4,
+                warn_user(
+                    CodeWarning(
+                        f"column {name!r} is left out: it holds {left[name]}, or declare it in codes."
+                    )
                 )
         elif looks_like_outcome(name):
             left[name] = "looks like another outcome"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean
+from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean, warn_user
 from peerattn.panel.panel import Panel
 from peerattn.processes import all_max, gathered, mean_of, of_columns
 
@@ -125,7 +124,7 @@ class Design:
         empty = pd.Series(known == 0.0, frame.columns)
         if empty.any():
             message = f"no training value at all in {', '.join(map(repr, frame.columns[empty]))}: left out."
-            warnings.warn(DroppedColumnWarning(message), stacklevel=4)
+            warn_user(DroppedColumnWarning(message))
         frame = frame.loc[:, ~empty]
         if not frame.shape[1] and not codes.shape[1]:
             raise InputError(

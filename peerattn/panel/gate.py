@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, did_you_mean, warn_user
 from peerattn.panel.columns import leak_warning, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
@@ -174,7 +173,7 @@ def warn_of_leaks(panel: Panel) -> None:
     assert panel.outcomes is not None
     leaks = possible_leaks(panel.characteristics, panel.outcomes)
     if leaks:
-        warnings.warn(leak_warning(leaks, panel.outcome), stacklevel=4)
+        warn_user(leak_warning(leaks, panel.outcome))
 
 
 def refuse_identities(codes: pd.DataFrame, declared: Sequence[str], firm: pd.Index) -> None:

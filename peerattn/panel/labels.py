@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, did_you_mean
+from peerattn.exceptions import InputError, LabelWarning, did_you_mean, warn_user
 
 #: Columns that carry firm or period in the usual sources.
 _LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
@@ -132,11 +131,11 @@ def warn_of_labels(X: pd.DataFrame) -> None:
     """Warn where a frame without labels has columns that look like them."""
     alike = [name for name in map(str, X.columns) if _LABEL.fullmatch(name)]
     if alike:
-        warnings.warn(
-            f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
-            f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=.",
-            LabelWarning,
-            stacklevel=4,
+        warn_user(
+            LabelWarning(
+                f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
+                f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=."
+            )
         )
 
 

@@ -243,7 +243,8 @@ class Panel:
 
     def __str__(self) -> str:
         known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
-        return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows)\n{self.choice}"
+        since = "" if self.known_at is None else f", from the period in {self.known_at.name or 'known_at'}"
+        return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows{since})\n{self.choice}"
 
 
 def panel_digest(panel: Panel) -> str:

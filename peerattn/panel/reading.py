@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean, warn_user
 from peerattn.panel.codes import canonical_codes, looks_like_code
 from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
@@ -124,7 +123,11 @@ def as_panel(
                     f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
                 )
             choice = choose_columns(
-                source, labels=(), outcome=outcome, characteristics=characteristics, codes=declared
+                source,
+                labels=_given(known_at) if isinstance(known_at, str) else (),
+                outcome=outcome,
+                characteristics=characteristics,
+                codes=declared,
             )
             frame = source[[*choice.characteristics, *choice.codes]]
         elif characteristics is not None:
@@ -155,6 +158,7 @@ def read_panel(
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
     industry: str | None = None,
+    known_at: str | None = None,
     description: str = "",
 ) -> Panel:
     """Read a panel and choose its columns.
@@ -174,6 +178,9 @@ def read_panel(
         Columns that are codes (sector, country, ...), whatever their dtype.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
+    known_at : str, optional
+        Column that says when each outcome is known, as period labels: the date of the report, say; missing = never. It is no
+        characteristic. ``WalkForward`` learns from no row before.
     description : str
 
     Returns
@@ -201,7 +208,8 @@ def read_panel(
         what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
         raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
+    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
+    for argument, name in named.items():
         if name is not None and name not in names:
             raise InputError(
                 f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}."
@@ -212,6 +220,7 @@ def read_panel(
         characteristics=characteristics,
         codes=codes,
         industry=industry,
+        known_at=known_at,
         firm=firm,
         period=period,
         description=description,
@@ -382,7 +391,7 @@ def _split_columns(
         numbers[name] = _as_float(column)
         if not only_declared and looks_like_code(name) and _is_whole(numbers[name]):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
-            warnings.warn(message, CodeWarning, stacklevel=5)
+            warn_user(CodeWarning(message))
     both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
     return next(both), next(both)
 

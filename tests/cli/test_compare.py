@@ -12,6 +12,7 @@ import pytest
 
 from peerattn import cli
 from peerattn.cli import app, config, options, panels
+from peerattn.cli.asked import panel_asked, split_asked
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
@@ -193,6 +194,17 @@ def test_rolling_window():
     assert (cv.window, cv.train_periods, cv.refit_every) == ("rolling", 5, 2)
 
 
+def test_outcomes_known_late(grunfeld, tmp_path):
+    late = pd.read_parquet(grunfeld).assign(filed=lambda d: d["year"] + 3)
+    late.to_csv(tmp_path / "late.csv", index=False)
+    asked = {"panel": tmp_path / "late.csv", "period": "year", "outcome": "invest_next", "known_at": "filed"}
+    panel = panel_asked(asked)
+    fold = split_asked(panel, asked | {"test_periods": 4}).folds(panel)[0]
+    assert "filed" not in panel.columns
+    when = panel.X.index.get_level_values(1)
+    assert when[fold.train].max() == when[fold.test].min() - 3
+
+
 def test_names_with_commas_and_repeats():
     assert options.names(["a, b", "c", ""]) == ["a", "b", "c"]
     assert options.names(None) is None
@@ -245,6 +257,14 @@ def test_neither_and_both(capsys, grunfeld):
     assert "got neither" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
     assert "--outcome: not used" in refused(capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest")
+    assert "--known-at: not used" in refused(
+        capsys, "compare", "--dataset", "grunfeld", "--known-at", "filed"
+    )
+
+
+def test_a_folder_knows_no_dates_of_outcomes(capsys, tmp_path):
+    line = refused(capsys, "compare", tmp_path, "--outcome", "y", "--known-at", "filed")
+    assert "--known-at: used with one file, got the folder" in line
 
 
 def test_unwritable_folder_is_found_before_the_work(capsys, tmp_path, monkeypatch):

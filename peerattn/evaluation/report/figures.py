@@ -100,9 +100,7 @@ def r2_picture(comparison: Comparison, frame: pd.DataFrame, against: str, how: s
         axes.set_xlabel(f"out-of-sample R² of {_short(comparison.outcome)}")
         values = "; ".join(f"{name} {value:.3f}" for name, value in frame["r2"].items())
         picture = svg(figure, description=f"Out-of-sample R² of each model: {values}")
-    caption = (
-        "R² against the prevailing mean. Blue: models that use peers. Orange: controls, which choose none."
-    )
+    caption = "R² against the prevailing mean. Blue: peer models. Orange: controls."
     if how:
         caption += (
             f" Bars: 95% intervals of the difference to the best control, {against} (dashed), {how}: a bar that crosses the "

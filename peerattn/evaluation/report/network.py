@@ -46,7 +46,10 @@ def network_sections(comparison: Comparison) -> list[Section]:
     name, network = shown
     blocks += [
         f"The peer network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit. "
-        + (stability_sentence(network) or "How alike networks of other seeds and folds are was not measured.")
+        + (
+            stability_sentence(network)
+            or "Whether other seeds and folds give the same network was not measured."
+        )
         + (OWN_PAST if looks_at_own_past(network) else ""),
         weights_picture(network, name, few_codes(comparison)),
         _top_peers(network),

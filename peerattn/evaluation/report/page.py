@@ -181,8 +181,8 @@ def _reproduction(comparison: Comparison) -> list[Block]:
     ]
     if comparison.configuration:
         blocks += [
-            "The configuration that makes this report again: save it as report.toml and run peerattn compare --config "
-            "report.toml.",
+            "The configuration that makes this report again: save it as report.toml and run",
+            Code("peerattn compare --config report.toml"),
             Code(comparison.configuration),
         ]
     models = [(model.name, model.settings) for model in comparison.models]

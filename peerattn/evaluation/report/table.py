@@ -177,7 +177,8 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
         ({"r2_within"}, "R² within period: of differences between the firms of a period."),
         (
             {"rank_ic", "rank_ic_t"},
-            "Rank IC: mean Spearman correlation; its t allows for serial correlation.",
+            "Rank IC: mean Spearman correlation"
+            + ("; its t allows for serial correlation." if "rank_ic_t" in metrics else "."),
         ),
         (
             {"dm_t", "dm_p"},

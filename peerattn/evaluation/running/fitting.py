@@ -15,7 +15,7 @@ from peerattn.evaluation.running.effort import expected_seconds
 from peerattn.evaluation.running.entries import Entry, FoldRows
 from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult, fit_fold
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning
+from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.panel import Panel
 from peerattn.render import progress_bar
 
@@ -182,5 +182,5 @@ def warn_once(results: Sequence[FoldResult]) -> list[str]:
     notes = []
     for (kind, message), names in together.items():
         notes.append(f"{', '.join(names)}: {message}")
-        warnings.warn(kind(notes[-1]), stacklevel=3)
+        warn_user(kind(notes[-1]))
     return notes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerattn.evaluation.running.entries import Entry, FoldRows, last_step, trials
-from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.training import one_thread
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | Non
     try:
         return entry.network(model, rows.X_call[last], rows.y_call[last])
     except InputError as error:
-        warnings.warn(PeerAttnWarning(f"no network can be shown: {error}"), stacklevel=2)
+        warn_user(PeerAttnWarning(f"no network can be shown: {error}"))
         return None
 
 

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ import numpy as np
 
 from peerattn.digest import code_version, hash_of
 from peerattn.evaluation.running.entries import Entry
-from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.models.saving import decoded, encoded
 from peerattn.network import PeerNetwork
 from peerattn.render import UNSEALED, check_writable, read_sealed, seal, write_atomic
@@ -76,7 +75,7 @@ class FoldStore:
                 raise InputError(f"path: {str(path)!r} holds a {type(found).__name__}.")
         except InputError as error:
             said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
-            warnings.warn(DamagedPieceWarning(f"store: {said} The fit is made again."), stacklevel=2)
+            warn_user(DamagedPieceWarning(f"store: {said} The fit is made again."))
             return None
         return found
 

@@ -13,7 +13,7 @@ from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
 
 
@@ -28,7 +28,7 @@ def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
     for entry in caught:
-        warnings.warn(entry.message, stacklevel=3)
+        warn_user(entry.message)
     _refuse_leaks(cv, panel, folds)
     notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
     if not getattr(cv, "forecasts", True):
@@ -48,7 +48,8 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
         raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}."
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. Of a column, make "
+            "the panel with read_panel(..., known_at=column), and leave it out here."
         )
     if type(cv) in (WalkForward, PurgedKFold, NewFirms):
         return cv.split(panel)
@@ -77,15 +78,15 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
             )
 
 
-def split_words(cv: Any) -> str:
-    """Return a splitter in words."""
+def split_words(cv: Any, dated: bool = False) -> str:
+    """Return a splitter in words; ``dated``: the panel says when its outcomes are known."""
     if isinstance(cv, NewFirms):
-        return f"{split_words(cv.walk or WalkForward())}, on firms never seen ({cv.n_splits} groups)"
+        return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
     window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
     asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
     said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
     said += [f"embargo={cv.embargo}"] if cv.embargo else []
-    said += ["rows learned from when known (known_at)"] if cv.known_at is not None else []
+    said += ["rows learned from when known (known_at)"] if dated or cv.known_at is not None else []
     return f"walk forward ({', '.join(said)})"

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.panel import Panel, as_panel
 
 
@@ -217,11 +217,11 @@ class WalkForward(BaseCrossValidator):
         if self.test_periods is None:
             return possible[-third:]
         if self.test_periods > len(possible):
-            warnings.warn(
-                f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
-                f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}.",
-                ShortPanelWarning,
-                stacklevel=4,
+            warn_user(
+                ShortPanelWarning(
+                    f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
+                    f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}."
+                )
             )
             return possible[-third:]
         return possible[-self.test_periods :]

@@ -69,9 +69,8 @@ def explorer_content(
 
 
 def _most_weight(section: CrossSection) -> int:
-    """The firm that receives the most weight."""
-    sizes: Any = abs(section.weights)
-    return int(section.columns[int(np.argmax(sizes.sum(axis=0)))]) if len(section.columns) else 0
+    """The firm that receives the most weight, as its rank says."""
+    return int(section.columns[int(np.argmax(section.column_sums()))]) if len(section.columns) else 0
 
 
 def _packed(

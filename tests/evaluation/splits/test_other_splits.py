@@ -17,6 +17,7 @@ from peerattn.evaluation import (
 from peerattn.evaluation.running.entries import ALL_OTHER_FIRMS
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, PeerAttentionRegressor
+from peerattn.panel import read_panel
 
 YEARS = list(range(2001, 2015))
 
@@ -144,6 +145,22 @@ def test_known_at_reaches_a_comparison(panel):
     assert "known_at" in result.settings["split"]
     with pytest.raises(InputError, match="Series indexed by 'firm' and 'period'"):
         run({"OLS": LinearRegression()}, X, y, cv=WalkForward(1, known_at=late.to_numpy()))
+
+
+def test_a_column_says_when_outcomes_are_known(panel):
+    X, y = panel
+    late = pd.Series(X.index.get_level_values("period") + 1, index=X.index).where(X["size"] < 0)
+    frame = X.assign(growth=y, filed=late)
+    read = read_panel(frame, outcome="growth", codes=["sic"], known_at="filed")
+    assert "filed" not in read.columns and "rows, from the period in filed)" in str(read)
+    result = compare({"OLS": LinearRegression()}, read, cv=WalkForward(1), verbose=False)
+    same = run({"OLS": LinearRegression()}, X, y, cv=WalkForward(1, known_at=late))
+    assert np.array_equal(result.predictions["OLS"], same.predictions["OLS"])
+    assert result.settings["split"] == same.settings["split"]
+    with pytest.raises(InputError, match=r"leave it out here"):
+        compare({"OLS": LinearRegression()}, frame, outcome="growth", cv=WalkForward(1, known_at="filed"))
+    with pytest.raises(InputError, match="known_at: there is no column 'field'. Near matches: 'filed'"):
+        read_panel(frame, outcome="growth", known_at="field")
 
 
 def test_the_validation_block_is_purged(panel):

@@ -1,0 +1,44 @@
+"""Where warnings point."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import IndustryPeerRegressor, WalkForward
+from peerattn.exceptions import IsolateWarning, PeerAttnWarning, warn_user
+
+INDEX = pd.MultiIndex.from_product([["A", "B", "C"], [2001, 2002, 2003]], names=["firm", "period"])
+X = pd.DataFrame({"size": np.arange(9.0)}, INDEX)
+
+
+def line() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_a_warning_names_the_line_of_the_user() -> None:
+    y = pd.Series(np.arange(9.0), INDEX).where(INDEX.get_level_values("period") < 2003)
+    model = IndustryPeerRegressor(scheme="plain").fit(X, y)
+    with pytest.warns(IsolateWarning) as caught:
+        here = line() + 1
+        model.predict(X, outcomes=y)
+    assert {(entry.filename, entry.lineno) for entry in caught} == {(__file__, here)}
+
+
+def test_a_warning_from_deep_inside_names_the_line_of_the_user() -> None:
+    with pytest.warns(PeerAttnWarning, match="test_periods=9") as caught:
+        here = line() + 1
+        next(WalkForward(9).split(X))
+    assert (caught[0].filename, caught[0].lineno) == (__file__, here)
+
+
+def test_text_is_a_warning_of_the_user() -> None:
+    with pytest.warns(UserWarning, match="plain") as caught:
+        here = line() + 1
+        warn_user("plain")
+    assert caught[0].lineno == here

@@ -139,7 +139,9 @@ def _paired(
         if name != "firm" and test.statistic is not None:
             p = float(2 * student.sf(abs(test.statistic), n - 1))
             said = f"clustered by {n} groups of {name}, conditional on these periods"
-            test = replace(test, test=f"paired by {name}", p_value=p, freedom=n - 1, convention=said)
+            test = replace(
+                test, test=f"paired by {name}", p_value=p, freedom=n - 1, convention=said, clustered_by=name
+            )
         tests.append(test)
     return max(tests, key=lambda test: test.p_value or 0.0)
 

@@ -42,6 +42,8 @@ class ForecastTest:
     reason : str
     convention : str
         Which variance, and which distribution the p-value is from.
+    clustered_by : str
+        What the variance is clustered by, "firm" or a code; empty where it is one over time.
     """
 
     test: str
@@ -56,6 +58,7 @@ class ForecastTest:
     alternative: str
     reason: str = ""
     convention: str = ""
+    clustered_by: str = ""
 
     @property
     def outcome(self) -> str:
@@ -280,7 +283,7 @@ def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float
         found = [degrees_of_freedom(z, horizon) for z in Z.T]
         nu = min(freedom for freedom, _ in found)
         if nu < 2:
-            return 0, None, None, next(reason for _, reason in found if reason)
+            return 0, None, None, f"n/a ({next(cause for _, cause in found if cause)})"
     omega = Z.T @ Z / n if independent else long_run_variance(Z, nu)
     scale = np.sqrt(np.diag(omega))
     if not (scale > 0).all() or np.linalg.cond(omega / np.outer(scale, scale)) > 1e12:
@@ -365,6 +368,7 @@ def paired_by_firm(
             "two-sided",
             why,
             convention,
+            "firm",
         )
 
     if np.max(np.abs(gain)) <= 1e-12 * np.mean(np.abs(theirs[known])):

@@ -10,6 +10,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import diebold_mariano, p_words, periods_needed
 from peerattn.evaluation.inference.multiple_tests import SuperiorAbility, superior_ability
+from peerattn.evaluation.inference.nested_tests import ForecastTest
 from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS
 from peerattn.evaluation.sample import clusters_of
 from peerattn.exceptions import InputError
@@ -217,15 +218,15 @@ def _given_periods(
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
     step = comparison.test(peer, control) if few and comparison.n_firms > 1 else None
-    if step is None or step.test.p_value is None:
+    test = None if step is None else step.test
+    if not isinstance(test, ForecastTest) or test.p_value is None:
         return "It cannot be tested here", ""
-    clusters = step.test_name.removeprefix("paired by ")
     p, searched = (
-        min(1.0, n * step.test.p_value),
+        min(1.0, n * test.p_value),
         f", the search among {n} {what} accounted for" if n > 1 else "",
     )
     periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
-    said = f" (paired, clustered by {clusters}, given {periods}: {p_words(p)}{searched})"
+    said = f" (paired, clustered by {test.clustered_by}, given {periods}: {p_words(p)}{searched})"
     return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
 
 
@@ -288,9 +289,8 @@ def _size(comparison: Comparison, model: str, other: str) -> str:
 
 def _chance(found: SuperiorAbility, model: str, n: int, what: str) -> str:
     """Say whether a joint test finds a model better than its benchmark."""
-    if model in found.untested:
-        why = found.untested[model].removeprefix("n/a (").removesuffix(")")
-        return f"; no test over time can be made of it ({why})"
+    if model in found.causes:
+        return f"; no test over time can be made of it ({found.causes[model]})"
     searched = f", the search among {n} {what} accounted for" if n > 1 else ""
     test = f"Diebold–Mariano, one-sided {p_words(found.p_values.get(model, 1.0))}"
     if model in found.superior:

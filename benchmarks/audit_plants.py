@@ -2081,8 +2081,8 @@ def main() -> None:
         "still missed, one fills missing values that the package has filled before, so that nothing leaks."
     )
     notes.append(
-        "Fifth batch, blind: 32 of 45, 2 false alarms of 20, with the audit as it was after improvements made without sight of the "
-        "batch. The goal, 36 of 45 and none, was missed. The first four batches and their clean cases were last run before these "
+        "Fifth batch, blind: 32 of 45, 2 false alarms of 20; its author and that of the improvements before it did not see each "
+        "other's work. The goal, 36 of 45 and none, was missed. Plants of the first four batches were last run before these "
         "improvements."
     )
     publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
 from peerattn.evaluation.leak_audit.fitted_on_all import fitted_on_all
 from peerattn.evaluation.leak_audit.made_of_later import at_later, made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes
-from peerattn.evaluation.leak_audit.relations import SAME, closer, correlation
+from peerattn.evaluation.leak_audit.relations import FEWEST, SAME, closer, correlation
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
+from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
@@ -147,6 +149,9 @@ def future(subject: Subject) -> AuditLine:
             False,
             f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}",
         )
+    late = _not_yet_known(numbers, subject, firm, ahead)
+    if late:
+        return AuditLine(claim, False, late)
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):
@@ -159,6 +164,23 @@ def future(subject: Subject) -> AuditLine:
         f"its predictions change by at most {gap:.2g}"
     )
     return AuditLine(claim, gap <= _tolerance(subject), evidence)
+
+
+def _not_yet_known(numbers: pd.DataFrame, subject: Subject, firm: np.ndarray, ahead: int) -> str:
+    """Say which column holds an outcome of so few periods before that it is not known at this horizon."""
+    y = subject.panel.y.to_numpy(dtype=float)
+    for name, column in numbers.items():
+        x = column.to_numpy(dtype=float)
+        for k in range(1, ahead):
+            before = at_later(y, firm, subject.when, -k)
+            at = np.isfinite(x) & np.isfinite(before)
+            if (
+                at.sum() >= FEWEST
+                and np.ptp(x[at]) > 0
+                and np.allclose(x[at], before[at], rtol=1e-6, atol=0.0)
+            ):
+                return f"{name!r} is the outcome of {k} periods before, which is known {ahead} periods after its row"
+    return ""
 
 
 def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
@@ -401,6 +423,13 @@ def validation(subject: Subject) -> AuditLine:
     claim = "nothing is validated on random rows"
     panel = subject.panel
     found = subject.entry.random_rows(panel.X.iloc[subject.train], panel.y.iloc[subject.train])
+    X, y = panel.X.iloc[subject.train], panel.y.iloc[subject.train]
+    found += [
+        f"{name}, fitted: {said}"
+        for name, part in getattr(subject.fitted.model, "__dict__", {}).items()
+        if name.endswith("_") and isinstance(part, BaseEstimator) and not found
+        for said in random_rows(part, X, y)
+    ]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
     return AuditLine(claim, not found, "; ".join(found) or fine)
 

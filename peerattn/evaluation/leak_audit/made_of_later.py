@@ -15,6 +15,8 @@ def made_of_later(numbers: pd.DataFrame, firm: np.ndarray, when: np.ndarray) -> 
     """Return the columns that average another over earlier and later periods, or fill it from later ones, and how."""
     columns = {str(name): column.to_numpy(dtype=float) for name, column in numbers.items()}
     columns = {name: x for name, x in columns.items() if not _calendar(x, when)}
+    rows = pd.Series(when).groupby(firm)
+    ends, begins = (rows.transform(how).to_numpy() == when for how in ("max", "min"))
     moved = {(name, k): at_later(x, firm, when, k) for name, x in columns.items() for k in (-2, -1, 0, 1, 2)}
     found: dict[str, str] = {}
     for name, x in columns.items():
@@ -28,13 +30,15 @@ def made_of_later(numbers: pd.DataFrame, firm: np.ndarray, when: np.ndarray) -> 
                 found[name] = f"takes {other!r} from later periods"
             elif _averages(x, around) or _averages(_where_other(x, columns[other]), around):
                 found[name] = f"averages {other!r} over earlier and later periods"
+            elif _changes_ahead(x, columns[other], moved[other, 1], ends):
+                found[name] = f"is the change of {other!r} to the next period"
             elif _sums_later(x - moved[name, 1], columns[other], moved[other, 1], moved[name, 1]):
                 found[name] = f"is a sum of later {other!r}"
             elif _lagged_over_firms(x, columns[other], moved[other, -1], when):
                 found[name] = (
                     f"is the {other!r} of the row before, where a firm begins of another firm's later one"
                 )
-            elif _ahead(x, columns[other], moved[other, 1], moved[name, 1], moved[other, -1]):
+            elif _ahead(x, columns[other], moved[other, 1], ends, begins):
                 found[name] = f"is {other!r} of the next period"
         if name not in found and _interpolated(moved[name, -1], x, moved[name, 1]):
             found[name] = "is interpolated between its earlier and its later values"
@@ -119,9 +123,7 @@ def _filled(x: np.ndarray, before: np.ndarray, now: np.ndarray, after: np.ndarra
     )
 
 
-def _ahead(
-    x: np.ndarray, other: np.ndarray, after: np.ndarray, own_next: np.ndarray, before: np.ndarray
-) -> bool:
+def _ahead(x: np.ndarray, other: np.ndarray, after: np.ndarray, ends: np.ndarray, begins: np.ndarray) -> bool:
     """Tell a lead from a lag: x is the other's next value, known or made up at a firm's end, where the other is as elsewhere.
 
     A column and its lag look the same from the lag's side; but a lag lacks its first value (or has a true one), a lead its last.
@@ -129,7 +131,7 @@ def _ahead(
     at = np.isfinite(x) & np.isfinite(after)
     if at.sum() < 2 * FEWEST or not np.allclose(x[at], after[at], rtol=1e-9, atol=0.0):
         return False
-    last, first = ~np.isfinite(own_next) & np.isfinite(other), ~np.isfinite(before) & np.isfinite(other)
+    last, first = ends & np.isfinite(other), begins & np.isfinite(other)
     made_up = (
         np.abs(x[last & np.isfinite(x)]).std() < 0.5 * np.std(np.abs(x[at]))
         if (last & np.isfinite(x)).any()
@@ -182,3 +184,17 @@ def _sums_later(step: np.ndarray, other: np.ndarray, after: np.ndarray, own_next
     if at.sum() < 2 * FEWEST or np.ptp(other[at]) == 0 or np.ptp(step[at]) <= 1e-9 * np.ptp(own_next[at]):
         return False
     return any(np.abs(step - v)[at].max() <= 1e-9 * np.std(own_next[at]) for v in (other, after))
+
+
+def _changes_ahead(x: np.ndarray, other: np.ndarray, after: np.ndarray, ends: np.ndarray) -> bool:
+    """Tell whether x is the change of a level to its next value, which a firm's last row lacks or has made up.
+
+    A flow between stocks at the beginnings of periods is the same, but known in the last row.
+    """
+    at = np.isfinite(x) & np.isfinite(after) & np.isfinite(other)
+    if at.sum() < 2 * FEWEST or not np.allclose(
+        x[at], (after - other)[at], rtol=1e-6, atol=1e-9 * np.std(x[at])
+    ):
+        return False
+    last = x[ends & np.isfinite(x)]
+    return np.std(x[at]) > 1e-6 * np.std(other[at]) and (len(last) < 8 or last.std() < 0.1 * np.std(x[at]))

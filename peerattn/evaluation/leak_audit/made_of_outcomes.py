@@ -13,6 +13,7 @@ from peerattn.evaluation.leak_audit.made_of_later import at_later
 from peerattn.evaluation.leak_audit.relations import (
     CHANCE,
     FEWEST,
+    LEFT,
     SAME,
     SAME_ORDER,
     closer,
@@ -133,6 +134,7 @@ class Outcomes:
             self._mean,
             self._encoded,
             self._of_firms,
+            self._until_exit,
             self._trend,
             self._smoothed,
             self._moving,
@@ -169,13 +171,6 @@ class Outcomes:
         marked = np.where(np.isfinite(x), x == np.nanmax(x), np.nan).astype(float)
         if why := self.decides(marked):
             return f"marks rows of which {why}"
-        last = pd.Series(self.when).groupby(self.firm).transform("max").to_numpy()
-        ends = (last == self.when) & (last < self.when.max())
-        inside = np.isfinite(x) & (self.when < self.when.max())
-        if ends[inside].sum() >= FEWEST / 2 and any(
-            (m[inside] == ends[inside]).all() for m in (marked, 1 - marked)
-        ):
-            return "marks the last row of firms that leave"
         return self._of_parts(np.where(np.isfinite(x), marked, -1).astype(int))
 
     def orders(self, levels: np.ndarray) -> str:
@@ -225,8 +220,15 @@ class Outcomes:
         """In some periods, codes or firms, or wherever the values are the same."""
         for name, target in self.targets.items():
             same = np.isfinite(x) & (np.abs(x - target) <= 1e-9 * np.nanstd(self.y))
-            if same.sum() >= FEWEST and len(np.unique(x[same])) >= FEWEST:
+            if same.sum() >= FEWEST and len(np.unique(x[same])) >= FEWEST and not self._related(x, target):
                 return f"equals {name} in {same.sum():,} rows"
+        for name, other in self.columns.items():
+            added = x - other
+            differs = np.isfinite(added) & (np.abs(added) > 1e-9 * np.nanstd(x))
+            if FEWEST <= differs.sum() < 0.9 * np.isfinite(added).sum():
+                more = abs(correlation(x, self.y)) > abs(correlation(other, self.y))
+                if more and abs(correlation(added[differs], self.y[differs])) > SAME:
+                    return f"is {name!r} with the outcome added in {differs.sum():,} rows"
         parts = {
             "period": self.when,
             "firm": self.firm,
@@ -251,9 +253,13 @@ class Outcomes:
             if sum(exact) >= FEWEST:
                 return f"is the outcome in {len(exact)} of {of_part['part'].nunique()} parts by {name}"
         moved = self.later(-1) != self.y  # an outcome that stays is known
-        if (n := rows_on_a_line(np.where(moved, x, np.nan), self.y)) >= FEWEST:
-            return f"is a line in the outcome in {n:,} rows"
-        return ""
+        n = 0 if self._related(x, self.y) else rows_on_a_line(np.where(moved, x, np.nan), self.y)
+        return f"is a line in the outcome in {n:,} rows" if n >= FEWEST else ""
+
+    def _related(self, x: np.ndarray, target: np.ndarray) -> bool:
+        """Tell whether x goes along with the target where they differ, too: it may then be the same at times."""
+        near = abs(correlation(np.where(np.abs(x - target) <= 1e-9 * np.nanstd(self.y), np.nan, x), target))
+        return near > 0.8 and near > abs(correlation(self.later(-1), target)) + 0.02
 
     def _of_others(self, x: np.ndarray) -> str:
         """Outcomes of other firms of the same period."""
@@ -571,18 +577,29 @@ class Outcomes:
                 return "is the number of periods the firm stays in the panel"
         return ""
 
+    def _until_exit(self, x: np.ndarray) -> str:
+        """A function of the number of rows until the firm leaves the panel, of firms that do."""
+        rows = pd.DataFrame({"x": x, "firm": self.firm, "t": self.when})
+        rows["left"] = rows.groupby("firm")["t"].rank(ascending=False)
+        rows = rows[rows.groupby("firm")["t"].transform("max") < self.when.max()].dropna()
+        of_left = rows.groupby("left")["x"]
+        if rows["firm"].nunique() < FEWEST / 2 or rows["x"].nunique() < 2 or of_left.nunique().max() > 1:
+            return ""
+        of_period = rows.groupby("t")["x"].nunique().max() <= 1  # a year is the same for all
+        return "" if of_period else "is decided by the number of periods until the firm leaves the panel"
+
     def _smoothed(self, x: np.ndarray) -> str:
         """A moving average of outcomes that reaches beyond what was known."""
-        lags, leads = [self.later(-k) for k in (1, 2)], [self.y, *(self.later(k) for k in (1, 2))]
-        at = np.isfinite(x) & np.all(np.isfinite([*lags, *leads]), axis=0)
-        if at.sum() < 2 * FEWEST:
-            return ""
-        both, past = (explained(np.column_stack(parts)[at], x[at]) for parts in ([*lags, *leads], lags))
-        return (
-            "is a moving average of outcomes, later ones included"
-            if both > SAME and past < 0.9 * both
-            else ""
-        )
+        for width, enough in ((2, SAME), (4, 0.98)):
+            lags = [self.later(-k) for k in range(1, width + 1)]
+            leads = [self.y, *(self.later(k) for k in range(1, width + 1))]
+            at = np.isfinite(x) & np.all(np.isfinite([*lags, *leads]), axis=0)
+            if at.sum() < 2 * FEWEST + 3 * len([*lags, *leads]):
+                return ""
+            both, past = (explained(np.column_stack(parts)[at], x[at]) for parts in ([*lags, *leads], lags))
+            if both > enough and (past < 0.9 * both if width == 2 else 1 - both < LEFT * (1 - past)):
+                return "is a moving average of outcomes, later ones included"
+        return ""
 
 
 def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -> dict[str, str]:

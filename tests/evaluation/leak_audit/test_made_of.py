@@ -47,6 +47,10 @@ def said(X, y, extra):
     return line.evidence if found else ""
 
 
+def leaves(y):
+    return of_firm(pd.Series(y.index.get_level_values(1), y.index)).transform("max") < 2014
+
+
 def beta(y):
     common = of_period(y).transform("mean")
     a, b = (v - of_firm(v).transform("mean") for v in (y, common))
@@ -145,11 +149,22 @@ LEAKS = {
         lambda X, y: of_period(y).rank(pct=True) - of_firm(of_period(y).rank(pct=True)).shift(1), "is made up of outcomes",
     ),
     "the last row of firms that leave": (
-        lambda X, y: (of_firm(y).cumcount(ascending=False) == 0).astype(float), "marks the last row of firms that leave",
+        lambda X, y: (of_firm(y).cumcount(ascending=False) == 0).astype(float),
+        "is decided by the number of periods until the firm leaves",
     ),
     "a lag taken without groups": (lambda X, y: y.shift(1).fillna(0.0), "holds, where firms begin, outcomes of others"),
     "a characteristic's lag without groups": (
         lambda X, y: X["size"].shift(1), "is the 'size' of the row before, where a firm begins of another firm's later one",
+    ),
+    "periods until exit, four at most": (
+        lambda X, y: of_firm(y).cumcount(ascending=False).clip(upper=4).where(leaves(y), 4).astype(float),
+        "is decided by the number of periods until the firm leaves",
+    ),
+    "restated towards the outcome": (
+        lambda X, y: X["lev"] + np.where(np.arange(len(y)) % 3 == 0, 0.5 * y, 0.0), "with the outcome added in",
+    ),
+    "change to the next period": (
+        lambda X, y: of_firm(X["size"]).shift(-1) - X["size"], "is the change of 'size' to the next period",
     ),
     "the firm's last value": (lambda X, y: of_firm(X["size"]).transform("last"), "is the last, largest or smallest 'size'"),
     "the sum of what is to come": (

@@ -124,7 +124,7 @@ def audit(
     It proves for this panel what can be proved by trying, not for all panels. A characteristic is refuted where it is a
     function of outcomes nobody knew (of the row, later ones, means with these in them), in all rows or in a part; an outcome with
     noise in it looks like a good characteristic and cannot be told from one, nor can a sample from which rows are missing
-    because of their outcomes. Columns that are refuted are left out of the
+    because of their outcomes; nor a setting that was chosen on tested periods. Columns that are refuted are left out of the
     other checks. About seven fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, no fold may learn from outcomes that are known after its first tested period.
 

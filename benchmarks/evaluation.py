@@ -18,7 +18,7 @@ from peerattn.evaluation import (
     encompassing,
     giacomini_white,
     model_confidence_set,
-    paired_by_firm,
+    paired_test,
     superior_ability,
 )
 from report import Row, publish
@@ -48,7 +48,7 @@ def two_forecasts(rng: np.random.Generator, gap: float) -> dict[str, bool]:
         "Diebold–Mariano": diebold_mariano(*losses, period).p_value < LEVEL,
         "Giacomini–White, conditional": giacomini_white(*losses, period).p_value < LEVEL,
         "Giacomini–White, on average": giacomini_white(*losses, period, conditional=False).p_value < LEVEL,
-        "paired by firm, 4 periods": paired_by_firm(
+        "paired by firm, 4 periods": paired_test(
             *(loss[few] for loss in losses), firm[few], period[few]
         ).p_value
         < LEVEL,

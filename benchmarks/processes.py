@@ -58,12 +58,9 @@ def run(panel: Path, n_processes: int) -> list[dict[str, float | list[float]]]:
         return [json.loads(path.read_text()) for path in sorted(Path(out).iterdir())]
 
 
-def slope(rows: list[Row], n: int) -> float:
-    """Return the exponent of CPU seconds in the number of rows."""
-    x, y = zip(
-        *((float(row["rows"]), float(row["cpu"])) for row in rows if row["processes"] == n), strict=True
-    )
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+def ratios(rows: list[Row]) -> list[float]:
+    """Return CPU seconds of one process over those of each of two."""
+    return [float(one["cpu"]) / float(two["cpu"]) for one, two in zip(rows[::2], rows[1::2], strict=True)]
 
 
 def main() -> None:
@@ -117,7 +114,8 @@ def main() -> None:
             + torch.__version__
             + f", {os.cpu_count()} cores that other "
             "work shared: CPU seconds are what free cores would take, seconds are not.",
-            f"CPU seconds grow with rows to the power {slope(rows, 1):.2f} in one process, {slope(rows, 2):.2f} in each of two.",
+            "A search takes steps of a few periods, however many there are: CPU seconds depend on when it stops, not on rows. "
+            f"Those of one process over those of each of two: {', '.join(f'{each:.2f}' for each in ratios(rows))}.",
             f"Predictions of the first period differ by at most {apart:.1e} standard deviations (float32 training).",
         ],
     )

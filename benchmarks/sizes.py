@@ -28,6 +28,7 @@ from peerattn.evaluation import (
     diebold_mariano,
     giacomini_white,
     model_confidence_set,
+    paired_test,
     peer_r2_test,
     superior_ability,
 )
@@ -114,6 +115,22 @@ def of_many(n: int, rho: float, best: bool = False) -> Callable[[Rng, float], Fo
 
 
 # ---------------------------------------------------------------- networks over periods
+
+
+def of_paired(clusters: int, largest: float, tails: float = np.inf) -> Callable[[Rng, float], Found]:
+    """Gains of two periods, shocks shared in clusters of unequal size, one with a larger sd; as it was: Student's t."""
+    size = np.linspace(40, 160, clusters).astype(int)
+    sd = np.sqrt(size) * np.where(np.arange(clusters) == clusters // 2, largest, 1.0)
+    cluster = np.repeat(np.arange(clusters), size)
+    period = np.arange(len(cluster)) % 2
+
+    def draw(rng: Rng, effect: float) -> Found:
+        shock = rng.normal(size=clusters) if np.isinf(tails) else rng.standard_t(tails, clusters)
+        gain = (sd * shock / size)[cluster] + effect * 3 * np.sqrt(np.sum(sd**2)) / size.sum()
+        found = paired_test(20.0 - gain, np.full(len(gain), 20.0), cluster, period, clustered_by="industry")
+        return float(2 * stats.t.sf(abs(found.statistic or 0.0), clusters - 1)), found.p_value
+
+    return draw
 
 
 def of_networks(periods: int, n: int = 14) -> Callable[[Rng, float], Found]:
@@ -395,6 +412,22 @@ for _n, _rho in ((12, 0.0), (20, 0.0), (20, 0.5), (20, 0.9), (60, 0.9), (120, 0.
 for _n, _rho in ((20, 0.0), (20, 0.5), (120, 0.0), (120, 0.9)):
     _case = f"T = {_n}, {'independent' if _rho == 0 else f'AR({_rho:g})'}"
     _add("confidence set leaves a best model out", _case, of_many(_n, _rho, best=True), 1.0)
+for _n, _largest, _df in (
+    (11, 1, np.inf),
+    (11, 3, np.inf),
+    (11, 10, np.inf),
+    (11, 10, 3),
+    (40, 1, np.inf),
+    (40, 10, np.inf),
+):
+    _case = f"{_n} industries, " + (f"one with {_largest} times the sd" if _largest > 1 else "alike")
+    _add(
+        "paired, few periods",
+        _case + (f", t({_df})" if np.isfinite(_df) else ""),
+        of_paired(_n, _largest, _df),
+        1.0,
+        0.5,
+    )
 for _n in (13, 120):
     _add("Giacomini–White, conditional", f"T = {_n}, independent", conditional(_n), 1.0, 0.25)
 for _t in (1, 5, 12):
@@ -492,7 +525,8 @@ def main() -> None:
         [
             "Before: Newey–West t with the former lags against Student's t or the normal; firms exchanged anew in each period; "
             "the sum over pairs that share a firm; clusters by period alone; no period effects; normal critical values; without "
-            "the effects; Hansen's test and the model confidence set by bootstraps of blocks; of Anderson–Rubin, the t of "
+            "the effects; of paired tests, Student's t with G − 1 degrees of freedom; "
+            "Hansen's test and the model confidence set by bootstraps of blocks; of Anderson–Rubin, the t of "
             "two-stage least squares.",
             "To hold: 3 to 8 % under independence, at most 10 % under dependence. A refusal counts as no rejection.",
             "Power: rejections where something is there: a mean of three standard errors, or the effect in benchmarks/sizes.py.",

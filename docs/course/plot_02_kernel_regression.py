@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from peerattn import NadarayaWatsonRegressor
-from peerattn.nn import attention
+from peerattn.nn import attention, kernel_weights
 from peerattn.render import INK, PALETTE, figure_style
 
 rng = np.random.default_rng(0)
@@ -52,6 +52,17 @@ with figure_style():
     ax.axvline(grid[at], color=PALETTE[1], linewidth=0.8, linestyle=":")
     ax.set(xlabel="characteristic x (units of x)", ylabel="outcome y (units of y)")
     ax.legend(ncols=3, loc="upper center", markerscale=0.8)
+
+# %%
+# **No exponential is needed.** Any score that is not negative makes weights, :math:`\\alpha_j = s_j / \\sum_l s_l`
+# (:func:`peerattn.nn.kernel_weights`). The kernel itself as the score gives the same prediction; so would counts
+# of shared patents, or trade. Not divided by their sum, scores are *kernel sums*: they also say how much there is
+# nearby, which shares forget.
+
+s = torch.exp(-0.5 * (q - k.T) ** 2)
+assert np.allclose((kernel_weights(s) @ v)[:, 0], by_kernel, atol=1e-10)
+nearby = kernel_weights(s, normalise=False).sum(1)
+print(f"neighbours by kernel weight: {nearby[at]:.1f} at x = {grid[at]:.1f}, {nearby[-1]:.1f} at the edge")
 
 # %%
 # What the kernel cannot do: its distance is given, not learned, each characteristic counts alike in both

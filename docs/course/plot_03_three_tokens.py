@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from peerattn.nn import attention
-from peerattn.render import figure_style, weight_colours
+from peerattn.nn import attention, attention_weights, score_terms
+from peerattn.render import PALETTE, figure_style, weight_colours
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # three tokens: "cat", "mat", "both"
 tokens = ["cat", "mat", "both"]
@@ -53,6 +53,21 @@ with figure_style():
         ax.set_yticks(range(3), tokens)
         ax.set_title(title)
         ax.tick_params(length=0)
+
+# %%
+# **Temperature** divides the scores before the softmax. As it rises all rows weigh the same; as it falls one
+# row takes all. :class:`peerattn.nn.MultiheadAttention` and the blocks take ``temperature=``, too.
+
+temperatures = (0.1, 0.3, 1.0, 3.0, 10.0)
+cat = [
+    attention_weights(**score_terms(rows, rows, "scaled_dot_product", temperature=t))[0] for t in temperatures
+]
+with figure_style():
+    figure, ax = plt.subplots(figsize=(5.0, 2.6))
+    for weight, token, style, color in zip(torch.stack(cat, 1), tokens, ("-", "-", "--"), PALETTE):
+        ax.plot(temperatures, weight, style, color=color, marker="o", label=token)
+    ax.set(xscale="log", xlabel="temperature", ylabel="weight that cat puts on", ylim=(0, 0.6))
+    ax.legend(ncols=3, loc="lower right")
 
 # %%
 # Read the weights by rows: row i says where token i looks. "cat" and "mat" put equal weight on themselves

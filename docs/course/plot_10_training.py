@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
+from peerattn import LanguageModel
 from peerattn.nn import Encoder, linear
 from peerattn.render import PALETTE, figure_style
 from peerattn.training import SCHEDULES, make_scheduler, train
@@ -133,6 +134,15 @@ with figure_style():
             ax.plot(score[path.argmin()], path.min(), marker="o", color=color)
     ax.set(xlabel="score of the right class less that of the other", ylabel="loss (nats)", ylim=(0, 2))
     ax.legend()
+
+# %%
+# **Nats and perplexity.** A language model's loss is the mean of :math:`-\\log p` of what came next, in nats. Its
+# exponential, the perplexity, says between how many symbols the model wavers: guessing among C symbols has
+# perplexity C.
+
+text = "the cat sat on the mat. the dog sat on the log. " * 20
+model = LanguageModel(n_layers=1, n_heads=2, d_model=32, max_steps=60, random_state=0).fit(text)
+print(f"{model.loss(text):.2f} nats: perplexity {model.perplexity(text):.1f} of {len(set(text))} symbols")
 
 # %%
 # **What it comes to.** A trained transformer is worth its trouble where it beats what costs nothing. Made by

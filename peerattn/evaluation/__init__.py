@@ -4,6 +4,7 @@ from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
+from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
@@ -18,7 +19,6 @@ from peerattn.evaluation.inference.nested_tests import (
     clark_west,
     encompassing,
     giacomini_white,
-    paired_by_firm,
 )
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.inference.peer_r2 import PeerR2, peer_r2_test
@@ -43,8 +43,8 @@ __all__ = [
     "describe_panel",
     "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
     "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
-    "Ladder", "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_by_firm",
-    "PanelDescription",
+    "Ladder", "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "PanelDescription",
+    "paired_test",
     "peer_r2_test", "PeerR2", "pinball_loss", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios",
     "QuantilePortfolios",
     "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "ShortPanelWarning", "Step",

@@ -81,19 +81,18 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
     return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
 
 
-def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, tuple[np.ndarray, int]]:
-    """Return what errors are clustered by where periods are few: labels and their number, for firms and for codes.
+def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, np.ndarray]:
+    """Return what errors are clustered by where periods are few: labels of the rows, by firm and by each code.
 
     Firms of one industry share its shocks, so a code of ten groups at least clusters them, too. A firm whose code is unknown
-    is a group of its own that is not counted.
+    is a cluster of its own.
     """
-    found = {"firm": (rows["firm"].to_numpy(), rows["firm"].nunique())}
+    found = {"firm": rows["firm"].to_numpy()}
     for name, group in groups.items():
         labels = group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
         known = ~pd.isna(labels) & (labels != "unknown")
-        number = len(set(labels[known]))
-        if number >= FEWEST_GROUPS and not name.endswith(", fifths"):
-            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format)), number
+        if len(set(labels[known])) >= FEWEST_GROUPS and not name.endswith(", fifths"):
+            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
     return found
 
 

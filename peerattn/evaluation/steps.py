@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
-from scipy.stats import t as student
 
+from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import (
     DieboldMariano,
     diebold_mariano,
@@ -20,7 +20,6 @@ from peerattn.evaluation.inference.nested_tests import (
     ForecastTest,
     clark_west,
     giacomini_white,
-    paired_by_firm,
 )
 from peerattn.evaluation.report.verdict import SAME, smallest_error
 from peerattn.evaluation.running.entries import (
@@ -64,7 +63,7 @@ class Step:
     Notes
     -----
     Which test: under ``periods_needed(horizon)`` periods (twelve, at horizon 1), losses paired and clustered by firm, or
-    by a code of ten groups at least where that gives the larger p, conditional on these periods. Otherwise
+    by a code of ten groups at least where that gives the larger p (:func:`paired_test`). Otherwise
     Clark–West for nested least squares; Giacomini–White for learned nested models in a rolling window; and Diebold–Mariano for
     all others. A learned model that nests the other one, in an expanding window, has no exact test: Diebold–Mariano is careful
     there (it rejects too seldom).
@@ -133,16 +132,11 @@ def _paired(
     comparison: Comparison, ours: pd.Series, theirs: pd.Series, names: dict[str, Any]
 ) -> ForecastTest:
     """Return the test of few periods, clustered by firm or by the code that gives the larger p."""
-    rows, tests = comparison.predictions[["firm", "period"]], []
-    for name, (labels, n) in clusters_of(rows, comparison.groups).items():
-        test = paired_by_firm(ours, theirs, labels, rows["period"], **names)
-        if name != "firm" and test.statistic is not None:
-            p = float(2 * student.sf(abs(test.statistic), n - 1))
-            said = f"clustered by {n} groups of {name}, conditional on these periods"
-            test = replace(
-                test, test=f"paired by {name}", p_value=p, freedom=n - 1, convention=said, clustered_by=name
-            )
-        tests.append(test)
+    rows = comparison.predictions[["firm", "period"]]
+    tests = [
+        paired_test(ours, theirs, labels, rows["period"], clustered_by=name, **names)
+        for name, labels in clusters_of(rows, comparison.groups).items()
+    ]
     return max(tests, key=lambda test: test.p_value or 0.0)
 
 

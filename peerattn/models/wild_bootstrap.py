@@ -1,4 +1,4 @@
-"""The wild cluster bootstrap: tests of regressions with few clusters."""
+"""The wild cluster bootstrap: tests of regressions, and of means, with few clusters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from peerattn.panel.effects import net_of
 WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
 FEW = 12  # with fewer clusters two signs make too few distinct draws
 CELLS = 20_000_000
+FARTHEST = 1e3  # standard errors from the mean at which no bound is looked for
 
 
 def wild_cluster_p(
@@ -94,7 +95,7 @@ def wild_cluster_p(
 def signs(rng: np.random.Generator, n_clusters: int, n_draws: int) -> np.ndarray:
     """Return draws of mean zero and variance one, (n_clusters, n_draws)."""
     points = np.r_[-WEBB, WEBB] if n_clusters < FEW else np.array([-1.0, 1.0])
-    return rng.choice(points, size=(n_clusters, n_draws))
+    return points[rng.integers(len(points), size=(n_clusters, n_draws), dtype=np.uint8)]
 
 
 def _wald(
@@ -114,3 +115,80 @@ def _wald(
         "bq,bq->b", delta.T[sound], np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
     )
     return out
+
+
+def wild_means(
+    total: np.ndarray, size: np.ndarray, *, level: float = 0.95, n_draws: int = 9_999, random_state: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return t-statistics, p-values and intervals of K means: the wild cluster bootstrap of a constant, the null imposed.
+
+    .. math:: r_g = S_g - n_g \mu, \quad m^* = \tfrac1N \textstyle\sum_g \eta_g r_g, \qquad
+              t^*(\mu) = \frac{N m^*}{\sqrt{\frac{G}{G-1} \sum_g (\eta_g r_g - n_g m^*)^2}}
+
+    as :func:`wild_cluster_p` with a regressor of ones. The sums are polynomials in :math:`\mu`, so that an interval, all
+    :math:`\mu` that the test does not reject, takes no draws of its own.
+
+    Parameters
+    ----------
+    total : ndarray (G, K)
+        Sums of the variables in each cluster, S.
+    size : ndarray (G,)
+        Rows of each cluster, n.
+    level : float, default .95
+    n_draws : int, default 9999
+    random_state : int, default 0
+
+    Returns
+    -------
+    t, p : ndarray (K,)
+        Of a mean of zero, two-sided.
+    interval : ndarray (K, 2)
+        Infinite where two clusters reject nothing.
+
+    References
+    ----------
+    As :func:`wild_cluster_p`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> t, p, interval = wild_means(rng.normal(20.0, 8.0, size=(12, 1)), np.full(12, 10))
+    >>> bool(p[0] < 0.001), interval.round(1).tolist()
+    (True, [[1.6, 2.4]])
+    """
+    (G, K), N, n = total.shape, size.sum(), size.astype(float)[:, None]
+    means = total.sum(0) / N
+    rest = total - n * means  # sums around the mean, from which each hypothesis is so far away
+    first, second = np.hstack([rest, n, rest * n, n**2]), np.hstack([rest**2, rest * n, n**2])
+    rng, odd, even, left = np.random.default_rng(random_state), [], [], n_draws
+    while left:
+        draws = min(left, max(1, CELLS // G))
+        eta = signs(rng, G, draws).T
+        odd.append(eta @ first)
+        even.append(eta**2 @ second)
+        left -= draws
+    sums, squares = np.concatenate(odd), np.concatenate(even)
+    se = np.sqrt(np.sum(rest**2, axis=0))
+
+    def p_value(k: int, away: float) -> float:
+        total = sums[:, k] - away * sums[:, K]
+        cross = sums[:, K + 1 + k] - away * sums[:, -1]
+        square = squares[:, k] - 2 * away * squares[:, K + k] + away**2 * squares[:, -1]
+        variance = square - 2 * total / N * cross + (total / N) ** 2 * float(np.sum(n**2))
+        least = N * abs(away) / se[k] * np.sqrt(np.maximum(variance, 0)) * (1 - 1e-9)
+        return float(1 + np.sum(np.abs(total) >= least)) / (1 + n_draws)
+
+    def bound(k: int, side: float) -> float:
+        inside, outside = 0.0, side * se[k] / N
+        while p_value(k, outside) >= 1 - level:
+            if abs(outside) * N > FARTHEST * se[k]:  # too few clusters to reject anything
+                return side * np.inf
+            outside *= 2
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if p_value(k, middle) >= 1 - level else (inside, middle)
+        return float(means[k] + inside)
+
+    t = N * means / se * np.sqrt((G - 1) / G)
+    p = np.array([p_value(k, -means[k]) for k in range(K)])
+    return t, p, np.array([[bound(k, side) for side in (-1.0, 1.0)] for k in range(K)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -58,11 +59,11 @@ class MultiheadAttention(nn.Module):
         Attend only to the so many keys of largest score, see `sparse_attention` for the error; None: to all.
     n_features : int, default None
         Replace the exponential by so many random features, in time linear in the rows, see `linear_attention` for the
-        error; None: exact. Only with the scaled dot product, and a mask of keys or `causal_mask`.
+        error; None: exact. Only with the scaled dot product, and a mask of keys.
     window : int, default None
         Self-attention to so many rows on either side only, at the cost of the window, see `local_attention`; None: to all.
     causal : bool, default False
-        With ``window``: whether rows attend to rows before them only, without a mask.
+        With ``window``, ``keep`` or ``n_features``: whether rows attend to themselves and rows before only, without a mask.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
@@ -123,8 +124,10 @@ class MultiheadAttention(nn.Module):
             )
         if window is not None and (keep is not None or n_features is not None):
             raise InputError("window: goes with keep=None and n_features=None only.")
-        if causal and window is None:
-            raise InputError("causal: goes with window; without, pass mask=causal_mask(n).")
+        if causal and window is None and keep is None and n_features is None:
+            raise InputError(
+                "causal: goes with window, keep or n_features; without, pass mask=causal_mask(n)."
+            )
         generator = torch.Generator() if generator is None else generator
         d_memory = d_model if d_memory is None else d_memory
         if symmetric and d_memory != d_model:
@@ -181,8 +184,8 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
-        if self.window is not None and memory is not None:
-            raise InputError("memory: expected None with a window, which lies in one sequence.")
+        if (self.window is not None or self.causal) and memory is not None:
+            raise InputError("memory: expected None with a window or causal=True, which are of one sequence.")
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
         if sizes is not None:
@@ -235,12 +238,13 @@ class MultiheadAttention(nn.Module):
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return every head's weighted mean, and its weights where they are wanted."""
+        options: dict[str, Any] = {"causal": self.causal, "mask": mask, "return_weights": return_weights}
         if self.n_features is not None:
-            return linear_attention(
-                query, key, value, self.n_features, mask=mask, bias=bias, return_weights=return_weights
-            )
+            return linear_attention(query, key, value, self.n_features, bias=bias, **options)
         combine = getattr(self, "combine", None)
         terms = score_terms(query, key, self.score, combine=combine, bias=bias, temperature=self.temperature)
+        if self.keep is not None:
+            return sparse_attention(value=value, keep=self.keep, **terms, **options)
         if self.window is not None:
             n_queries, n_keys = query.shape[-2], key.shape[-2]
             of_keys = mask is None or mask.shape[-2] == 1
@@ -251,9 +255,6 @@ class MultiheadAttention(nn.Module):
             near = local_mask(n_queries, self.window, n_keys, device=query.device)
             near = near & causal_mask(n_queries, n_keys, device=query.device) if self.causal else near
             mask = near if mask is None else mask & near
-        if self.keep is not None:
-            heads, weights = sparse_attention(value=value, keep=self.keep, mask=mask, **terms)
-            return heads, weights if return_weights else None
         if return_weights:
             return attention(value=value, mask=mask, return_weights=True, **terms)
         return attention(value=value, mask=mask, **terms), None

@@ -166,6 +166,10 @@ class SequenceEstimator(SavedEstimator):
         """Return the module at its random start."""
         raise NotImplementedError
 
+    def _cheaper(self) -> dict[str, Any]:
+        """Return the arguments by which attention costs less than all pairs, as `peerattn.nn.MultiheadAttention` takes them."""
+        return {name: getattr(self, name) for name in ("window", "keep", "n_features")}
+
     def _generator(self) -> torch.Generator:
         """Return the generator of all of fit's random numbers, seeded by ``random_state``."""
         return torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31)))

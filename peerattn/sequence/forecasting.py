@@ -48,6 +48,9 @@ class AttentionForecaster(WindowedEstimator):
         Also forecast these quantiles, by their pinball loss; 0.5 must be among them. None: the mean, by squared error.
     window : int, default None
         Patches on either side that a patch attends to, at the cost of the window; None: all.
+    keep, n_features : int, default None
+        Sparse attention, to the so many patches of largest score; linear attention, by so many random features in place of the
+        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 3e-4
@@ -111,6 +114,8 @@ class AttentionForecaster(WindowedEstimator):
     line: bool = True
     quantiles: Sequence[float] | None = None
     window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -226,7 +231,7 @@ class AttentionForecaster(WindowedEstimator):
         return [] if self.quantiles is None else sorted(self.quantiles)
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = self._encoder(self.lookback, generator, self.window)
+        encoder = self._encoder(self.lookback, generator, **self._cheaper())
         return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
 
     # ------------------------------------------------------------------ forecasts

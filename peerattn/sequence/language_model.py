@@ -33,7 +33,7 @@ class LanguageModule(torch.nn.Module):
         super().__init__()
         self.embedding, self.stack = embedding, stack
         blocks: Any = stack.blocks
-        self.windowed = any(block.attention.window is not None for block in blocks)
+        self.causal = any(block.attention.causal for block in blocks)
 
     def forward(
         self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
@@ -41,7 +41,7 @@ class LanguageModule(torch.nn.Module):
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n), and with ``return_weights`` the weights."""
         start = 0 if cache is None else cache.length
         n = symbols.shape[-1]
-        alone = n == 1 or self.windowed
+        alone = n == 1 or self.causal
         mask = None if alone else nn.causal_mask(n, start + n, device=symbols.device)
         found = self.stack(
             self.embedding(symbols, start=start), mask=mask, cache=cache, return_weights=return_weights
@@ -98,6 +98,9 @@ class LanguageModel(SequenceEstimator):
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
     window : int, default None
         Each layer looks back so many symbols only, at the cost of the window; None: over the whole block.
+    keep, n_features : int, default None
+        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
+        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0
     max_steps : int, default 2000
     batch_size : int, default 12
@@ -147,6 +150,8 @@ class LanguageModel(SequenceEstimator):
     block_size: int = 128
     positions: nn.embedding.Positions = "rotary"
     window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
     dropout: float = 0.0
     max_steps: int = 2000
     batch_size: int = 12
@@ -333,7 +338,7 @@ class LanguageModel(SequenceEstimator):
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
-        options |= {"window": self.window, "causal": self.window is not None}
+        options |= self._cheaper() | {"causal": any(n is not None for n in self._cheaper().values())}
         rotary = self.positions == "rotary"
         stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
         return LanguageModule(embedding, stack)

@@ -55,6 +55,9 @@ class MaskedLanguageModel(TextEstimator):
         Symbols of a text that are read, ``<start>`` included; longer texts are cut.
     window : int, default None
         Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text.
+    keep, n_features : int, default None
+        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
+        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0.1
     max_steps : int, default 3000
     batch_size : int, default 64
@@ -94,6 +97,8 @@ class MaskedLanguageModel(TextEstimator):
     d_model: int = 128
     n_positions: int = 64
     window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
     dropout: float = 0.1
     max_steps: int = 3000
     batch_size: int = 64

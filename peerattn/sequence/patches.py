@@ -28,10 +28,10 @@ class PatchEncoder(nn.Module):
     n_columns : int, default None
         With a number, one more block lets the columns attend to each other, patch by patch; None: columns are
         independent, and one model serves any number of them.
-    window : int, default None
-        Patches on either side that a patch attends to; None: all.
     dropout : float, default 0
     generator : torch.Generator, default None
+    **heads
+        Further options of attention within a column: ``window``, ``keep``, ``n_features``; see `MultiheadAttention`.
 
     References
     ----------
@@ -52,16 +52,16 @@ class PatchEncoder(nn.Module):
         n_layers: int,
         *,
         n_columns: int | None = None,
-        window: int | None = None,
         dropout: float = 0.0,
         generator: torch.Generator | None = None,
+        **heads: Any,
     ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.patch, self.n_patches = patch, math.ceil(lookback / patch)
         self.embed = linear(patch, d_model, generator=generator)
         self.positions = LearnedPositions(self.n_patches, d_model, generator=generator)
-        self.blocks = Encoder(n_layers, d_model, n_heads, window=window, dropout=dropout, generator=generator)
+        self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator, **heads)
         self.between: TransformerBlock | None = None
         if n_columns is not None:
             self.columns = LearnedPositions(n_columns, d_model, generator=generator)

@@ -46,10 +46,10 @@ class WindowedEstimator(SequenceEstimator):
                 batch = windows[at]
             yield batch.to(self.device)
 
-    def _encoder(self, length: int, generator: torch.Generator, window: int | None = None) -> PatchEncoder:
+    def _encoder(self, length: int, generator: torch.Generator, **heads: Any) -> PatchEncoder:
         return PatchEncoder(
-            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout, window=window,
-            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator,
+            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
+            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator, **heads,
         )  # fmt: skip
 
     def _check_channels(self) -> None:

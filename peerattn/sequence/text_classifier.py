@@ -68,6 +68,9 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
     window : int, default None
         Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text. Likewise.
+    keep, n_features : int, default None
+        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
+        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`. Likewise.
     dropout : float, default 0.5
     symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.
@@ -127,6 +130,8 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     d_model: int = 64
     n_positions: int = 128
     window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
     dropout: float = 0.5
     symbol_dropout: float = 0.5
     n_epochs: int = 8

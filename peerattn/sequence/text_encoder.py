@@ -49,7 +49,6 @@ class TextEstimator(SequenceEstimator):
     n_positions: int
     n_layers: int
     n_heads: int
-    window: int | None
     d_model: int
     dropout: float
     batch_size: int
@@ -63,7 +62,7 @@ class TextEstimator(SequenceEstimator):
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
         return TextEncoder(
-            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, window=size.window, **options)
+            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **size._cheaper(), **options)
         )
 
     def _learn_symbols(self, texts: list[str]) -> None:

@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-from scipy import stats
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
@@ -17,6 +15,7 @@ from peerattn.evaluation.report.answer import r2_intervals
 from peerattn.evaluation.report.verdict import robustness
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.network import PeerNetwork
 from peerattn.panel.columns import ColumnChoice
 
@@ -204,7 +203,7 @@ def test_few_periods_have_no_test_over_time():
     assert "2 periods are too few for a test over time: what differs in these may not in others." in words
     assert "1 period is too few" in " ".join(made(1, noise=(1.5, 0.5)).summary())
     assert "significant" not in words
-    given = r"\(paired, clustered by firm, given these 2 periods: p [<=] [\d.]+, the search among "
+    given = r"\(paired, one-sided, clustered by firm, given these 2 periods: p [<=] [\d.]+, the search among "
     assert re.search(given + "2 models accounted for", words)
 
 
@@ -228,7 +227,7 @@ def test_whether_peers_help_is_always_answered():
     assert answer() == "Do peers help? This comparison cannot tell: it has no peer model."
     alone = answer(n_periods=4, noise=(1.5, 0.3), peers=["Model 1"])
     assert alone.startswith("Do peers help? Yes, in these 4 periods: the mean squared error of Model 1, the ")
-    assert alone.endswith("(paired, clustered by firm, given these 4 periods: p < 0.001).")
+    assert alone.endswith("(paired, one-sided, clustered by firm, given these 4 periods: p < 0.001).")
     assert "Not shown" in answer(n_periods=1, noise=(1.0, 0.9), peers=["Model 1"], seed=3)
     many = {
         "n_periods": 4,
@@ -236,7 +235,7 @@ def test_whether_peers_help_is_always_answered():
         "peers": ["Model 1", "Model 2", "Model 3"],
         "seed": 3,
     }
-    p = made(**many).test("Model 2", "Model 0").test.p_value
+    p = made(**many).test("Model 2", "Model 0").test.p_value / 2
     assert f"{p_words(min(1, 3 * p))}, the search among 3 peer models accounted for" in answer(**many)
     assert answer(n_periods=4, n_firms=1, noise=(1.5, 0.3), peers=["Model 1"]).startswith(
         "Do peers help? It cannot be tested here: the mean squared error of Model 1, the best peer model, is "
@@ -262,17 +261,15 @@ def test_shocks_of_industries_are_no_gain_of_peers():
     gain = (frame["outcome"] - frame["Model 0"]) ** 2 - (frame["outcome"] - frame["Model 1"]) ** 2
     known, cluster = gain.notna(), labels.to_numpy().copy()
     cluster[:20] = [f"alone {k}" for k in range(20)]
-    fit = sm.OLS(gain[known], np.ones(known.sum())).fit(
-        cov_type="cluster", cov_kwds={"groups": pd.factorize(cluster[known])[0]}
-    )
-    p = 2 * stats.t.sf(abs(fit.tvalues.iloc[0]), 11)
-    assert f"(paired, clustered by sic, given this period: {p_words(p)})" in said
+    none, one = np.zeros((known.sum(), 0)), np.ones((known.sum(), 1))
+    p = wild_cluster_p(gain[known].to_numpy(), none, one, pd.factorize(cluster[known])[0], n_draws=9_999)
+    assert f"(paired, one-sided, clustered by sic, given this period: {p_words(p / 2)})" in said
     by_firm = replace(result, groups={})
     assert by_firm.test("Model 1", "Model 0").test.p_value < 0.001 < 0.05 < p and "Not shown" in said
     assert "clustered by firm" in " ".join(by_firm.summary())
     by_industry = result.test("Model 1", "Model 0").test
     assert by_industry.test == "paired by sic" and by_industry.p_value == pytest.approx(p)
-    assert "clustered by 12 groups of sic" in str(by_industry)
+    assert "clustered by sic, 31 clusters" in str(by_industry)
     (wide, how), (narrow, _) = (r2_intervals(each, "Model 0") for each in (result, by_firm))
     assert how == "clustered by firm or sic, the wider, given these periods"
     assert (

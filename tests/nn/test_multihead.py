@@ -173,12 +173,14 @@ def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
 def test_options_of_the_window_that_do_not_go_together_are_refused():
     for options, match in [
         ({"window": 2, "keep": 3}, "window: goes with keep=None and n_features=None only"),
-        ({"causal": True}, "causal: goes with window"),
+        ({"causal": True}, "causal: goes with window, keep or n_features"),
     ]:
         with pytest.raises(InputError, match=match):
             MultiheadAttention(4, 2, **options)
     with pytest.raises(InputError, match="memory: expected None with a window"):
         MultiheadAttention(4, 2, window=1)(torch.zeros(3, 4), torch.zeros(2, 4))
+    with pytest.raises(InputError, match="memory: expected None with a window or causal=True"):
+        MultiheadAttention(4, 2, n_features=8, causal=True)(torch.zeros(3, 4), torch.zeros(2, 4))
 
 
 @pytest.mark.parametrize("options", [{}, {"score": "gaussian"}, {"window": 2}, {"keep": 2}], ids=str)

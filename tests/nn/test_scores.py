@@ -72,7 +72,8 @@ def test_without_projections_attention_is_the_function():
 @pytest.mark.parametrize("keep", [1, 3, 8, 20])
 def test_sparse_attention_keeps_to_its_error(keep):
     q, k, v = draw(6, 4), draw(8, 4, seed=1), draw(8, 3, seed=2)
-    output, weights = sparse_attention(q, k, v, keep)
+    output, weights = sparse_attention(q, k, v, keep, return_weights=True)
+    torch.testing.assert_close(sparse_attention(q, k, v, keep), (output, None))
     exact = attention_weights(q, k)
     kept = exact.topk(min(keep, 8)).values.sum(-1)
     assert ((weights > 0).sum(-1) == min(keep, 8)).all()
@@ -86,21 +87,49 @@ def test_sparse_attention_keeps_to_its_error(keep):
 
 
 @pytest.mark.parametrize(
-    "mask", [None, causal_mask(8), torch.arange(8)[None] < 6], ids=["all", "causal", "keys"]
+    "causal, mask",
+    [(False, None), (True, None), (False, torch.arange(8)[None] < 6), (True, torch.arange(8)[None] > 0)],
+    ids=["all", "causal", "keys", "causal and keys"],
 )
-def test_linear_attention_nears_exact_attention_with_more_features(mask):
+def test_linear_attention_nears_exact_attention_with_more_features(causal, mask):
     q, k, v = 0.4 * draw(8, 4), 0.4 * draw(8, 4, seed=1), draw(8, 3, seed=2)
-    exact = attention(q, k, v, mask=mask)
+    q = q[2:] if causal else q  # the last rows of the keys, as with a cache
+    may = causal_mask(len(q), 8) if causal else torch.tensor(True)
+    exact, told = (
+        attention(q, k, v, mask=may if mask is None else may & mask),
+        {"causal": causal, "mask": mask},
+    )
     errors = []
     for n_features in (16, 256, 4096):
-        output, none = linear_attention(q, k, v, n_features, mask=mask)
-        again, weights = linear_attention(q, k, v, n_features, mask=mask, return_weights=True)
+        output, none = linear_attention(q, k, v, n_features, **told)
+        again, weights = linear_attention(q, k, v, n_features, **told, return_weights=True)
         torch.testing.assert_close(output, again)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(8, dtype=torch.float64))
+        torch.testing.assert_close(weights.sum(-1), torch.ones(len(q), dtype=torch.float64))
         errors.append(float((output - exact).norm() / exact.norm()))
     assert none is None and errors[2] < errors[0] and errors[2] < 0.05
-    layer = MultiheadAttention(4, 2, n_features=64).double()
+    layer = MultiheadAttention(4, 2, n_features=64, causal=causal).double()
     torch.testing.assert_close(layer(k, mask=mask), layer(k, mask=mask, return_weights=True)[0])
+
+
+def test_causal_linear_attention_goes_through_long_rows_in_stretches():
+    q, k, v = (0.4 * draw(300, 4, seed=seed) for seed in range(3))
+    output, weights = linear_attention(q, k, v, 32, causal=True, return_weights=True)
+    assert (weights.triu(1) == 0).all()
+    torch.testing.assert_close(linear_attention(q, k, v, 32, causal=True)[0], output)
+    changed = linear_attention(q, k.clone().index_fill_(0, torch.tensor(200), 0.5), v, 32, causal=True)[0]
+    torch.testing.assert_close(changed[:200], output[:200])
+    assert (changed[200:] != output[200:]).any(1).all()
+
+
+def test_sparse_attention_goes_through_long_rows_in_stretches():
+    q, k, v = draw(280, 4), draw(300, 4, seed=1), draw(300, 3, seed=2)
+    options = {"mask": draw(280, 300, seed=3) > -0.5, "bias": draw(280, 300, seed=4)}
+    whole = attention(q, k, v, mask=options["mask"] & causal_mask(280, 300), bias=options["bias"])
+    found, _ = sparse_attention(q, k, v, 300, causal=True, **options)
+    torch.testing.assert_close(found, whole)
+    few, weights = sparse_attention(q, k, v, 5, causal=True, return_weights=True, **options)
+    assert (weights > 0).sum(-1).max() == 5 and (weights.triu(21) == 0).all()
+    torch.testing.assert_close(weights @ v, few)
 
 
 def test_the_mean_squared_error_of_random_features_is_as_stated():

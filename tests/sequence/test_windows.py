@@ -1,4 +1,4 @@
-"""Sequence models whose attention is local: the window's mask, the window's cost."""
+"""Sequence models whose attention costs less: within a window, to few symbols, by random features."""
 
 from __future__ import annotations
 
@@ -45,6 +45,47 @@ def test_a_window_as_long_as_the_text_changes_nothing():
         found = [getattr(model, compute)(texts) for model in (narrow, wide, whole)]
         np.testing.assert_allclose(found[1], found[2], atol=1e-5)
         assert np.abs(found[0] - found[2]).max() > 1e-5
+
+
+CHEAPER = {"sparse": {"keep": 3}, "linear": {"n_features": 32}}
+
+
+@pytest.mark.parametrize("cheaper", CHEAPER.values(), ids=CHEAPER)
+def test_sparse_and_linear_attention_where_users_are(cheaper, tmp_path):
+    model = LanguageModel(**SMALL, **cheaper, n_layers=2, block_size=24, max_steps=40).fit(TEXT)
+    cached, plain = (model.generate("the cat", 40, temperature=0, cache=cache) for cache in (True, False))
+    assert cached == plain
+    seen = model.attention("the cat sat").weights
+    future = np.triu(np.ones((11, 11), dtype=bool), 1)
+    assert (seen[..., future] == 0).all()
+    n_seen = (seen > 0).sum(-1)
+    assert (n_seen == np.minimum(np.arange(1, 12), cheaper.get("keep", 11))).all()
+    model.save(tmp_path / "model.safetensors")
+    assert LanguageModel.load(tmp_path / "model.safetensors").loss(TEXT) == model.loss(TEXT)
+
+    wave = np.sin(np.arange(200) / 5)[:, None]
+    options = SMALL | {"horizon": 4, "lookback": 64, "patch": 8, "line": False, "max_steps": 3}
+    seen = AttentionForecaster(**options, **cheaper).fit(wave).attention(wave).weights
+    assert ((seen > 0).sum(-1) == cheaper.get("keep", 8)).all()
+
+
+def read(model, texts, **cheaper):
+    """What a fitted model says of texts, with other attention than it was fitted with."""
+    cheaper = {"keep": None, "n_features": None} | cheaper
+    told = model.set_params(**cheaper)
+    return told.predict_proba(texts) if hasattr(told, "predict_proba") else told.transform(texts)
+
+
+def test_what_a_fitted_model_loses_by_cheaper_attention_shrinks_with_its_cost():
+    texts = ["a fine film", "a dull film", "fine and warm and long"] * 4
+    told = {MaskedLanguageModel: (texts,), TextClassifier: (texts, [0, 1, 2] * 4), LanguageModel: (TEXT,)}
+    for make, data in told.items():
+        options = SMALL | ({"n_epochs": 2, "line": False} if make is TextClassifier else {"max_steps": 3})
+        model = make(**options).fit(*data)
+        exact = read(model, texts)
+        for name, few, many, least in (("keep", 1, 60, 1e-5), ("n_features", 4, 4096, np.inf)):
+            errors = [np.abs(read(model, texts, **{name: n}) - exact).mean() for n in (few, many)]
+            assert errors[1] < min(errors[0], least), (make, name)
 
 
 def test_a_forecaster_looks_at_neighbouring_patches():

@@ -218,7 +218,7 @@ def _check(losses: pd.DataFrame, size: float, horizon: int) -> None:
         raise InputError("losses: at least two models are needed, one column each.")
     if len(values) < needed:
         raise InputError(
-            f"losses: {len(values)} periods are too few for a test over time; {needed} are needed. Use paired_by_firm."
+            f"losses: {len(values)} periods are too few for a test over time; {needed} are needed. Use paired_test."
         )
     if not np.isfinite(values).all():
         raise InputError("losses: some are missing; all models must be scored in the same periods.")

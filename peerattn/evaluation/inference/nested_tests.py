@@ -19,7 +19,6 @@ from peerattn.evaluation.inference.forecast_tests import (
 )
 from peerattn.evaluation.measures.metrics import scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class ForecastTest:
     Attributes
     ----------
     test : str
-        "Clark–West", "Giacomini–White", "encompassing", "paired by firm" or, in a comparison, by a code: "paired by sic".
+        "Clark–West", "Giacomini–White", "encompassing", or "paired by" what the test is clustered by: "paired by firm".
     model, baseline : str
     gain : float
         Mean of the tested series, its sign as the test has it: positive speaks for the model.
@@ -43,7 +42,7 @@ class ForecastTest:
     convention : str
         Which variance, and which distribution the p-value is from.
     clustered_by : str
-        What the variance is clustered by, "firm" or a code; empty where it is one over time.
+        Of a paired test: firm, or a code.
     """
 
     test: str
@@ -61,6 +60,13 @@ class ForecastTest:
     clustered_by: str = ""
 
     @property
+    def upper_p(self) -> float | None:
+        """The p-value against gains above zero."""
+        if self.p_value is None or self.statistic is None or self.alternative == "greater":
+            return self.p_value
+        return self.p_value / 2 if self.statistic > 0 else 1 - self.p_value / 2
+
+    @property
     def outcome(self) -> str:
         """The result in a few characters."""
         if self.statistic is None or self.p_value is None:
@@ -73,7 +79,7 @@ class ForecastTest:
     def __str__(self) -> str:
         return (
             f"{self.test} test of {self.model} against {self.baseline}: {self.outcome}, mean {self.gain:.4g} "
-            f"({self.n_periods} periods, {self.alternative}; {self.convention})"
+            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, {self.alternative}; {self.convention})"
         )
 
 
@@ -293,87 +299,3 @@ def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float
     freedom = n - q if independent else nu - q + 1
     statistic = wald / q * freedom / (n - wald if independent else nu)
     return freedom, statistic, float(fisher.sf(statistic, q, freedom)), ""
-
-
-def paired_by_firm(
-    loss: Any,
-    baseline_loss: Any,
-    firm: Any,
-    period: Any,
-    *,
-    model: str = "model",
-    baseline: str = "baseline",
-) -> ForecastTest:
-    r"""Test the mean difference of two losses with variances clustered by firm, where periods are too few.
-
-    .. math:: \bar d = \tfrac{1}{N} \sum_{it} (L^{base}_{it} - L^{model}_{it}), \qquad
-              \widehat V(\bar d) = \tfrac{G}{G - 1} \tfrac{1}{N^2} \sum_g \Big( \sum_{(i,t) \in g} (d_{it} - \bar d) \Big)^2
-
-    with G firms, Student's t with G − 1 degrees of freedom, two-sided.
-
-    Parameters
-    ----------
-    loss, baseline_loss : array-like of length n
-        NaN where the outcome is unknown.
-    firm, period : array-like of length n
-    model, baseline : str
-        Names for the result.
-
-    Returns
-    -------
-    ForecastTest
-
-    Raises
-    ------
-    InputError
-        For fewer than two firms.
-
-    Notes
-    -----
-    The result is conditional on these periods: shocks that all firms of a period share are not counted, so it says
-    nothing about other periods.
-
-    References
-    ----------
-    Cameron, A. C. and Miller, D. (2015), A practitioner's guide to cluster-robust inference, Journal of Human
-    Resources 50(2), 317–372.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> base, firm = rng.chisquare(1, 200), np.repeat(np.arange(100), 2)
-    >>> paired_by_firm(0.8 * base, base, firm, np.tile([1, 2], 100)).p_value < 0.001
-    True
-    """
-    ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
-    mean_gain_by_period(ours, theirs, period)  # checks
-    known = ~np.isnan(ours)
-    gain = theirs[known] - ours[known]
-    cluster, firms = pd.factorize(np.asarray(firm)[known])
-    n_periods = len(np.unique(sorted_periods(period)[0][known]))
-    if len(firms) < 2:
-        raise InputError("firm: differences are clustered by firm, which needs at least two firms.")
-    convention = f"clustered by {len(firms)} firms, conditional on these periods"
-    names = ("paired by firm", model, baseline)
-
-    def result(statistic: float | None, p: float | None, why: str = "") -> ForecastTest:
-        return ForecastTest(
-            *names,
-            float(gain.mean()),
-            statistic,
-            p,
-            n_periods,
-            len(firms) - 1,
-            1,
-            "two-sided",
-            why,
-            convention,
-            "firm",
-        )
-
-    if np.max(np.abs(gain)) <= 1e-12 * np.mean(np.abs(theirs[known])):
-        return result(None, None, "same losses")
-    from statsmodels.regression.linear_model import OLS
-
-    fit = OLS(gain, np.ones(len(gain))).fit(cov_type="cluster", cov_kwds={"groups": cluster}, use_t=True)
-    return result(float(fit.tvalues[0]), float(fit.pvalues[0]))

@@ -17,6 +17,7 @@ from peerattn.evaluation.inference.forecast_tests import (
 from peerattn.evaluation.report.figures import r2_picture, ties_picture, truth_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, found_no_peers, peers_help
 from peerattn.evaluation.sample import clusters_of
+from peerattn.models.wild_bootstrap import wild_means
 from peerattn.network import effective_peers
 from peerattn.network.measures.comparison import network_correlation
 from peerattn.render import Picture, show_label
@@ -61,8 +62,9 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
 
     its denominator taken as given, so that an interval excludes the other's R² where the test of the two models' squared errors
     rejects. Where a test over time can be made the variance is that of
-    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is clustered by firm,
-    or by a code where that is wider, conditional on the tested periods. The interval is drawn around the model's own R².
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`; otherwise it is that of
+    :func:`~peerattn.evaluation.paired_test` by firm, or by a code where that is wider. The interval is drawn around the model's
+    own R², and ends at 1.
 
     Returns
     -------
@@ -77,18 +79,19 @@ def r2_intervals(comparison: Comparison, against: str, level: float = 0.95) -> t
     errors = {name: (y - scored[name].to_numpy(dtype=float)) ** 2 for name in comparison.names}
     gains = {name: float((errors[against] - e).sum() / base.sum()) for name, e in errors.items()}
     influence = {name: (errors[against] - e) / base.mean() - gains[name] for name, e in errors.items()}
-    half, how = _half_widths(comparison, influence, scored, level)
+    reach, how = _intervals(comparison, influence, scored, level)
     r2 = comparison.scores["r2_mean"]
-    rows = {name: (r2[name], r2[name] - half[name], r2[name] + half[name]) for name in comparison.names}
+    rows = {name: (r2[name], *np.minimum(r2[name] + reach[name], 1.0)) for name in comparison.names}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["r2", "low", "high"]), how
 
 
-def _half_widths(
+def _intervals(
     comparison: Comparison, influence: dict[str, np.ndarray], scored: pd.DataFrame, level: float
-) -> tuple[dict[str, float], str]:
+) -> tuple[dict[str, np.ndarray], str]:
+    """Return how far each interval reaches down and up from the gain."""
     varied = {name: values for name, values in influence.items() if np.ptp(values) > 0}
+    reach = {name: np.zeros(2) for name in influence}
     if len(comparison.periods) >= periods_needed(comparison.horizon):
-        halves = dict.fromkeys(influence, 0.0)
         for name, values in varied.items():
             series = pd.Series(values).groupby(scored["period"].to_numpy()).sum().to_numpy()
             series = series * len(series) / len(scored)
@@ -96,21 +99,22 @@ def _half_widths(
             if cause:
                 break
             variance = float(long_run_variance(series[:, None] - series.mean(), freedom)[0, 0]) / len(series)
-            halves[name] = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))
+            half = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))
+            reach[name] = np.array([-half, half])
         else:
-            return halves, "over time"
+            return reach, "over time"
     if comparison.n_firms < 2:
-        return dict.fromkeys(influence, float("nan")), ""
+        return {name: np.full(2, np.nan) for name in influence}, ""
     clusters = clusters_of(scored[["firm", "period"]], comparison.groups)
-    halves = dict.fromkeys(influence, 0.0)
-    for labels, n in clusters.values():
-        for name, values in influence.items():
-            sums = pd.Series(values).groupby(labels).sum().to_numpy()
-            variance = len(sums) / (len(sums) - 1) * float(sums @ sums) / len(values) ** 2
-            half = float(student.ppf((1 + level) / 2, n - 1) * np.sqrt(variance))
-            halves[name] = max(halves[name], half)
+    for labels in clusters.values() if varied else ():
+        cluster = pd.factorize(labels)[0]
+        sums = np.stack([np.bincount(cluster, values) for values in varied.values()], axis=1)
+        _, _, intervals = wild_means(sums, np.bincount(cluster), level=level)
+        for name, (low, high) in zip(varied, intervals, strict=True):
+            reach[name] = np.array([min(reach[name][0], low), max(reach[name][1], high)])
+    reach = {name: np.where(np.isfinite(ends), ends, np.nan) for name, ends in reach.items()}
     by = " or ".join(clusters) + ", the wider" * (len(clusters) > 1)
-    return halves, f"clustered by {by}, given these periods"
+    return reach, f"clustered by {by}, given these periods"
 
 
 def shown_network(comparison: Comparison) -> tuple[str, PeerNetwork] | None:

@@ -58,7 +58,8 @@ def _tests(comparison: Comparison) -> str:
     if n < periods_needed(comparison.horizon):
         return (
             f"With {n} tested period{'s' if n > 1 else ''} no test over time is made; paired squared errors are clustered by "
-            "firm, or by the code that gives the larger p, which is conditional on these periods."
+            "firm, or by the code that gives the larger p, by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), "
+            "conditional on these periods."
         )
     return (
         "Differences in squared error, averaged over the firms of each period, are tested by Diebold and Mariano (1995) with an "

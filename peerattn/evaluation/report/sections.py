@@ -64,8 +64,8 @@ def _against_baseline(comparison: Comparison) -> list[Block]:
         else:
             rows.append([*row, *(["", ""] if test.statistic is None else [test.n_periods, test.freedom])])
     notes = [
-        "Squared errors are paired, and clustered by firm or by a code with at least ten groups, whichever gives the larger p. "
-        "The tests are conditional on these periods, and on the shocks that all firms share in them."
+        "Squared errors are paired, and clustered by firm or by a code with at least ten groups, whichever gives the larger p "
+        "(wild cluster bootstrap). The tests are conditional on these periods, and on the shocks that all firms share in them."
     ]
     return [
         Table(

@@ -205,7 +205,7 @@ def _concentrated(comparison: Comparison, peer: str, control: str) -> str:
     """Name the firm, or the group of a code, that most of a gain is in."""
     frame = comparison.predictions[comparison.predictions["outcome"].notna()]
     gain = (frame["outcome"] - frame[control]) ** 2 - (frame["outcome"] - frame[peer]) ** 2
-    for what, (labels, _) in clusters_of(frame[["firm", "period"]], comparison.groups).items():
+    for what, labels in clusters_of(frame[["firm", "period"]], comparison.groups).items():
         share = gain.groupby(labels).sum() / gain.sum()
         if share.max() > MOVES:
             return f" {share.max():.0%} of that gain is in one {what}, {show_label(share.idxmax())}."
@@ -217,16 +217,13 @@ def _given_periods(
 ) -> tuple[str, str]:
     """Answer for the tested periods alone, where they are too few for a test over time; Bonferroni's bound for n models."""
     few = len(comparison.periods) < periods_needed(comparison.horizon)
-    step = comparison.test(peer, control) if few and comparison.n_firms > 1 else None
-    test = None if step is None else step.test
-    if not isinstance(test, ForecastTest) or test.p_value is None:
+    test = comparison.test(peer, control).test if few and comparison.n_firms > 1 else None
+    if not isinstance(test, ForecastTest) or test.upper_p is None:
         return "It cannot be tested here", ""
-    p, searched = (
-        min(1.0, n * test.p_value),
-        f", the search among {n} {what} accounted for" if n > 1 else "",
-    )
+    p = min(1.0, n * test.upper_p)
+    searched = f", the search among {n} {what} accounted for" if n > 1 else ""
     periods = "this period" if len(comparison.periods) == 1 else f"these {len(comparison.periods)} periods"
-    said = f" (paired, clustered by {test.clustered_by}, given {periods}: {p_words(p)}{searched})"
+    said = f" (paired, one-sided, clustered by {test.clustered_by}, given {periods}: {p_words(p)}{searched})"
     return (f"Yes, in {periods}" if p < LEVEL else "Not shown"), said
 
 

@@ -43,6 +43,7 @@ class Settings:
     device: str
     progress: str | None
     checkpoint: Checkpoint | None = None
+    score_ridge: float = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
 
 
 @torch.no_grad()

@@ -29,7 +29,7 @@ BRACKETS = 3  # at most, of starts for each head: until the two best agree
 PLACES = (1, 0, None)
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
-SCORE_RIDGE = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
+STRONGER = 10.0  # ridge on the scores of a sample of at most ROWS rows in which the usual one finds no head
 HELD_OUT = 0.2  # share of the periods on which another head must show what it adds
 MIN_CLUSTERS = 5  # held-out periods from which a standard error by period can be taken
 ERRORS = 2.0  # standard errors by which a further head must lower the held-out loss
@@ -84,8 +84,9 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
     a step. Up to three brackets start, until the two best of all agree; for a further head the best that are left compete, too.
-    It is kept if it lowers the squared error on the
-    last fifth of the periods by two standard errors.
+    It is kept if it lowers the squared error on the last fifth of the periods by two standard errors. Where a small sample shows
+    no head that does, scores may be too free for it: the search is made again with a larger λ_θ, and the λ_θ whose first head has
+    the smaller held-out error is taken.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
     through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
@@ -112,8 +113,15 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     Jamieson and Talwalkar (2016), Non-stochastic best arm identification, AISTATS.
     """
     generator = torch.Generator().manual_seed(seed)
+    first = replace(spec, n_layers=1)
     training, held_out = (Sample(part, settings) for part in split(sections))
-    best = _grown(replace(spec, n_layers=1), training, held_out, generator)
+    best = _grown(first, training, held_out, generator)
+    if training.n_rows <= ROWS and best.gains and not _is_worth(best.gains[0]):
+        stronger = replace(settings, score_ridge=STRONGER)
+        other, judged = (Sample(part.sections, stronger) for part in (training, held_out))
+        again = _grown(first, other, judged, generator)
+        if again.gains > best.gains:
+            best, settings, training, held_out = again, stronger, other, judged
     for n_layers in range(2, spec.n_layers + 1):
         longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator)
         shorter, deeper = (one.settled(training, held_out, generator).log() for one in (best, longer))
@@ -156,7 +164,7 @@ def _grown(spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.
             rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
         grown = beside(found, with_heads(starts, torch.arange(1)))
         gains.append(_gain(before - held_out_losses(grown, None, training, held_out, joint=True)[0], without))
-        worth = gains[-1][0] > ERRORS * gains[-1][1]
+        worth = _is_worth(gains[-1])
         if worth or not found.spec.n_heads:
             found = grown
         if not worth:
@@ -186,6 +194,10 @@ def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
 def _focal(section: Section, chosen: np.ndarray) -> Section:
     at = np.flatnonzero(chosen)
     return replace(section, at=at, focal=section.focal.take(at))
+
+
+def _is_worth(gain: tuple[float, float]) -> bool:
+    return gain[0] > ERRORS * gain[1]
 
 
 def _gain(difference: Tensor, without: Tensor) -> tuple[float, float]:
@@ -378,7 +390,7 @@ def descend(
     """Optimise the scores of every head by itself, or of all jointly, by Adam, with so many times ROWS a step."""
     train(
         _scores(module).values(),
-        lambda batch: projected_loss(module, found, batch, joint, sample.n_rows).sum(),
+        lambda batch: projected_loss(module, found, batch, joint, sample).sum(),
         sample.drawn(generator, times),
         max_steps=STEPS,
         learning_rate=rate,
@@ -408,7 +420,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         gram, (n_own, n_targets) = _total(products(module, None, sample, joint=True))
         b = ridge_solution(gram, n_targets, RIDGE)
         squares = (_losses(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
-        loss = penalty(module, sample.n_rows).sum()
+        loss = penalty(module, sample).sum()
         (loss / n_processes()).backward()
         for batch in sample.whole():
             own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
@@ -494,18 +506,18 @@ def _products(own: Tensor, mixed: Tensor, y: Tensor) -> Tensor:
     return rows.mT @ rows
 
 
-def penalty(module: PeerModule, n_rows: float) -> Tensor:
+def penalty(module: PeerModule, sample: Sample) -> Tensor:
     """Return ``λ ‖θ‖² / N`` of the scores of each head, (H,); what heads share counts in equal parts."""
     scores, H = _scores(module), module.spec.n_heads
     of_heads = [scores[name].reshape(H, -1) for name in module.per_head() if name in scores]
     squares = torch.stack([parameter.square().sum(1) for parameter in of_heads]).sum(0)
     for parameter in _shared(module).values():
         squares = squares + parameter.square().sum() / len(squares)
-    return SCORE_RIDGE / n_rows * squares
+    return sample.settings.score_ridge / sample.n_rows * squares
 
 
 def projected_loss(
-    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, n_rows: float
+    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, sample: Sample
 ) -> Tensor:
     """Return the log of each head's squared error after least squares over all processes, plus its penalty, (H,).
 
@@ -513,13 +525,13 @@ def projected_loss(
     """
     own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, joint))
     with torch.no_grad():
-        ridge = RIDGE * all_sum(float(batch.weight.sum())) / n_rows
+        ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
         b = ridge_solution(all_sum(_products(own, mixed, y)), y.shape[-1], ridge)
         rest = y - own @ b[:, : own.shape[-1]]
     rest = rest - mixed @ b[:, own.shape[-1] :]
     squares = all_sum(rest.square().sum((1, 2))) + ridge * b.square().sum((1, 2))
     total = all_sum(y.square().sum()).clamp(min=1e-30)
-    return (squares / total).clamp(min=1e-12).log() + penalty(module, n_rows)
+    return (squares / total).clamp(min=1e-12).log() + penalty(module, sample)
 
 
 @torch.no_grad()

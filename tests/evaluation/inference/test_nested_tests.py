@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,9 +6,8 @@ from scipy.stats import chi2
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
-from peerattn.evaluation import clark_west, encompassing, giacomini_white, paired_by_firm
+from peerattn.evaluation import clark_west, encompassing, giacomini_white
 from peerattn.evaluation.inference.forecast_tests import mean_test
-from peerattn.exceptions import InputError
 
 
 def panel(n_periods=40, seed=0, skill=0.3):
@@ -102,23 +99,6 @@ def test_size_of_giacomini_white_on_average_under_serial_correlation(n_periods):
     assert count / 800 < 0.08
 
 
-def test_paired_by_firm_against_statsmodels_and_the_formula():
-    rng = np.random.default_rng(1)
-    firm, period = np.repeat(np.arange(60), 3), np.tile([2013, 2014, 2015], 60)
-    base = rng.chisquare(1, 180)
-    loss = base - 0.1 + 0.3 * rng.normal(size=60)[firm] + 0.1 * rng.normal(size=180)
-    base[5] = loss[5] = np.nan
-    found, known = paired_by_firm(loss, base, firm, period), ~np.isnan(base)
-    d = (base - loss)[known]
-    sums = [(d - d.mean())[firm[known] == f].sum() for f in range(60)]
-    se = math.sqrt(60 / 59 * sum(s * s for s in sums)) / len(d)
-    assert found.gain == pytest.approx(d.mean()) and found.statistic == pytest.approx(d.mean() / se)
-    assert found.p_value == pytest.approx(2 * student.sf(abs(d.mean() / se), 59))
-    assert found.n_periods == 3 and "60 firms, conditional on these periods" in str(found)
-    with pytest.raises(InputError, match="at least two firms"):
-        paired_by_firm(loss, base, np.zeros(180), period)
-
-
 def test_no_test_where_none_can_be_made():
     y, ours, theirs, period = panel(11)
     loss, base = (y - ours) ** 2, (y - theirs) ** 2
@@ -136,7 +116,6 @@ def test_no_test_where_none_can_be_made():
     assert clark_west(y, ours, ours, period).outcome == "same forecasts"
     assert encompassing(y, ours, ours, period).outcome == "same forecasts"
     assert giacomini_white(y, y, period).outcome == "same losses"
-    assert paired_by_firm(y, y, np.arange(len(y)), period).outcome == "same losses"
 
 
 def test_skill_is_found_and_noise_is_not():

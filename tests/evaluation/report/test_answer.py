@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, WalkForward, compare, simulate_panel
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.report.answer import answer, few_codes, network_found, r2_intervals, shown_network
+from peerattn.models.wild_bootstrap import wild_means
 from peerattn.network import PeerNetwork
 
 CAUTION = "This example was chosen."
@@ -45,11 +46,12 @@ def test_intervals_are_those_of_the_paired_test(short):
     frame, how = r2_intervals(short, "Prevailing mean")
     assert how == "clustered by firm, given these periods"
     for model in ("Peers", "Kernel", "Own characteristics (OLS)"):
-        _, base = gains(short, model, "Prevailing mean")
-        test = short.test(model, "Prevailing mean").test
-        half = abs(test.gain / test.statistic) * student.ppf(0.975, test.freedom) / base.mean()
-        r2 = short.scores.loc[model, "r2_mean"]
-        assert frame.loc[model].tolist() == pytest.approx([r2, r2 - half, r2 + half])
+        saved, base = gains(short, model, "Prevailing mean")
+        sums = saved.groupby(short.predictions["firm"]).agg(["sum", "size"])
+        _, _, [[low, high]] = wild_means(sums[["sum"]].to_numpy(), sums["size"].to_numpy())
+        test, r2 = short.test(model, "Prevailing mean").test, short.scores.loc[model, "r2_mean"]
+        ends = r2 + (np.array([low, high]) - saved.mean()) / base.mean()
+        assert frame.loc[model].tolist() == pytest.approx([r2, *ends])
         assert (frame.loc[model, "low"] > 0 or frame.loc[model, "high"] < 0) == (test.p_value < 0.05)
     assert frame.loc["Prevailing mean"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
 

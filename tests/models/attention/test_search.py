@@ -117,7 +117,7 @@ def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
-    got = projected_loss(module, None, batch, False, sample.n_rows) - search.penalty(module, sample.n_rows)
+    got = projected_loss(module, None, batch, False, sample) - search.penalty(module, sample)
     for head in range(2):
         own, mixed, y = [], [], []
         for k, section in enumerate(sections):
@@ -147,7 +147,7 @@ def test_gradient_is_that_of_the_solved_problem(panel, values):
     (batch,) = sample.whole()
 
     def loss():
-        return projected_loss(module, None, batch, False, sample.n_rows).sum()
+        return projected_loss(module, None, batch, False, sample).sum()
 
     loss().backward()
     direction = torch.randn(

@@ -1,0 +1,120 @@
+"""What attention within a window, to few keys, and by random features costs and loses, beside attention to all pairs.
+
+python benchmarks/cheaper.py [--steps 300]
+
+Rows of a block in one forward pass, with equal weights; and a language model on tiny Shakespeare (../shared/data/sequence,
+PEERATTN_SHARED_DATA): fitted with all pairs and read cheaper, and fitted cheaper.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import language
+import torch
+from attention import drawn, mebibytes
+
+from peerattn.nn import TransformerBlock, causal_mask
+from peerattn.sequence import LanguageModel
+from report import Row, median_ratio, publish, side_by_side
+
+N, WIDTH, HEADS, BLOCK, READ = 8000, 64, 4, 1024, 20_000
+WAYS: dict[str, dict[str, int]] = {
+    "all pairs": {},
+    "window=64": {"window": 64},
+    "keep=16": {"keep": 16},
+    "n_features=64": {"n_features": 64},
+    "n_features=256": {"n_features": 256},
+}
+
+
+def blocks() -> list[Row]:
+    """One causal block over 8,000 rows: seconds, memory, and the distance from all pairs."""
+    x = drawn(1, N, WIDTH)
+
+    def call(options: dict[str, int]) -> torch.Tensor:
+        causal = bool(options)
+        block = TransformerBlock(WIDTH, HEADS, rotary=True, causal=causal, **options)
+        with torch.no_grad():
+            return torch.as_tensor(block(x, mask=None if causal else causal_mask(N)))
+
+    runs = {name: (lambda options=options: call(options)) for name, options in WAYS.items()}
+    memory = {name: mebibytes(run) for name, run in runs.items()}
+    seconds = side_by_side(runs, 3, time.process_time)
+    exact = runs["all pairs"]()
+    return [
+        {
+            "case": f"a block over {N:,} rows",
+            "attention": name,
+            "CPU s": min(seconds[name]),
+            "times all pairs": median_ratio(seconds[name], seconds["all pairs"]),
+            "MiB": f"{memory[name]:,.0f}",
+            "error": float((run() - exact).norm() / exact.norm()),
+            "error is": "of the rows, relative",
+        }
+        for name, run in runs.items()
+    ]
+
+
+def language_models(steps: int) -> list[Row]:
+    """Nats a character of text that no model was fitted on."""
+    training, test = language.shakespeare()
+    size: dict[str, Any] = {"n_layers": 2, "d_model": WIDTH, "n_heads": HEADS, "block_size": BLOCK}
+
+    def fitted(options: dict[str, int]) -> tuple[LanguageModel, float]:
+        start = time.process_time()
+        model = LanguageModel(**size, **options, max_steps=steps, batch_size=2, random_state=0).fit(training)
+        return model, time.process_time() - start
+
+    def read(model: LanguageModel) -> tuple[float, float]:
+        start = time.process_time()
+        return model.loss(test[:READ]), time.process_time() - start
+
+    exact, seconds = fitted({})
+    nats, reading = read(exact)
+    rows: list[Row] = []
+    for name, options in WAYS.items():
+        asked = dict.fromkeys(("window", "keep", "n_features")) | options
+        figures = {"read only": read(exact.set_params(**asked))}
+        if options:
+            model, spent = fitted(options)
+            figures["fitted, too"] = (read(model)[0], spent)
+        else:
+            figures["fitted, too"] = (nats, seconds)
+        for how, (loss, spent) in figures.items():
+            whole = reading if how == "read only" else seconds
+            rows.append(
+                {
+                    "case": f"language model, blocks of {BLOCK:,}, {how}",
+                    "attention": name,
+                    "CPU s": spent,
+                    "times all pairs": spent / whole,
+                    "MiB": "",
+                    "error": loss - nats,
+                    "error is": f"nats above {nats:.3f}",
+                }
+            )
+    return sorted(rows, key=lambda r: str(r["case"]), reverse=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=300)
+    steps = parser.parse_args().steps
+    torch.set_num_threads(1)
+    notes = [
+        f"Torch {torch.__version__}, CPU time of one thread. A block of width {WIDTH} with {HEADS} heads, causal, at its start, "
+        "forward; MiB is the growth of peak memory of a process of its own.",
+        f"Language model: 2 layers of width {WIDTH}, {steps} steps of 2 blocks; loss on {READ:,} characters that were not "
+        "fitted on. read only: fitted with all pairs, then model.set_params(...).",
+        "keep: fewer neighbours, not fewer operations, as its documentation says.",
+    ]
+    publish("cheaper", "Cheaper attention beside all pairs", [*blocks(), *language_models(steps)], notes)
+
+
+if __name__ == "__main__":
+    main()

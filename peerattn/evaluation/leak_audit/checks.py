@@ -428,6 +428,9 @@ def validation(subject: Subject) -> AuditLine:
         f"{name}, fitted: {said}"
         for name, part in getattr(subject.fitted.model, "__dict__", {}).items()
         if name.endswith("_") and isinstance(part, BaseEstimator) and not found
+        if not any(
+            key.split("__")[-1] == "cv" for key in part.get_params()
+        )  # folds by position are of its own rows
         for said in random_rows(part, X, y)
     ]
     fine = "no search, fold or early stop inside the model mixes rows of one period"

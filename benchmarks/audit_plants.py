@@ -2082,8 +2082,11 @@ def main() -> None:
     )
     notes.append(
         "Fifth batch, blind: 32 of 45, 2 false alarms of 20; its author and that of the improvements before it did not see each "
-        "other's work. The goal, 36 of 45 and none, was missed. Plants of the first four batches were last run before these "
-        "improvements."
+        "other's work. The goal, 36 of 45 and none, was missed. Six more were found, and the two alarms mended, with the batch in view."
+    )
+    notes.append(
+        "Since the improvements before the fifth batch, the clean cases of the real panels, of the fourth and of the fifth batch, and "
+        "the six plants were run again; the plants of the first four batches and the simulated clean cases were not."
     )
     publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)
 

@@ -76,6 +76,8 @@ BEFORE = {  # as first run
     "clean": 1,
     "clean, real": 3,
     "clean, fourth": 2,
+    "fifth": 32,
+    "clean, fifth": 2,
 }
 Case = dict[str, Any]
 BATCHES: dict[str, dict[str, Callable[[], Case]]] = {
@@ -2067,9 +2069,7 @@ def main() -> None:
     ]
     counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in options.batch}
     what = {b: "false alarms" if "clean" in b else "plants found" for b in counts}
-    notes = [
-        f"{b}: {sum(c)} of {len(c)} {what[b]}; {BEFORE.get(b, 'not run')} before." for b, c in counts.items()
-    ]
+    notes = [f"{b}: {sum(c)} of {len(c)} {what[b]}; {BEFORE[b]} before." for b, c in counts.items()]
     notes.append(
         "Before: the audit as it was when the batch was written. All plants of a batch have one author."
     )
@@ -2079,6 +2079,15 @@ def main() -> None:
     notes.append(
         "Fourth batch: 11 of the 13 missed at first were found after general improvements made with them in view. Of the two "
         "still missed, one fills missing values that the package has filled before, so that nothing leaks."
+    )
+    notes.append(
+        "Fifth batch, blind: 32 of 45, 2 false alarms of 20; its author and that of the improvements before it did not see "
+        "each other's work. The goal, 36 of 45 and none, was missed. Six more were found, and the two alarms mended, with the "
+        "batch in view."
+    )
+    notes.append(
+        "Run again since: the clean cases of the real panels, of the fourth and of the fifth batch, and the six plants. Not run "
+        "again: the 32 plants found blind, those of the first four batches and the simulated clean cases."
     )
     publish("audit_plants", "Planted leaks that audit finds, and its false alarms", rows, notes)
 

@@ -29,14 +29,20 @@ class MeanTest:
         t-statistic and its two-sided p-value; None where no test is made, ``reason`` says why.
     freedom : int
         Degrees of freedom of Student's t, ν: the number of cosine terms in the variance.
-    reason : str
+    cause : str
+        Why no test is made; empty where one is.
     """
 
     mean: float
     t: float | None = None
     p_value: float | None = None
     freedom: int = 0
-    reason: str = ""
+    cause: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why no test is made, as a table shows it."""
+        return f"n/a ({self.cause})" if self.cause else ""
 
     @property
     def upper_p(self) -> float | None:
@@ -108,12 +114,12 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
     n = len(x)
     mean = float(x.mean()) if n else float("nan")
     if n < periods_needed(horizon):
-        return MeanTest(mean, reason=f"n/a (T={n}, {periods_needed(horizon)} needed)")
+        return MeanTest(mean, cause=f"T={n}, {periods_needed(horizon)} needed")
     if np.ptp(x) <= 1e-14 * np.max(np.abs(x)):
-        return MeanTest(mean, reason="n/a (no variance)")
-    freedom, reason = degrees_of_freedom(x, horizon)
-    if reason:
-        return MeanTest(mean, reason=reason)
+        return MeanTest(mean, cause="no variance")
+    freedom, cause = degrees_of_freedom(x, horizon)
+    if cause:
+        return MeanTest(mean, cause=cause)
     from scipy.stats import t as student
 
     t = mean / math.sqrt(float(long_run_variance(x[:, None], freedom)[0, 0]) / n)
@@ -131,7 +137,7 @@ def degrees_of_freedom(x: np.ndarray, horizon: int = 1) -> tuple[int, str]:
     needed = math.ceil(4 * (horizon + 1) / (1 - r)) if r < 0.99 else 0
     return (
         0,
-        f"n/a (r={r:.2f}, an autocorrelation too high for {n} periods{f'; {needed} needed' if needed else ''})",
+        f"r={r:.2f}, an autocorrelation too high for {n} periods{f'; {needed} needed' if needed else ''}",
     )
 
 
@@ -305,9 +311,10 @@ def diebold_mariano(
     """
     gains, size = mean_gain_by_period(loss, baseline_loss, period)
     same = bool(np.max(np.abs(gains)) <= 1e-12 * size) and len(gains) >= periods_needed(horizon)
-    found = MeanTest(float(gains.mean()), reason="same losses") if same else mean_test(gains, horizon)
+    found = MeanTest(float(gains.mean())) if same else mean_test(gains, horizon)
+    reason = "same losses" if same else found.reason
     return DieboldMariano(
-        model, baseline, found.mean, found.t, found.p_value, len(gains), found.freedom, horizon, found.reason
+        model, baseline, found.mean, found.t, found.p_value, len(gains), found.freedom, horizon, reason
     )
 
 

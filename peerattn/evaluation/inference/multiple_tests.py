@@ -49,7 +49,7 @@ class SuperiorAbility:
         Models that beat the benchmark, by Holm's step-down at ``size``.
     gains, p_values : Series
         Mean gain on the benchmark by model, and its p-value, adjusted for the search.
-    untested : dict of str to str
+    causes : dict of str to str
         Models whose gain cannot be tested, and why; they are never superior.
     size : float
     n_periods : int
@@ -60,9 +60,14 @@ class SuperiorAbility:
     superior: tuple[str, ...]
     gains: pd.Series
     p_values: pd.Series
-    untested: dict[str, str]
+    causes: dict[str, str]
     size: float
     n_periods: int
+
+    @property
+    def untested(self) -> dict[str, str]:
+        """Models whose gain cannot be tested, and why, as a table shows it."""
+        return {name: f"n/a ({cause})" for name, cause in self.causes.items()}
 
     def __repr__(self) -> str:
         if np.isnan(self.p_value):
@@ -179,11 +184,11 @@ def superior_ability(
     columns = list(map(str, losses.columns))
     if benchmark not in columns:
         raise InputError(f"benchmark: there is no model {benchmark!r}.{did_you_mean(benchmark, columns)}")
-    p, untested = _superior(losses, benchmark, horizon)
+    p, causes = _superior(losses, benchmark, horizon)
     gains = losses[benchmark].mean() - losses.mean().drop(benchmark)
     joint = float(p.min()) if len(p) else 1.0  # NaN where nothing can be tested
     superior = tuple(p.index[p <= size])
-    return SuperiorAbility(benchmark, joint, superior, gains, p, untested, size, len(losses))
+    return SuperiorAbility(benchmark, joint, superior, gains, p, causes, size, len(losses))
 
 
 def _superior(losses: pd.DataFrame, benchmark: str, horizon: int) -> tuple[pd.Series, dict[str, str]]:
@@ -201,8 +206,8 @@ def _superior(losses: pd.DataFrame, benchmark: str, horizon: int) -> tuple[pd.Se
     tests = {name: mean_test(gains[name], horizon) for name in dict.fromkeys(kinds.values())}
     p = pd.Series({name: test.upper_p for name, test in tests.items()}, dtype=float).sort_values()
     adjusted = (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0)
-    untested = {name: tests[kind].reason for name, kind in kinds.items() if tests[kind].reason}
-    return pd.Series({name: adjusted[kind] for name, kind in kinds.items()}, dtype=float), untested
+    causes = {name: tests[kind].cause for name, kind in kinds.items() if tests[kind].cause}
+    return pd.Series({name: adjusted[kind] for name, kind in kinds.items()}, dtype=float), causes
 
 
 def _check(losses: pd.DataFrame, size: float, horizon: int) -> None:

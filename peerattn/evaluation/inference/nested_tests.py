@@ -289,7 +289,7 @@ def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float
         found = [degrees_of_freedom(z, horizon) for z in Z.T]
         nu = min(freedom for freedom, _ in found)
         if nu < 2:
-            return 0, None, None, next(reason for _, reason in found if reason)
+            return 0, None, None, f"n/a ({next(cause for _, cause in found if cause)})"
     omega = Z.T @ Z / n if independent else long_run_variance(Z, nu)
     scale = np.sqrt(np.diag(omega))
     if not (scale > 0).all() or np.linalg.cond(omega / np.outer(scale, scale)) > 1e12:

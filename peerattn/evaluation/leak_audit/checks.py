@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
+from peerattn.evaluation.leak_audit.fitted_on_all import fitted_on_all
 from peerattn.evaluation.leak_audit.made_of_later import at_later, made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes
-from peerattn.evaluation.leak_audit.relations import SAME, closer, correlation
+from peerattn.evaluation.leak_audit.relations import FEWEST, SAME, closer, correlation
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
+from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
@@ -145,6 +149,9 @@ def future(subject: Subject) -> AuditLine:
             False,
             f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}",
         )
+    late = _not_yet_known(numbers, subject, firm, ahead)
+    if late:
+        return AuditLine(claim, False, late)
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):
@@ -157,6 +164,23 @@ def future(subject: Subject) -> AuditLine:
         f"its predictions change by at most {gap:.2g}"
     )
     return AuditLine(claim, gap <= _tolerance(subject), evidence)
+
+
+def _not_yet_known(numbers: pd.DataFrame, subject: Subject, firm: np.ndarray, ahead: int) -> str:
+    """Say which column holds an outcome of so few periods before that it is not known at this horizon."""
+    y = subject.panel.y.to_numpy(dtype=float)
+    for name, column in numbers.items():
+        x = column.to_numpy(dtype=float)
+        for k in range(1, ahead):
+            before = at_later(y, firm, subject.when, -k)
+            at = np.isfinite(x) & np.isfinite(before)
+            if (
+                at.sum() >= FEWEST
+                and np.ptp(x[at]) > 0
+                and np.allclose(x[at], before[at], rtol=1e-6, atol=0.0)
+            ):
+                return f"{name!r} is the outcome of {k} periods before, which is known {ahead} periods after its row"
+    return ""
 
 
 def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
@@ -228,7 +252,7 @@ def training_only(subject: Subject) -> AuditLine:
         return AuditLine(
             claim,
             False,
-            f"{', '.join(map(repr, scaled))}: standardised or ranked over all rows, tested ones included",
+            "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items()),
         )
     first = subject.period == subject.tested[0]
     X = subject.X.copy()
@@ -242,47 +266,11 @@ def training_only(subject: Subject) -> AuditLine:
     return AuditLine(claim, gap <= _tolerance(subject), evidence)
 
 
-def _scaled_before(subject: Subject) -> list[str]:
-    found = []
-    for name, column in subject.panel.X.select_dtypes("number").items():
-        values = column.dropna().to_numpy(dtype=float)
-        train = subject.panel.X[name].iloc[subject.train].dropna().to_numpy(dtype=float)
-        if len(values) < 20 or np.ptp(values) == 0 or len(train) == len(values):
-            continue
-        rounding = _rounding(values)
-        if any(scaled(values) and not scaled(train) for scaled in (_ranked, _stretched)):
-            found.append(str(name))
-            continue
-        near = 1e-9 + 1.2 * rounding / np.sqrt(
-            len(values)
-        )  # four standard errors of a mean of rounding errors
-        spread = near + rounding**2 / 12
-        whole = abs(values.mean()) < near and min(abs(values.std(ddof=k) - 1) for k in (0, 1)) < spread
-        if whole and abs(train.mean()) > 4 * near:
-            periods = subject.panel.X[name].groupby(level=1).mean()
-            if periods.abs().max() > 4 * near + rounding / 4:  # standardised period by period is allowed
-                found.append(str(name))
-    return found
-
-
-def _ranked(values: np.ndarray) -> bool:
-    """Tell whether values are ranks of all rows: all different, at equal distances."""
-    steps = np.diff(np.sort(values))
-    return bool(len(steps) >= 20 and steps.min() > 0 and np.ptp(steps) <= 1e-6 * steps.mean())
-
-
-def _stretched(values: np.ndarray) -> bool:
-    """Tell whether values are scaled to [0, 1]: one row has the 0, one row the 1, and the others differ."""
-    ends = [int((values == end).sum()) for end in (values.min(), values.max())]
-    return bool(values.min() == 0 and values.max() == 1 and ends == [1, 1] and len(np.unique(values)) >= 20)
-
-
-def _rounding(values: np.ndarray) -> float:
-    """Return the unit to which values are rounded: single precision, or at most six decimals; 0 for none."""
-    for decimals in range(7):
-        if np.abs(values - np.round(values, decimals)).max() <= 1e-12:
-            return float(10.0**-decimals)
-    return 1e-6 if (values == values.astype(np.float32)).all() else 0.0
+def _scaled_before(subject: Subject) -> dict[str, str]:
+    panel = subject.panel
+    assert panel.firm is not None
+    numbers = panel.X.select_dtypes("number").astype(float)
+    return fitted_on_all(numbers, subject.train, pd.factorize(panel.firm)[0], subject.when)
 
 
 def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = frozenset()) -> list[str]:
@@ -305,18 +293,47 @@ def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = fro
 
 
 def _tables(subject: Subject) -> list[str]:
-    """Return parameters that hold mean outcomes of all periods, or of all firms over all periods."""
+    """Return parameters that hold figures of all rows: mean outcomes by firm, period or code; means and the like of columns."""
     found, y = [], subject.panel.y
-    for name, value in subject.entry.model.get_params().items():
+    numbers = subject.panel.X.select_dtypes("number").astype(float)
+    levels = {"firm": y.index.get_level_values(0), "period": y.index.get_level_values(1)}
+    levels |= {str(name): pd.Index(code) for name, code in subject.panel.X.drop(columns=numbers).items()}
+    for name, value in _values(subject.entry.model):
         table = pd.Series(value) if isinstance(value, dict) and value else value
-        if not isinstance(table, pd.Series) or not pd.api.types.is_numeric_dtype(table.dtype):
-            continue
-        for level, what in enumerate(("firm", "period")):
-            means = y.groupby(level=level).mean()
-            given = table[~table.index.duplicated()].reindex(means.index)
-            if abs(correlation(given, means, 8)) > SAME:
-                found.append(f"{name}, a table of mean outcomes by {what}, tested ones among them")
+        if isinstance(table, pd.Series) and pd.api.types.is_numeric_dtype(table.dtype):
+            for what, of in levels.items():
+                means, learned = (v.groupby(of[at]).mean() for v, at in _whole_and_learned(y, subject.train))
+                given = table[~table.index.duplicated()]
+                near, before = (abs(correlation(given.reindex(m.index), m, 4)) for m in (means, learned))
+                if near > SAME and 1 - near < 0.2 * (1 - before) or (near > SAME and what == "period"):
+                    found.append(f"{name}, a table of mean outcomes by {what}, tested ones among them")
+        vector = np.ravel(np.asarray(value, dtype=float)) if _is_vector(value) else np.empty(0)
+        if len(vector) == numbers.shape[1]:
+            for how in ("mean", "std", "median", "min", "max"):
+                whole, part = (v.agg(how).to_numpy() for v in (numbers, numbers.iloc[subject.train]))
+                if np.allclose(vector, whole, rtol=1e-6) and not np.allclose(vector, part, rtol=1e-6):
+                    found.append(f"{name}, the {how} of each column over all rows")
     return found
+
+
+def _whole_and_learned(y: pd.Series, train: np.ndarray) -> list[tuple[pd.Series, Any]]:
+    return [(y, slice(None)), (y.iloc[train], train)]
+
+
+def _is_vector(value: Any) -> bool:
+    if isinstance(value, pd.Series | np.ndarray):
+        return pd.api.types.is_numeric_dtype(value.dtype)
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, int | float) for v in value)
+
+
+def _values(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of a model and of its parts, and what is bound to functions among them."""
+    for name, value in model.get_params().items():
+        yield name, value
+        if isinstance(value, partial):
+            yield from ((f"{name}({key})", v) for key, v in value.keywords.items())
+        elif isinstance(value, dict):
+            yield from ((f"{name}[{key!r}]", v) for key, v in value.items())
 
 
 def lookups(subject: Subject) -> AuditLine:
@@ -330,7 +347,7 @@ def lookups(subject: Subject) -> AuditLine:
     jumps = float(np.mean(moved > 1e-2 * subject.scale))
     renamed, said = _renamed(subject), ""
     if renamed is not None:
-        said = f"; firms renamed, model refitted: by at most {_gap(renamed, first):.2g}"
+        said = f"; firms and periods renamed, model refitted: by at most {_gap(renamed, first):.2g}"
     evidence = (
         f"characteristics moved by a millionth of their deviation: {jumps:.0%} of predictions jump{said}"
     )
@@ -339,33 +356,52 @@ def lookups(subject: Subject) -> AuditLine:
 
 
 def _renamed(subject: Subject) -> pd.Series | None:
-    """Return predictions where every firm has another name, in the same order; None where names come with the model."""
-    firm = subject.panel.firm
-    given = [v for k, v in subject.entry.model.get_params().items() if k.split("__")[-1] in BY_NAME]
-    if subject.entry.reference is not None or any(v is not None for v in given) or firm is None:
+    """Return predictions where firms and periods have other names, in the same order; None where names come with the model."""
+    firm, period = subject.panel.firm, subject.panel.period
+    params = subject.entry.model.get_params().items()
+    named = any(v is not None for k, v in params if k.split("__")[-1] in BY_NAME)
+    if subject.entry.reference is not None or named or firm is None or period is None:
         return None
-    if not (pd.api.types.is_string_dtype(firm.dtype) or firm.inferred_type == "string"):
-        return None
-    other = subject.with_firms(firm + "'")
-    return other.base.set_axis(subject.base.index)
+    tables = any(isinstance(v, pd.DataFrame | pd.Series | dict) for _, v in params)
+    other = _other_firms(firm), period if tables else _other_periods(period)
+    return subject.with_labels(*other).base.set_axis(subject.base.index)
+
+
+def _other_firms(firm: pd.Index) -> pd.Index:
+    """Return other names of the same order, or numbers of the same distances."""
+    if pd.api.types.is_integer_dtype(firm.dtype):
+        return firm + (int(firm.max()) - int(firm.min()) + 1)
+    return firm + "'" if pd.api.types.is_string_dtype(firm.dtype) or firm.inferred_type == "string" else firm
+
+
+def _other_periods(period: pd.Index) -> pd.Index:
+    """Return the same months and days 28 years later, when the calendar is the same."""
+    if isinstance(period, pd.DatetimeIndex):
+        return pd.DatetimeIndex(period.map(lambda t: t.replace(year=t.year + 28)))
+    if pd.api.types.is_integer_dtype(period.dtype):
+        return period + (2800 if period.min() > 100_000 else 28)  # months as yyyymm, or years
+    return period
 
 
 def learning(subject: Subject) -> AuditLine:
-    """What a forecast knows, it learned from the training rows: other outcomes there give other forecasts."""
+    """What a forecast knows, it learned from the training rows: opposite outcomes there give opposite forecasts."""
     claim = "what it knows was learned from training rows"
     if subject.entry.shown_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
         return AuditLine(claim, True, "not asked: it reads the outcomes of peers, which need no learning")
     y = subject.panel.y.copy()
-    train = subject.train
-    y.iloc[train] = y.iloc[train].to_numpy()[within(subject.rng(7), subject.when[train])]
+    learned = y.iloc[subject.train]
+    y.iloc[subject.train] = learned.max() + learned.min() - learned  # of the same range
     other = subject.with_panel(subject.panel.X, y).fitted.predict(subject.X, subject.y)
-    known, bound = skill(subject.y.to_numpy(), subject.base.to_numpy(), subject.period)
+    outcome = subject.y.to_numpy()
+    known, bound = skill(outcome, subject.base.to_numpy(), subject.period)
+    kept = skill(outcome, other.to_numpy(), subject.period)[0]
     moved = (other - subject.base).groupby(subject.period).transform(lambda v: v - v.mean()).abs().to_numpy()
     same = float(np.mean(moved <= 1e-6 * subject.scale))
     evidence = (
-        f"training outcomes permuted within periods, model refitted: {same:.0%} of forecasts stay as they are"
+        f"training outcomes turned upside down, model refitted: {same:.0%} of forecasts stay as they are, their correlation "
+        f"with outcomes within periods goes from {known:.3f} to {kept:.3f} (refuted above {bound:.3f})"
     )
-    return AuditLine(claim, same <= 0.2 or known <= bound, evidence)
+    return AuditLine(claim, known <= bound or (same <= 0.2 and kept <= bound), evidence)
 
 
 def memory(subject: Subject) -> AuditLine:
@@ -387,6 +423,16 @@ def validation(subject: Subject) -> AuditLine:
     claim = "nothing is validated on random rows"
     panel = subject.panel
     found = subject.entry.random_rows(panel.X.iloc[subject.train], panel.y.iloc[subject.train])
+    X, y = panel.X.iloc[subject.train], panel.y.iloc[subject.train]
+    found += [
+        f"{name}, fitted: {said}"
+        for name, part in getattr(subject.fitted.model, "__dict__", {}).items()
+        if name.endswith("_") and isinstance(part, BaseEstimator) and not found
+        if not any(
+            key.split("__")[-1] == "cv" for key in part.get_params()
+        )  # folds by position are of its own rows
+        for said in random_rows(part, X, y)
+    ]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
     return AuditLine(claim, not found, "; ".join(found) or fine)
 

@@ -14,9 +14,14 @@ MADE = 0.98  # R² from which an outcome is made of later values
 def made_of_later(numbers: pd.DataFrame, firm: np.ndarray, when: np.ndarray) -> dict[str, str]:
     """Return the columns that average another over earlier and later periods, or fill it from later ones, and how."""
     columns = {str(name): column.to_numpy(dtype=float) for name, column in numbers.items()}
+    columns = {name: x for name, x in columns.items() if not _calendar(x, when)}
+    rows = pd.Series(when).groupby(firm)
+    ends, begins = (rows.transform(how).to_numpy() == when for how in ("max", "min"))
     moved = {(name, k): at_later(x, firm, when, k) for name, x in columns.items() for k in (-2, -1, 0, 1, 2)}
     found: dict[str, str] = {}
     for name, x in columns.items():
+        if whose := _of_last_row(x, columns, firm, when):
+            found[name] = f"is the last, largest or smallest {whose!r} of the firm, later ones among them"
         for other in columns:
             if other == name or name in found or other in found:
                 continue
@@ -25,9 +30,25 @@ def made_of_later(numbers: pd.DataFrame, firm: np.ndarray, when: np.ndarray) -> 
                 found[name] = f"takes {other!r} from later periods"
             elif _averages(x, around) or _averages(_where_other(x, columns[other]), around):
                 found[name] = f"averages {other!r} over earlier and later periods"
-            elif _ahead(x, columns[other], moved[other, 1], moved[name, 1], moved[other, -1]):
+            elif _changes_ahead(x, columns[other], moved[other, 1], ends):
+                found[name] = f"is the change of {other!r} to the next period"
+            elif _sums_later(x - moved[name, 1], columns[other], moved[other, 1], moved[name, 1]):
+                found[name] = f"is a sum of later {other!r}"
+            elif _lagged_over_firms(x, columns[other], moved[other, -1], when):
+                found[name] = (
+                    f"is the {other!r} of the row before, where a firm begins of another firm's later one"
+                )
+            elif _ahead(x, columns[other], moved[other, 1], ends, begins):
                 found[name] = f"is {other!r} of the next period"
+        if name not in found and _interpolated(moved[name, -1], x, moved[name, 1]):
+            found[name] = "is interpolated between its earlier and its later values"
     return found
+
+
+def _calendar(x: np.ndarray, when: np.ndarray) -> bool:
+    """Tell whether x has few values and one a period: the calendar is known."""
+    rows = pd.Series(x).groupby(when)
+    return bool(rows.nunique().max() <= 1 and len(np.unique(x)) < FEWEST)
 
 
 def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
@@ -102,17 +123,15 @@ def _filled(x: np.ndarray, before: np.ndarray, now: np.ndarray, after: np.ndarra
     )
 
 
-def _ahead(
-    x: np.ndarray, other: np.ndarray, after: np.ndarray, own_next: np.ndarray, before: np.ndarray
-) -> bool:
+def _ahead(x: np.ndarray, other: np.ndarray, after: np.ndarray, ends: np.ndarray, begins: np.ndarray) -> bool:
     """Tell a lead from a lag: x is the other's next value, known or made up at a firm's end, where the other is as elsewhere.
 
     A column and its lag look the same from the lag's side; but a lag lacks its first value (or has a true one), a lead its last.
     """
     at = np.isfinite(x) & np.isfinite(after)
-    if at.sum() < 2 * FEWEST or np.abs(x - after)[at].max() > 1e-12 * np.nanmax(np.abs(x)):
+    if at.sum() < 2 * FEWEST or not np.allclose(x[at], after[at], rtol=1e-9, atol=0.0):
         return False
-    last, first = ~np.isfinite(own_next) & np.isfinite(other), ~np.isfinite(before) & np.isfinite(other)
+    last, first = ends & np.isfinite(other), begins & np.isfinite(other)
     made_up = (
         np.abs(x[last & np.isfinite(x)]).std() < 0.5 * np.std(np.abs(x[at]))
         if (last & np.isfinite(x)).any()
@@ -120,3 +139,62 @@ def _ahead(
     )
     whole = np.abs(other[first]).std() > 0.5 * np.nanstd(np.abs(other)) if first.sum() >= 8 else False
     return bool(last.sum() >= 8 and made_up and whole)
+
+
+def _interpolated(before: np.ndarray, x: np.ndarray, after: np.ndarray) -> bool:
+    """Tell whether many values lie exactly halfway between those around, and many do not: a straight line has all."""
+    at = np.isfinite(x) & np.isfinite(before) & np.isfinite(after) & (after != before)
+    if at.sum() < 2 * FEWEST or len(np.unique(x[at])) < 0.5 * at.sum():
+        return False
+    halfway = np.abs(x - (before + after) / 2)[at] <= 1e-9 * np.std(x[at])
+    return bool(halfway.sum() >= FEWEST / 2 and 0.1 < halfway.mean() < 0.8)
+
+
+def _of_last_row(x: np.ndarray, columns: dict[str, np.ndarray], firm: np.ndarray, when: np.ndarray) -> str:
+    """Say of which column x is a firm's last, largest or smallest value, if it does not vary within firms."""
+    rows = pd.DataFrame({"x": x, "firm": firm, "t": when}).sort_values("t")
+    firms = rows.groupby("firm")["x"]
+    if firms.nunique().max() != 1 or firms.first().nunique() < FEWEST:
+        return ""
+    for name, other in columns.items():
+        of = pd.Series(other)[rows.index].groupby(rows["firm"])
+        first = of.first()
+        for value in (of.last(), of.max(), of.min()):
+            moved = (value != first) & value.notna() & firms.first().notna()
+            if moved.sum() >= FEWEST and (firms.first() == value)[moved].mean() > 0.9:
+                return name
+    return ""
+
+
+def _lagged_over_firms(x: np.ndarray, other: np.ndarray, before: np.ndarray, when: np.ndarray) -> bool:
+    """Tell whether x is the other column's last value, and, in a firm's first row, a later one of another firm."""
+    follows = np.isfinite(before) & np.isfinite(x)
+    begins = ~np.isfinite(before) & np.isfinite(x) & np.isfinite(other)
+    if follows.sum() < 2 * FEWEST or begins.sum() < 8 or (x == before)[follows].mean() < 0.95:
+        return False
+    latest = pd.Series(when).groupby(other).max()
+    if len(latest) < 0.8 * np.isfinite(other).sum():
+        return False
+    return bool((latest.reindex(x[begins]).to_numpy() >= when[begins]).mean() > 0.6)
+
+
+def _sums_later(step: np.ndarray, other: np.ndarray, after: np.ndarray, own_next: np.ndarray) -> bool:
+    """Tell whether a column loses, from period to period, what the other has: it is the sum of what is to come."""
+    at = np.isfinite(step) & np.isfinite(other) & np.isfinite(after)
+    if at.sum() < 2 * FEWEST or np.ptp(other[at]) == 0 or np.ptp(step[at]) <= 1e-9 * np.ptp(own_next[at]):
+        return False
+    return any(np.abs(step - v)[at].max() <= 1e-9 * np.std(own_next[at]) for v in (other, after))
+
+
+def _changes_ahead(x: np.ndarray, other: np.ndarray, after: np.ndarray, ends: np.ndarray) -> bool:
+    """Tell whether x is the change of a level to its next value, which a firm's last row lacks or has made up.
+
+    A flow between stocks at the beginnings of periods is the same, but known in the last row.
+    """
+    at = np.isfinite(x) & np.isfinite(after) & np.isfinite(other)
+    if at.sum() < 2 * FEWEST or not np.allclose(
+        x[at], (after - other)[at], rtol=1e-6, atol=1e-9 * np.std(x[at])
+    ):
+        return False
+    last = x[ends & np.isfinite(x)]
+    return np.std(x[at]) > 1e-6 * np.std(other[at]) and (len(last) < 8 or last.std() < 0.1 * np.std(x[at]))

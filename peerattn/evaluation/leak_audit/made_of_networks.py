@@ -45,6 +45,15 @@ def network_made_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested
             order = _in_order(weights, feature)
             if order > IN_ORDER and (before is None or _in_order(weights, before) < order):
                 return f"in {period} {order:.0%} of its pairs of peers have the order of {what}"
+        last = table[firms].iloc[t - 1].to_numpy() if t else np.full(len(firms), np.nan)
+        of_all = table[firms].mean().to_numpy(), learned[firms].mean().to_numpy()
+        for what, now, before in (
+            ("the period's outcomes", here[firms].to_numpy(), last),
+            ("mean outcomes over all periods", *of_all),
+        ):
+            share = _ranges(weights, now)
+            if share > IN_ORDER and not _ranges(weights, before) > 0.8:
+                return f"in {period} the strong peers of {share:.0%} of the firms are a range of {what}"
     return ""
 
 
@@ -60,7 +69,11 @@ def _made_of(
         ("the size of peers' outcomes", np.tile(outcome, (len(outcome), 1)), None),
         ("the correlation of outcomes over all periods", _correlations(table), _correlations(learned)),
     ]
+    found.append(("the nearness of outcomes over all periods", _nearness(table), _nearness(learned)))
     for k in WINDOWS:
+        if t + k <= len(table):
+            what = f"the correlation of outcomes over {k} periods from the tested one on"
+            found.append((what, _correlations(table.iloc[t : t + k]), _correlations(learned)))
         if k <= t:
             what = f"the correlation of outcomes over {k} periods, the tested one among them"
             found.append(
@@ -71,6 +84,26 @@ def _made_of(
 
 def _correlations(table: pd.DataFrame) -> np.ndarray:
     return table.corr(min_periods=3).to_numpy()
+
+
+def _nearness(table: pd.DataFrame) -> np.ndarray:
+    filled = table.fillna(table.stack().mean()).to_numpy()
+    return -np.square(filled[:, :, None] - filled[:, None, :]).sum(axis=0)
+
+
+def _ranges(weights: np.ndarray, values: np.ndarray) -> float:
+    """Return the share of firms whose peers of more weight have values next to each other, of those with two sorts of peers."""
+    agree = count = 0
+    for i, row in enumerate(weights):
+        j = np.delete(np.arange(len(weights)), i)
+        j = j[np.isfinite(values[j])]
+        if len(j) < 8:
+            continue
+        strong = row[j] > (row[j].max() + row[j].min()) / 2
+        if 3 <= strong.sum() <= len(j) - 3:
+            count += 1
+            agree += np.sum(np.diff(strong[np.argsort(values[j], kind="stable")].astype(int)) != 0) <= 2
+    return agree / count if count >= 8 else 0.0
 
 
 def _in_order(weights: np.ndarray, feature: np.ndarray) -> float:

@@ -7,19 +7,25 @@ from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
 from peerattn.evaluation.leak_audit.made_of_later import at_later
 from peerattn.evaluation.leak_audit.relations import (
+    CHANCE,
     FEWEST,
+    LEFT,
     SAME,
     SAME_ORDER,
     closer,
+    closer_than_errors,
     correlation,
     explained,
     function_of,
     left_by,
     needs,
     net,
+    one_sided,
+    projection,
     rows_on_a_line,
     same_order,
 )
@@ -28,7 +34,15 @@ from peerattn.evaluation.splits.periods import sorted_periods
 Labels = tuple[np.ndarray, np.ndarray]
 MOST_PAIRED = 15  # columns whose ratios and products are looked at
 MOST_LOG = 30.0  # a column of larger values is no logarithm
-WINDOWS = (1, 2, 5, 11)  # periods before or after the tested one over which spread and extremes are taken
+WINDOWS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    8,
+    11,
+)  # periods before or after the tested one over which spread and extremes are taken
 
 
 def labels_of(firm: pd.Index, period: pd.Index) -> Labels:
@@ -61,6 +75,8 @@ def made_of_outcomes(
             found[name] = why
         elif FEWEST <= missing.sum() <= len(x) - FEWEST and (why := outcome.decides(missing.astype(float))):
             found[name] = f"is missing where {why}"
+        elif len(np.unique(x[~missing])) == 2 and (why := outcome.flags(x)):
+            found[name] = why
         elif why := outcome.decides(_commonest(x)):
             found[name] = f"has its commonest value where {why}"
     for name, levels in outcome.codes.items():
@@ -118,9 +134,13 @@ class Outcomes:
             self._mean,
             self._encoded,
             self._of_firms,
+            self._until_exit,
             self._trend,
             self._smoothed,
             self._moving,
+            self._fitted,
+            self._statistic,
+            self._made_up,
         ):
             if (why := rule(x)) and (closer(x, past, self.y) or not rule(past)):
                 return why
@@ -135,9 +155,23 @@ class Outcomes:
 
     def decides(self, indicator: np.ndarray) -> str:
         """Say which outcome decides a yes or no."""
-        return next(
-            (f"{name} decides it" for name, t in self.targets.items() if function_of(indicator, t)), ""
-        )
+        for name, target in self.targets.items():
+            if function_of(indicator, target):
+                return f"{name} decides it"
+        for name, target in (("the outcome", self.y), ("the outcome of the next period", self.later(1))):
+            known = (self.later(-1), *self.columns.values())
+            if one_sided(indicator, target, self.when) and not any(
+                one_sided(indicator, other, self.when) for other in known
+            ):
+                return f"{name} is on one side only"
+        return ""
+
+    def flags(self, x: np.ndarray) -> str:
+        """Say on which side of the outcome the rows are that a column of two values marks."""
+        marked = np.where(np.isfinite(x), x == np.nanmax(x), np.nan).astype(float)
+        if why := self.decides(marked):
+            return f"marks rows of which {why}"
+        return self._of_parts(np.where(np.isfinite(x), marked, -1).astype(int))
 
     def orders(self, levels: np.ndarray) -> str:
         """Say whether the levels of a code are ranges of the outcome."""
@@ -151,6 +185,22 @@ class Outcomes:
             if function_of(x, self.y, group) and not function_of(past, self.y, group):
                 inside = f", within {name}," if name else ""
                 return f"has levels that are{inside} ranges of the outcome"
+        return self._of_parts(levels)
+
+    def _of_parts(self, levels: np.ndarray) -> str:
+        """Levels that stay with a firm, or with a period, and are ranges of its outcomes; levels of later columns."""
+        for what, part in (("firm", self.firm), ("period", self.when)):
+            rows = pd.DataFrame({"level": levels, "y": self.y, "part": part}).dropna().groupby("part")
+            if (rows["level"].nunique() > 1).any():
+                continue
+            level = rows["level"].first()
+            for how in ("mean", "median", "std", "max", "min"):
+                if _ranges(level.to_numpy(), rows["y"].agg(how).to_numpy()):
+                    return f"has levels that are ranges of the {how} of the {what}'s outcomes"
+        for name, x in self.columns.items():
+            later, before = (at_later(x, self.firm, self.when, k) for k in (1, -1))
+            if _ranges(levels, later) and not any(_ranges(levels, v) for v in (x, before)):
+                return f"has levels that are ranges of {name!r} of the next period"
         return ""
 
     def _in_groups(self, x: np.ndarray) -> str:
@@ -170,8 +220,15 @@ class Outcomes:
         """In some periods, codes or firms, or wherever the values are the same."""
         for name, target in self.targets.items():
             same = np.isfinite(x) & (np.abs(x - target) <= 1e-9 * np.nanstd(self.y))
-            if same.sum() >= FEWEST and len(np.unique(x[same])) >= FEWEST:
+            if same.sum() >= FEWEST and len(np.unique(x[same])) >= FEWEST and not self._related(x, target):
                 return f"equals {name} in {same.sum():,} rows"
+        for name, other in self.columns.items():
+            added = x - other
+            differs = np.isfinite(added) & (np.abs(added) > 1e-9 * np.nanstd(x))
+            if FEWEST <= differs.sum() < 0.9 * np.isfinite(added).sum():
+                more = abs(correlation(x, self.y)) > abs(correlation(other, self.y))
+                if more and abs(correlation(added[differs], self.y[differs])) > SAME:
+                    return f"is {name!r} with the outcome added in {differs.sum():,} rows"
         parts = {
             "period": self.when,
             "firm": self.firm,
@@ -185,6 +242,8 @@ class Outcomes:
                 of_part = of_part.iloc[order]
                 of_part[["x", "y"]] = of_part.groupby("part")[["x", "y"]].diff()
                 of_part = of_part.dropna()
+            if name not in ("period", "firm") and _constant_in(x, self.firm):
+                continue
             exact = [
                 len(rows)
                 for _, rows in of_part.groupby("part")
@@ -194,9 +253,13 @@ class Outcomes:
             if sum(exact) >= FEWEST:
                 return f"is the outcome in {len(exact)} of {of_part['part'].nunique()} parts by {name}"
         moved = self.later(-1) != self.y  # an outcome that stays is known
-        if (n := rows_on_a_line(np.where(moved, x, np.nan), self.y)) >= FEWEST:
-            return f"is a line in the outcome in {n:,} rows"
-        return ""
+        n = 0 if self._related(x, self.y) else rows_on_a_line(np.where(moved, x, np.nan), self.y)
+        return f"is a line in the outcome in {n:,} rows" if n >= FEWEST else ""
+
+    def _related(self, x: np.ndarray, target: np.ndarray) -> bool:
+        """Tell whether x goes along with the target where they differ, too: it may then be the same at times."""
+        near = abs(correlation(np.where(np.abs(x - target) <= 1e-9 * np.nanstd(self.y), np.nan, x), target))
+        return near > 0.8 and near > abs(correlation(self.later(-1), target)) + 0.02
 
     def _of_others(self, x: np.ndarray) -> str:
         """Outcomes of other firms of the same period."""
@@ -206,7 +269,14 @@ class Outcomes:
             return ""
         held = [group["x"].isin(group["y"]).sum() for _, group in rows.groupby("t")]
         share = sum(held) / len(rows)
-        return f"holds outcomes of the period in {share:.0%} of the rows" if share > 0.5 else ""
+        if share > 0.5:
+            return f"holds outcomes of the period in {share:.0%} of the rows"
+        begins = ~np.isfinite(self.later(-1)) & at
+        latest = pd.Series(self.when).groupby(self.y).max().reindex(x[begins]).to_numpy()
+        later = np.unique(x[begins][latest >= self.when[begins]])
+        if len(later) >= max(8, 0.5 * begins.sum()):
+            return "holds, where firms begin, outcomes of others, of later periods"
+        return ""
 
     def _in_steps(self, x: np.ndarray) -> str:
         """The change since the period before: a level into which the outcome has gone."""
@@ -220,11 +290,15 @@ class Outcomes:
         known = np.isfinite(x) & np.isfinite(self.y)
         for decimals in range(6) if known.any() else ():
             rest = x[known] - np.round(x[known], decimals)
-            if (
-                0 < np.abs(rest).max() < 0.2 * 10.0**-decimals
-                and abs(correlation(rest, self.y[known])) > 0.98
+            if 0 < np.abs(rest).max() < 0.2 * 10.0**-decimals and (
+                abs(correlation(rest, self.y[known])) > 0.98
+                or (decimals > 1 and function_of(rest.round(12), self.y[known]))
             ):
                 return f"holds the outcome behind its decimal {decimals}"
+        whole = x[known]
+        if known.any() and len(np.unique(whole)) >= FEWEST and (whole == np.round(whole)).all():
+            if function_of(whole % 2, self.y[known]):
+                return "is odd where the outcome decides it"
         return ""
 
     def _mean(self, x: np.ndarray) -> str:
@@ -244,20 +318,137 @@ class Outcomes:
                 if len(np.unique(mean[at])) >= 5 and at.sum() >= FEWEST and np.ptp(x[at]) > 0:
                     if abs(correlation(x[at], mean[at])) > 0.9999:
                         return f"is the mean outcome of {name}"
-        by_period = (
-            pd.DataFrame({"x": x, "y": self.y, "t": self.when}).dropna().groupby("t")[["x", "y"]].mean()
-        )
-        change = by_period.diff().dropna()
-        if len(change) >= 8 and abs(correlation(change["x"], change["y"], 8)) > SAME:
-            return "has the mean outcome of the period as its own mean, up to a line"
+        for name, group in self.groups.items():
+            if "period" not in name or not closer_than_errors(x, self.y, group):
+                continue
+            own, outcome = (
+                v - at_later(v, self.firm, self.when, -1) for v in (x, self.y)
+            )  # lasting levels are known
+            if closer_than_errors(own, outcome, group):
+                return f"has means by {name} closer to those of the outcome than errors of rows would be"
         return ""
+
+    def _fitted(self, x: np.ndarray) -> str:
+        """What a regression over all rows fits to the outcome, or leaves of it."""
+        if projection(x, self.y):
+            return "is the outcome's fit, or its residual, in a regression over all rows"
+        others = [v for v in self.columns.values() if v is not x and np.isfinite(v).mean() > 0.9]
+        if len(others) < 3:
+            return ""
+        table = np.column_stack(others)
+        at = np.isfinite(x) & np.isfinite(self.y) & np.isfinite(table).all(axis=1)
+        if at.sum() < 3 * len(others) + FEWEST:
+            return ""
+        fit = self.y[at] - left_by(table[at], self.y[at])
+        alone = max(abs(correlation(fit, v[at])) for v in others)
+        if abs(correlation(x[at], fit)) > 0.9999 and alone < 0.999:
+            return "is the outcome's fit, or nearly so, in a regression on the other columns over all rows"
+        return ""
+
+    def _statistic(self, x: np.ndarray) -> str:
+        """Spread, extremes or share above zero of a group's outcomes, or of the next period's; means weighted by a column."""
+        at = np.isfinite(x)
+        if at.sum() < FEWEST:
+            return ""
+        for name, values in self.statistics.items():
+            here = at & np.isfinite(values)
+            several = min(len(np.unique(v[here])) for v in (x, values)) >= 8
+            if here.sum() > 0.5 * at.sum() and several:
+                if abs(correlation(x[here], values[here])) > 0.9999:
+                    return f"is the {name}"
+        return ""
+
+    @cached_property
+    def statistics(self) -> dict[str, np.ndarray]:
+        """Statistics of the outcomes of each group, which its rows share."""
+        y, found = pd.Series(self.y), {}
+        for name, group in self.groups.items():
+            rows, up = y.groupby(group), (y > 0).astype(float).where(y.notna()).groupby(group)
+            for how in ("median", "std", "max", "min"):
+                found[f"{how} of outcomes of {name}"] = rows.transform(how).to_numpy()
+            found[f"share of outcomes above zero of {name}"] = up.transform("mean").to_numpy()
+            own = np.nan_to_num(self.y)
+            for column, weight in self.weights.items():
+                heavy = np.where(np.isfinite(self.y), weight, 0.0)
+                total, all_of = (np.bincount(group, v)[group] for v in (heavy * own, heavy))
+                for whose, part, of in (
+                    ("", total, all_of),
+                    ("others' ", total - heavy * own, all_of - heavy),
+                ):
+                    mean = np.divide(part, of, out=np.full(len(own), np.nan), where=of > 1e-9 * all_of)
+                    found[f"{whose}mean outcome of {name}, weighted by {column!r}"] = mean
+        mean = y.groupby(self.when).mean()
+        for k in (1, 2, 3):
+            found[f"mean outcome of {k} periods later"] = mean.reindex(self.when + k).to_numpy()
+        return found
+
+    @cached_property
+    def weights(self) -> dict[str, np.ndarray]:
+        """Columns that may weigh: positive ones, and sizes in logarithms."""
+        found = {}
+        for name, x in list(self.columns.items())[:MOST_PAIRED]:
+            known = np.isfinite(x)
+            if known.any() and np.ptp(x[known]) > 0:
+                if x[known].min() >= 0:
+                    found[name] = np.where(known, x, 0.0)
+                if np.abs(x[known]).max() < MOST_LOG:
+                    found[f"exp {name}"] = np.where(known, np.exp(np.where(known, x, 0.0)), 0.0)
+        return found
+
+    def _made_up(self, x: np.ndarray) -> str:
+        """A sum of outcomes nobody knew and of what is known: it takes the former to make it up."""
+        for ahead in (0, 3):
+            unknown = np.column_stack([*self.unknown, *(self.later(k) for k in range(1, ahead + 1))])
+            known = self.known
+            others = [v for v in self.columns.values() if v is not x and np.isfinite(v).mean() > 0.9]
+            table = np.column_stack([*known, *others[:MOST_PAIRED]])
+            at = np.isfinite(x) & np.isfinite(unknown).all(axis=1) & np.isfinite(table).all(axis=1)
+            if len(np.unique(x[at])) < 3 * (table.shape[1] + unknown.shape[1]) + FEWEST:  # one a period, say
+                continue
+            table, unknown = (
+                v[at] / np.where(v[at].std(axis=0) > 0, v[at].std(axis=0), 1.0) for v in (table, unknown)
+            )
+            both = np.column_stack([table, unknown])
+            if explained(table, x[at]) < 0.98 and needs(both, table, x[at]):
+                return "is made up of outcomes, own or of groups, that nobody knew, and of other columns"
+        return ""
+
+    @cached_property
+    def unknown(self) -> list[np.ndarray]:
+        """The outcome, the means of its groups and of its firm over all periods."""
+        y = pd.Series(self.y)
+        means = [
+            y.groupby(group).transform("mean").to_numpy() for group in (*self.groups.values(), self.firm)
+        ]
+        return [self.y, self.rank, np.abs(self.y - np.nanmean(self.y)), *means]
+
+    @cached_property
+    def known(self) -> list[np.ndarray]:
+        """The firm's last two outcomes and the mean of its earlier ones, and the means of groups one period before."""
+        rows = pd.DataFrame({"y": self.y, "firm": self.firm, "t": self.when})
+        order = rows.sort_values("t").groupby("firm")["y"]
+        past = ((order.cumsum() - rows["y"]) / order.cumcount().where(lambda n: n > 0)).reindex(rows.index)
+        means = [pd.Series(self.y).groupby(g).transform("mean").to_numpy() for g in self.groups.values()]
+        lagged = [at_later(mean, self.firm, self.when, -1) for mean in means]
+        of_last = [
+            at_later(v, self.firm, self.when, -1) for v in (self.rank, np.abs(self.y - np.nanmean(self.y)))
+        ]
+        return [self.later(-1), self.later(-2), past.to_numpy(), *of_last, *lagged]
+
+    @cached_property
+    def rank(self) -> np.ndarray:
+        """Share of the period's outcomes that are no larger."""
+        return pd.Series(self.y).groupby(self.when).rank(pct=True).to_numpy()
 
     def _encoded(self, x: np.ndarray) -> str:
         """The mean outcome of the rows that have the same value: of a code's levels, or of other cells."""
         at = np.isfinite(x) & np.isfinite(self.y)
+        for name, levels in self.codes.items():
+            if _encodes(x[at & (levels >= 0)], self.y[at & (levels >= 0)], levels[at & (levels >= 0)]):
+                return f"is the mean outcome of {name!r}, of all rows or of other folds, perhaps drawn to the mean of all"
         cells = pd.Series(self.y[at]).groupby(x[at])
         mean, count = cells.mean(), cells.count()
-        several = count >= 5
+        several = count >= 3
         if several.sum() < 5 or count[several].sum() < 0.5 * at.sum():
             return ""
         same = correlation(mean.index[several], mean[several], 5) > 0.99999
@@ -340,13 +531,24 @@ class Outcomes:
         )
         by_firm = rows.groupby("firm")
         first, firms = by_firm["x"].first(), by_firm["y"]
-        statistics = {how: firms.agg(how) for how in ("mean", "median", "std", "max", "min", "sum")}
+        statistics = {
+            how: firms.agg(how) for how in ("mean", "median", "std", "max", "min", "sum", "last", "count")
+        }
         product = (rows["y_net"] * rows["common_net"]).groupby(rows["firm"]).sum()
         statistics["beta"] = product / (rows["common_net"] ** 2).groupby(rows["firm"]).sum()
+        error = (
+            firms.var() / firms.count()
+        ).mean()  # of a firm's mean, which no honest column comes closer to
         for how, values in statistics.items():
+            if (
+                how in ("mean", "median")
+                and (1 - correlation(first, values) ** 2) * values.var() > 0.3 * error
+            ):
+                continue
             if (
                 abs(correlation(first, values)) > 0.999
                 or abs(correlation(first.rank(), values.rank())) > SAME_ORDER
+                or (first.nunique() <= len(first) / 5 and function_of(first.to_numpy(), values.to_numpy()))
             ):
                 return f"is the {how} of the firm's outcomes over all periods, or its order"
         means = pd.DataFrame(self.columns).groupby(self.firm).mean().loc[first.index]
@@ -354,7 +556,12 @@ class Outcomes:
             c for c in means if not np.allclose(means[c], first, equal_nan=True) and means[c].notna().all()
         ]
         table = means[varying].to_numpy()
-        if needs(np.column_stack([table, statistics["mean"]]), table, first.to_numpy()):
+        both = np.column_stack([table, first])
+        near = (
+            len(first) > both.shape[1] + FEWEST
+            and left_by(both, statistics["mean"].to_numpy()).var() < 0.3 * error
+        )
+        if near and needs(np.column_stack([table, statistics["mean"]]), table, first.to_numpy()):
             return "is the mean of the firm's outcomes over all periods, net of its characteristics"
         return ""
 
@@ -370,18 +577,29 @@ class Outcomes:
                 return "is the number of periods the firm stays in the panel"
         return ""
 
+    def _until_exit(self, x: np.ndarray) -> str:
+        """A function of the number of rows until the firm leaves the panel, of firms that do."""
+        rows = pd.DataFrame({"x": x, "firm": self.firm, "t": self.when})
+        rows["left"] = rows.groupby("firm")["t"].rank(ascending=False)
+        rows = rows[rows.groupby("firm")["t"].transform("max") < self.when.max()].dropna()
+        of_left = rows.groupby("left")["x"]
+        if rows["firm"].nunique() < FEWEST / 2 or rows["x"].nunique() < 2 or of_left.nunique().max() > 1:
+            return ""
+        of_period = rows.groupby("t")["x"].nunique().max() <= 1  # a year is the same for all
+        return "" if of_period else "is decided by the number of periods until the firm leaves the panel"
+
     def _smoothed(self, x: np.ndarray) -> str:
         """A moving average of outcomes that reaches beyond what was known."""
-        lags, leads = [self.later(-k) for k in (1, 2)], [self.y, *(self.later(k) for k in (1, 2))]
-        at = np.isfinite(x) & np.all(np.isfinite([*lags, *leads]), axis=0)
-        if at.sum() < 2 * FEWEST:
-            return ""
-        both, past = (explained(np.column_stack(parts)[at], x[at]) for parts in ([*lags, *leads], lags))
-        return (
-            "is a moving average of outcomes, later ones included"
-            if both > SAME and past < 0.9 * both
-            else ""
-        )
+        for width, enough in ((2, SAME), (4, 0.98)):
+            lags = [self.later(-k) for k in range(1, width + 1)]
+            leads = [self.y, *(self.later(k) for k in range(1, width + 1))]
+            at = np.isfinite(x) & np.all(np.isfinite([*lags, *leads]), axis=0)
+            if at.sum() < 2 * FEWEST + 3 * len([*lags, *leads]):
+                return ""
+            both, past = (explained(np.column_stack(parts)[at], x[at]) for parts in ([*lags, *leads], lags))
+            if both > enough and (past < 0.9 * both if width == 2 else 1 - both < LEFT * (1 - past)):
+                return "is a moving average of outcomes, later ones included"
+        return ""
 
 
 def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -> dict[str, str]:
@@ -414,6 +632,45 @@ def _together(columns: dict[str, np.ndarray], y: np.ndarray, past: np.ndarray) -
             ):
                 return {names[k]: "makes up the outcome with another" for k in (a, b)}
     return {}
+
+
+def _encodes(x: np.ndarray, y: np.ndarray, levels: np.ndarray) -> bool:
+    """Tell whether x is the mean outcome of a level: of all rows, drawn to the grand mean, or of those with another x."""
+    if len(x) < 2 * FEWEST:
+        return False
+    rows = pd.DataFrame({"x": x, "y": y, "level": levels})
+    of_level, of_cell = rows.groupby("level")["y"], rows.groupby(["level", "x"])["y"]
+    total, n = of_level.transform("sum"), of_level.transform("count")
+    if (rows.groupby("level")["x"].nunique() == 1).all() and rows["level"].nunique() >= 4:
+        away = rows["x"] - y.mean()
+        drawn = (
+            ((total - rows["x"] * n) / away.where(away.abs() > 1e-6 * y.std()))
+            .groupby(rows["level"])
+            .first()
+            .dropna()
+        )
+        return bool(len(drawn) >= 4 and drawn.std() <= 1e-4 * abs(drawn.mean()) and drawn.mean() > -1)
+    rest = n - of_cell.transform("count")
+    others = ((total - of_cell.transform("sum")) / rest).where(rest >= 5)
+    return bool(
+        others.nunique() >= 5 and others.notna().mean() > 0.5 and abs(correlation(x, others)) > 0.99999
+    )
+
+
+def _ranges(levels: np.ndarray, values: np.ndarray) -> bool:
+    """Tell whether each level has values of its own range, which so few ranges would not have by chance."""
+    rows = pd.DataFrame({"level": levels, "v": values}).dropna()
+    rows = rows[rows["level"] >= 0]
+    size = rows["level"].value_counts()
+    ways = gammaln(len(rows) + 1) - gammaln(size + 1).sum() - gammaln(len(size) + 1)
+    if not 2 <= len(size) <= len(rows) / 3 or ways < -np.log(CHANCE) or rows["v"].nunique() < 0.5 * len(rows):
+        return False
+    runs = (rows.sort_values("v")["level"].diff() != 0).sum()
+    return bool(runs == len(size))
+
+
+def _constant_in(x: np.ndarray, group: np.ndarray) -> bool:
+    return bool(pd.Series(x).groupby(group).nunique().max() <= 1)
 
 
 def _commonest(x: np.ndarray) -> np.ndarray:

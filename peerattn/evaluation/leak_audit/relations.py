@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
+from scipy.stats import chi2
 
 FEWEST = 20  # rows, or firms with a mean
 SAME = 0.995  # of correlation with a mean of outcomes
 LEFT = 0.1  # share of the variance left without something that is left with it, where it is needed
 SAME_ORDER = 0.999  # of rank correlation: a monotone copy, up to ties
 FUNCTION = 0.01  # of von Neumann's ratio; 1 for what has nothing to do with the outcome
+CHANCE = 1e-5  # probability of what is no chance
 MOST_RATIO = 0.3  # of it in small groups, or for few values, whose steps alone are so much
 
 
@@ -61,6 +64,9 @@ def function_of(x: np.ndarray, y: np.ndarray, group: np.ndarray | None = None) -
         runs = np.sum((np.diff(x[order]) != 0) & inside)
         counts = pd.Series(1.0, pd.MultiIndex.from_arrays([group, x])).groupby(level=[0, 1]).sum()
         chance = len(x) - np.sum(counts.to_numpy() ** 2 / size[counts.index.get_level_values(0)])
+        orders = gammaln(size + 1).sum() - gammaln(counts.to_numpy() + 1).sum()  # log of those possible
+        if orders < -np.log(CHANCE):
+            return False
         ratio, least = runs / max(chance, 1e-300), 2.2 * np.sum(distinct - 1) / max(chance, 1e-300)
     else:
         values = net(rows.rank().to_numpy(), group)
@@ -95,7 +101,8 @@ def needs(with_it: np.ndarray, without: np.ndarray, x: np.ndarray) -> bool:
     if len(x) < with_it.shape[1] + FEWEST:
         return False
     one, other = (np.sum(left_by(table, x) ** 2) for table in (with_it, without))
-    return bool(one < (1 - SAME) * np.sum((x - x.mean()) ** 2) and one < LEFT * other)
+    total = np.sum((x - x.mean()) ** 2)
+    return bool(one < (1 - SAME) * total and one < LEFT * other and other > 1e-6 * total)
 
 
 def rows_on_a_line(x: np.ndarray, y: np.ndarray, tries: int = 2000) -> int:
@@ -113,3 +120,65 @@ def rows_on_a_line(x: np.ndarray, y: np.ndarray, tries: int = 2000) -> int:
         if on.sum() > best:
             best = min(len(np.unique(x[on])), len(np.unique(y[on])))
     return best
+
+
+def projection(x: np.ndarray, y: np.ndarray) -> bool:
+    """Tell whether x is what a least-squares regression fits to y, or leaves of it: the slope of y on x is then exactly 1."""
+    at = np.isfinite(x) & np.isfinite(y)
+    x, y = x[at], y[at] - y[at].mean()
+    if len(x) < FEWEST or np.ptp(x) <= 1e-12 * np.abs(x).max():
+        return False
+    centred = x - x.mean()
+    share = np.sum(centred * y) ** 2 / np.sum(centred**2) / max(np.sum(y**2), 1e-300)
+    slopes = [
+        np.sum(c * y) / np.sum(c**2) for c in (centred, x)
+    ]  # a part without the mean is left or fitted, too
+    return bool(share > 1e-3 and min(abs(slope - 1) for slope in slopes) < 1e-7)
+
+
+def closer_than_errors(x: np.ndarray, y: np.ndarray, group: np.ndarray) -> bool:
+    """Tell whether group means of y and x lie closer to a line than the mean of independent errors of the rows would.
+
+    What is known beforehand explains a group's mean outcome up to the mean of its rows' errors, of variance s²/n; the sum of
+    squares over it is chi-squared. A column with outcomes of the group in it has less. Means of y that vary less than that
+    themselves (outcomes net of the group's mean) say nothing.
+    """
+    at = np.isfinite(x) & np.isfinite(y)
+    x, y, group = x[at], y[at], np.unique(group[at], return_inverse=True)[1]
+    size = np.bincount(group).astype(float)
+    several = size >= 5
+    if several.sum() < 5:
+        return False
+    inside = several[group]
+    a, b = (net(v[inside], group[inside]) for v in (x, y))
+    slope = np.sum(a * b) / max(np.sum(a * a), 1e-300) if np.ptp(a) > 1e-9 * np.ptp(x) else 0.0
+    error = np.sum((b - slope * a) ** 2) / max(inside.sum() - several.sum(), 1)
+    mean_x, mean_y = (np.bincount(group, v)[several] / size[several] for v in (x, y))
+    weight = size[several]
+    root = np.sqrt(weight)
+    design = np.column_stack([root, root * mean_x])
+    if np.linalg.matrix_rank(design) < 2 or error <= 0:
+        return False
+    rest = root * mean_y - design @ np.linalg.lstsq(design, root * mean_y, rcond=None)[0]
+    total = np.sum(weight * (mean_y - np.average(mean_y, weights=weight)) ** 2)
+    left = np.sum(rest**2)
+    n = int(several.sum())
+    vary = chi2.cdf(total / error, n - 1) > 0.01
+    return bool(vary and left < 0.3 * total and chi2.cdf(left / error, n - 2) < CHANCE)
+
+
+def one_sided(indicator: np.ndarray, y: np.ndarray, when: np.ndarray) -> bool:
+    """Tell whether all rows with a rare mark lie on one side of a good part of the others, net of their period's median.
+
+    Periods whose rows are nearly all marked, or nearly none, say nothing: the mark may be of the period.
+    """
+    rows = pd.DataFrame({"mark": indicator, "y": y, "t": when}).dropna()
+    if rows["mark"].mean() > 0.5:
+        rows["mark"] = 1 - rows["mark"]
+    rows = rows[rows.groupby("t")["mark"].transform("mean").between(0.005, 0.6)]
+    rows["y"] -= rows.groupby("t")["y"].transform("median")
+    marked, rest = (rows.loc[rows["mark"] == v, "y"].to_numpy() for v in (1, 0))
+    if len(marked) < FEWEST or len(rest) < FEWEST:
+        return False
+    beyond = min(np.mean(rest <= marked.max()), np.mean(rest >= marked.min()))
+    return bool(beyond < 0.8 and beyond ** len(marked) < CHANCE)

@@ -12,6 +12,7 @@ import pandas as pd
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
+from peerattn.evaluation.leak_audit.relations import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
@@ -123,7 +124,7 @@ def audit(
     It proves for this panel what can be proved by trying, not for all panels. A characteristic is refuted where it is a
     function of outcomes nobody knew (of the row, later ones, means with these in them), in all rows or in a part; an outcome with
     noise in it looks like a good characteristic and cannot be told from one, nor can a sample from which rows are missing
-    because of their outcomes. Columns that are refuted are left out of the
+    because of their outcomes; nor a setting that was chosen on tested periods. Columns that are refuted are left out of the
     other checks. About seven fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, no fold may learn from outcomes that are known after its first tested period.
 
@@ -247,5 +248,12 @@ def _columns(
     panel = as_panel(frame, y, characteristics=(), firm=firm, period=period)
     back = panel.order.argsort()
     rows = None if panel.firm is None else labels_of(panel.firm[back], panel.period[back])
-    line, offending = checks.columns(used, panel.y.to_numpy(), declared, rows)
+    values = panel.y.to_numpy()
+    line, offending = checks.columns(used, values, declared, rows)
+    if (
+        rows is not None
+        and line.passed
+        and any(function_of(np.arange(len(values)), values, g) for g in (None, rows[1]))
+    ):
+        line = replace(line, passed=False, evidence="the rows stand in the order of the outcome")
     return line, frame.drop(columns=offending)

@@ -104,10 +104,10 @@ class Subject:
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
         return replace(self, panel=panel)
 
-    def with_firms(self, firm: pd.Index) -> Subject:
-        """Return the same model and folds on the same rows under other names of firms."""
-        panel = replace(self.panel, firm=firm)
-        labels = pd.MultiIndex.from_arrays([firm, panel.period])[np.argsort(panel.order)]
+    def with_labels(self, firm: pd.Index, period: pd.Index) -> Subject:
+        """Return the same model and folds on the same rows under other names of firms and periods."""
+        panel = replace(self.panel, firm=firm, period=period)
+        labels = pd.MultiIndex.from_arrays([firm, period])[np.argsort(panel.order)]
         other = replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))
         other.__dict__["folds"] = self.folds  # the split may hold dates by firm
         return other

@@ -230,12 +230,12 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
     fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), X.to_numpy()])).fit()
     alpha, betas = float(fit.params[0]), pd.Series(fit.params[1:], index=X.columns, name="beta")
     if n < needed:
-        return MeanTest(alpha, reason=f"n/a (T={n}, {needed} needed)"), betas
+        return MeanTest(alpha, cause=f"T={n}, {needed} needed"), betas
     scores = fit.model.exog * fit.resid[:, None]
     influence = n * scores @ fit.normalized_cov_params[0]  # its mean is the error of alpha
-    freedom, reason = degrees_of_freedom(influence, horizon)
-    if reason:
-        return MeanTest(alpha, reason=reason), betas
+    freedom, cause = degrees_of_freedom(influence, horizon)
+    if cause:
+        return MeanTest(alpha, cause=cause), betas
     t = alpha / math.sqrt(float(long_run_variance(influence[:, None], freedom)[0, 0]) / n)
     return MeanTest(alpha, t, float(2 * student.sf(abs(t), freedom)), freedom), betas
 

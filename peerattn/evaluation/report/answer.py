@@ -97,8 +97,8 @@ def _intervals(
         for name, values in varied.items():
             series = pd.Series(values).groupby(scored["period"].to_numpy()).sum().to_numpy()
             series = series * len(series) / len(scored)
-            freedom, reason = degrees_of_freedom(series, comparison.horizon)
-            if reason:
+            freedom, cause = degrees_of_freedom(series, comparison.horizon)
+            if cause:
                 break
             variance = float(long_run_variance(series[:, None] - series.mean(), freedom)[0, 0]) / len(series)
             half = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))

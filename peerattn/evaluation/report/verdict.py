@@ -286,9 +286,8 @@ def _size(comparison: Comparison, model: str, other: str) -> str:
 
 def _chance(found: SuperiorAbility, model: str, n: int, what: str) -> str:
     """Say whether a joint test finds a model better than its benchmark."""
-    if model in found.untested:
-        why = found.untested[model].removeprefix("n/a (").removesuffix(")")
-        return f"; no test over time can be made of it ({why})"
+    if model in found.causes:
+        return f"; no test over time can be made of it ({found.causes[model]})"
     searched = f", the search among {n} {what} accounted for" if n > 1 else ""
     test = f"Diebold–Mariano, one-sided {p_words(found.p_values.get(model, 1.0))}"
     if model in found.superior:

@@ -231,7 +231,7 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     X, y = panel
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
     found = audit(Ridge(), scaled, y, CV)
-    assert found.refuted == [TRAINING] and "'size': standardised or ranked over all rows" in str(found)
+    assert found.refuted == [TRAINING] and "'size' is standardised or centred over all rows" in str(found)
     year = X.index.get_level_values("period")
     for when, leaks in ((2013, True), (2003, False)):  # both ends in training rows say nothing of tested ones
         size = X["size"].where(X.index != X.index[year == when][0], 9.0)

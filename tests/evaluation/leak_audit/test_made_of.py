@@ -8,7 +8,7 @@ from peerattn.evaluation.leak_audit.checks import columns
 from peerattn.evaluation.leak_audit.made_of_later import made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
-from peerattn.evaluation.leak_audit.relations import function_of, rows_on_a_line
+from peerattn.evaluation.leak_audit.relations import function_of, one_sided, rows_on_a_line
 from peerattn.network import PeerNetwork
 
 INDEX = pd.MultiIndex.from_product(
@@ -47,6 +47,10 @@ def said(X, y, extra):
     return line.evidence if found else ""
 
 
+def leaves(y):
+    return of_firm(pd.Series(y.index.get_level_values(1), y.index)).transform("max") < 2014
+
+
 def beta(y):
     common = of_period(y).transform("mean")
     a, b = (v - of_firm(v).transform("mean") for v in (y, common))
@@ -76,7 +80,7 @@ LEAKS = {
     ),
     "beta times the period's outcome": (
         lambda X, y: (1 + 0.1 * X["lev"]) * of_period(y).transform("mean"),
-        "mean outcome of the period",
+        "has means by the period closer to those of the outcome than errors of rows would be",
     ),
     "periods left": (
         lambda X, y: of_firm(y).cumcount(ascending=False).astype(float),
@@ -122,6 +126,53 @@ LEAKS = {
         lambda X, y: of_firm(y).transform(lambda s: np.polyval(np.polyfit(np.arange(len(s)), s, 2), np.arange(len(s)))),
         "is a parabola through the firm's outcomes over all periods",
     ),
+    "share of the period's outcomes above zero": (
+        lambda X, y: of_period((y > 0).astype(float)).transform("mean"), "share of outcomes above zero of the period",
+    ),
+    "mean outcome of the sector's period, weighted": (
+        lambda X, y: (y * np.exp(X["lev"])).groupby([X["sic"], y.index.get_level_values(1)]).transform("sum")
+        / np.exp(X["lev"]).groupby([X["sic"], y.index.get_level_values(1)]).transform("sum"),
+        "mean outcome of 'sic' in the period, weighted by 'exp lev'",
+    ),
+    "a regression's fit over all rows": (
+        lambda X, y: np.polyval(np.polyfit(X["lev"] + X["lev"] ** 3, y, 1), X["lev"] + X["lev"] ** 3),
+        "is the outcome's fit, or its residual, in a regression over all rows",
+    ),
+    "mean of the sector drawn to the grand mean": (
+        lambda X, y: (y.groupby(X["sic"]).transform("sum") + 20 * y.mean()) / (y.groupby(X["sic"]).transform("count") + 20),
+        "is the mean outcome of 'sic', of all rows or of other folds",
+    ),
+    "effects of firms and periods": (
+        lambda X, y: of_firm(y).transform("mean") + 2 * of_period(y).transform("mean"), "closer to those of the outcome",
+    ),
+    "rank less last period's": (
+        lambda X, y: of_period(y).rank(pct=True) - of_firm(of_period(y).rank(pct=True)).shift(1), "is made up of outcomes",
+    ),
+    "the last row of firms that leave": (
+        lambda X, y: (of_firm(y).cumcount(ascending=False) == 0).astype(float),
+        "is decided by the number of periods until the firm leaves",
+    ),
+    "a lag taken without groups": (lambda X, y: y.shift(1).fillna(0.0), "holds, where firms begin, outcomes of others"),
+    "a characteristic's lag without groups": (
+        lambda X, y: X["size"].shift(1), "is the 'size' of the row before, where a firm begins of another firm's later one",
+    ),
+    "periods until exit, four at most": (
+        lambda X, y: of_firm(y).cumcount(ascending=False).clip(upper=4).where(leaves(y), 4).astype(float),
+        "is decided by the number of periods until the firm leaves",
+    ),
+    "restated towards the outcome": (
+        lambda X, y: X["lev"] + np.where(np.arange(len(y)) % 3 == 0, 0.5 * y, 0.0), "with the outcome added in",
+    ),
+    "change to the next period": (
+        lambda X, y: of_firm(X["size"]).shift(-1) - X["size"], "is the change of 'size' to the next period",
+    ),
+    "the firm's last value": (lambda X, y: of_firm(X["size"]).transform("last"), "is the last, largest or smallest 'size'"),
+    "the sum of what is to come": (
+        lambda X, y: of_firm(X["lev"]).transform("sum") - of_firm(X["lev"]).cumsum(), "is a sum of later 'lev'",
+    ),
+    "odd where the outcome is high": (
+        lambda X, y: 2 * (50 * X["lev"]).round() + (y > y.median()), "is odd where the outcome decides it",
+    ),
 }  # fmt: skip
 CLEAN = {
     "level of past outcomes": lambda X, y: 3 + of_firm(y).cumsum() - y,
@@ -156,6 +207,13 @@ CLEAN = {
     "trend up to the last period": lambda X, y: of_firm(y).transform(
         lambda s: s.shift(1).expanding(3).mean()
     ),
+    "a strong cause that firms share": lambda X, y: y + np.random.default_rng(3).normal(size=len(y)),
+    "quarter of the year": lambda X, y: (LABELS[1][: len(y)] % 4 == 0).astype(float),
+    "missing in each firm's first period": lambda X, y: X["lev"].where(of_firm(y).cumcount() > 0),
+    "last period's share above zero": lambda X, y: of_period(
+        (of_firm(y).shift(1) > 0).astype(float)
+    ).transform("mean"),
+    "the firm's first value": lambda X, y: of_firm(X["size"]).transform("first"),
     "carried forward": lambda X, y: of_firm(X["size"].where(X.index.get_level_values(1) % 2 == 0)).ffill(),
 }
 
@@ -272,3 +330,13 @@ def test_rows_on_a_line_are_counted():
 def test_made_of_later_needs_rows():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
     assert made_of_later(frame, np.zeros(2, dtype=int), np.arange(2)) == {}
+
+
+def test_marks_on_one_side_of_the_outcome_are_told_from_those_of_a_period():
+    rng = np.random.default_rng(3)
+    y, when = rng.normal(size=600) + LABELS[1] % 3, LABELS[1]
+    low = pd.Series(y).groupby(when).rank(pct=True).to_numpy() < 0.3
+    half = rng.random(600) > 0.5
+    assert one_sided((low & half).astype(float), y, when)
+    assert not one_sided(half.astype(float), y, when) and not one_sided((when == 0).astype(float), y, when)
+    assert not one_sided((low & half & (np.cumsum(low & half) < 10)).astype(float), y, when)

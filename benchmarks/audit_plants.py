@@ -27,6 +27,8 @@ import numpy as np
 import pandas as pd
 from audit_plants_fifth import CLEAN as CLEAN_FIFTH
 from audit_plants_fifth import PLANTS as FIFTH
+from audit_plants_sixth import CLEAN as CLEAN_SIXTH
+from audit_plants_sixth import PLANTS as SIXTH
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
@@ -82,7 +84,7 @@ BEFORE = {  # as first run
 Case = dict[str, Any]
 BATCHES: dict[str, dict[str, Callable[[], Case]]] = {
     name: {} for name in ("first", "second", "third", "fourth", "clean", "clean, real", "clean, fourth")
-} | {"fifth": FIFTH, "clean, fifth": CLEAN_FIFTH}
+} | {"fifth": FIFTH, "clean, fifth": CLEAN_FIFTH, "sixth": SIXTH, "clean, sixth": CLEAN_SIXTH}
 
 
 def panel(seed: int, n: int = N, periods: int = T) -> tuple[pd.DataFrame, pd.Series]:

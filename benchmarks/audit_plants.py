@@ -7,7 +7,8 @@ improved on general grounds with the first batch in view; the second was not run
 of five real panels (the shared test data, see data/README.md), and so were the grounds of the improvements after it. The fourth
 has other outcomes of these panels, and unbalanced simulated quarters; its author had read the audit's docstring only. So had the
 authors of the fifth (audit_plants_fifth.py), of the same panels with other errors in them, and of the sixth
-(audit_plants_sixth.py), whose leaks are common rather than rare. A plant counts as found where the audit refutes a claim or refuses with an error that is the package's own.
+(audit_plants_sixth.py), whose leaks are common rather than rare. A plant counts as found where the audit refutes a claim or
+refuses with an error that is the package's own.
 """
 
 # ruff: noqa: D102

@@ -69,7 +69,19 @@ def complete(frame: pd.DataFrame, n: int, seed: int) -> pd.DataFrame:
 @cache
 def r3000_of(outcome: str) -> Data:
     frame = complete(read("us_annual_r3000"), 480, 6)
-    columns = ["size", "lsales", "turn", "lev", "cash_ta", "ppe_ta", "cogs_sales", "ebit_ta", "ni_ta", "roa", "sales"]
+    columns = [
+        "size",
+        "lsales",
+        "turn",
+        "lev",
+        "cash_ta",
+        "ppe_ta",
+        "cogs_sales",
+        "ebit_ta",
+        "ni_ta",
+        "roa",
+        "sales",
+    ]
     frame = frame[["firm", "year", "sector", "ff49", outcome, *columns]]
     X, y = tidy(frame, "year", outcome, ("sector", "ff49"))
     return X, y.clip(-0.6, 0.6)
@@ -199,7 +211,9 @@ def firms_of(X: pd.DataFrame | pd.Series) -> pd.Index:
 def others(y: pd.Series, by: list[Any]) -> pd.Series:
     """Mean of the other rows of the group."""
     groups = y.groupby(by)
-    return (groups.transform("sum") - y.fillna(0)) / (groups.transform("count") - y.notna()).replace(0, np.nan)
+    return (groups.transform("sum") - y.fillna(0)) / (groups.transform("count") - y.notna()).replace(
+        0, np.nan
+    )
 
 
 # 23 leaks in the data
@@ -227,7 +241,9 @@ def _(X, y):
 
 @leak("empluk growth", "scaled by the average of opening and closing employment")
 def _(X, y):
-    return X.assign(capital_to_average=X["lcapital"] - np.log((np.exp(X["lemp"]) + np.exp(X["lemp"] + y)) / 2))
+    return X.assign(
+        capital_to_average=X["lcapital"] - np.log((np.exp(X["lemp"]) + np.exp(X["lemp"] + y)) / 2)
+    )
 
 
 @leak("empluk growth", "employment demeaned within firm over all years")
@@ -742,7 +758,9 @@ def _(X, y):
     code = X["ff49"].fillna("none")
     by = known.groupby([code, periods_of(X)]).agg(["sum", "count"]).unstack(fill_value=0)
     total = by["sum"].cumsum(axis=1) / by["count"].cumsum(axis=1).replace(0, np.nan)
-    return X.assign(ff49_past=total.stack().reindex(pd.MultiIndex.from_arrays([code, periods_of(X)])).to_numpy())
+    return X.assign(
+        ff49_past=total.stack().reindex(pd.MultiIndex.from_arrays([code, periods_of(X)])).to_numpy()
+    )
 
 
 @honest("grunfeld", "dummy of a slump, dated by the year that has ended")

@@ -117,16 +117,14 @@ def _wald(
     return out
 
 
-def wild_means(
-    total: np.ndarray, size: np.ndarray, *, level: float = 0.95, n_draws: int = 9_999, random_state: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Return t-statistics, p-values and intervals of K means: the wild cluster bootstrap of a constant, the null imposed.
+class WildMeans:
+    r"""The means of K variables by the wild cluster bootstrap of a constant, the null imposed.
 
     .. math:: r_g = S_g - n_g \mu, \quad m^* = \tfrac1N \textstyle\sum_g \eta_g r_g, \qquad
               t^*(\mu) = \frac{N m^*}{\sqrt{\frac{G}{G-1} \sum_g (\eta_g r_g - n_g m^*)^2}}
 
-    as :func:`wild_cluster_p` with a regressor of ones. The sums are polynomials in :math:`\mu`, so that an interval, all
-    :math:`\mu` that the test does not reject, takes no draws of its own.
+    as :func:`wild_cluster_p` with a regressor of ones. The sums are polynomials in :math:`\mu`, so that an interval takes no
+    draws of its own.
 
     Parameters
     ----------
@@ -134,16 +132,13 @@ def wild_means(
         Sums of the variables in each cluster, S.
     size : ndarray (G,)
         Rows of each cluster, n.
-    level : float, default .95
     n_draws : int, default 9999
     random_state : int, default 0
 
-    Returns
-    -------
+    Attributes
+    ----------
     t, p : ndarray (K,)
         Of a mean of zero, two-sided.
-    interval : ndarray (K, 2)
-        Infinite where two clusters reject nothing.
 
     References
     ----------
@@ -152,43 +147,51 @@ def wild_means(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> t, p, interval = wild_means(rng.normal(20.0, 8.0, size=(12, 1)), np.full(12, 10))
-    >>> bool(p[0] < 0.001), interval.round(1).tolist()
+    >>> found = WildMeans(rng.normal(20.0, 8.0, size=(12, 1)), np.full(12, 10))
+    >>> bool(found.p[0] < 0.001), found.intervals().round(1).tolist()
     (True, [[1.6, 2.4]])
     """
-    (G, K), N, n = total.shape, size.sum(), size.astype(float)[:, None]
-    means = total.sum(0) / N
-    rest = total - n * means  # sums around the mean, from which each hypothesis is so far away
-    first, second = np.hstack([rest, n, rest * n, n**2]), np.hstack([rest**2, rest * n, n**2])
-    rng, odd, even, left = np.random.default_rng(random_state), [], [], n_draws
-    while left:
-        draws = min(left, max(1, CELLS // G))
-        eta = signs(rng, G, draws).T
-        odd.append(eta @ first)
-        even.append(eta**2 @ second)
-        left -= draws
-    sums, squares = np.concatenate(odd), np.concatenate(even)
-    se = np.sqrt(np.sum(rest**2, axis=0))
 
-    def p_value(k: int, away: float) -> float:
+    def __init__(self, total: np.ndarray, size: np.ndarray, *, n_draws: int = 9_999, random_state: int = 0):
+        G, self._N, n = len(size), size.sum(), size.astype(float)[:, None]
+        self._means = total.sum(0) / self._N
+        rest = total - n * self._means  # sums around the mean, from which each hypothesis is so far away
+        self._root, self._n_squares = np.sqrt(np.sum(rest**2, axis=0)), float(np.sum(n**2))
+        first, second = np.hstack([rest, n, rest * n, n**2]), np.hstack([rest**2, rest * n, n**2])
+        rng, odd, even, left = np.random.default_rng(random_state), [], [], n_draws
+        while left:
+            draws = min(left, max(1, CELLS // G))
+            eta = signs(rng, G, draws).T
+            odd.append(eta @ first)
+            even.append(eta**2 @ second)
+            left -= draws
+        self._sums, self._squares = np.concatenate(odd), np.concatenate(even)
+        self.t = self._N * self._means / self._root * np.sqrt((G - 1) / G)
+        self.p = np.array([self._p(k, -mean) for k, mean in enumerate(self._means)])
+
+    def intervals(self, level: float = 0.95) -> np.ndarray:
+        """Return all means that the test does not reject, (K, 2); infinite where two clusters reject nothing."""
+        K = len(self._means)
+        return np.array([[self._bound(k, side, 1 - level) for side in (-1.0, 1.0)] for k in range(K)])
+
+    def _p(self, k: int, away: float) -> float:
+        """Return the p-value of a mean that is so far away from that of variable k."""
+        K, sums, squares = len(self._means), self._sums, self._squares
         total = sums[:, k] - away * sums[:, K]
         cross = sums[:, K + 1 + k] - away * sums[:, -1]
         square = squares[:, k] - 2 * away * squares[:, K + k] + away**2 * squares[:, -1]
-        variance = square - 2 * total / N * cross + (total / N) ** 2 * float(np.sum(n**2))
-        least = N * abs(away) / se[k] * np.sqrt(np.maximum(variance, 0)) * (1 - 1e-9)
-        return float(1 + np.sum(np.abs(total) >= least)) / (1 + n_draws)
+        variance = square - 2 * total / self._N * cross + (total / self._N) ** 2 * self._n_squares
+        least = self._N * abs(away) / self._root[k] * np.sqrt(np.maximum(variance, 0)) * (1 - 1e-9)
+        return float(1 + np.sum(np.abs(total) >= least)) / (1 + len(sums))
 
-    def bound(k: int, side: float) -> float:
-        inside, outside = 0.0, side * se[k] / N
-        while p_value(k, outside) >= 1 - level:
-            if abs(outside) * N > FARTHEST * se[k]:  # too few clusters to reject anything
+    def _bound(self, k: int, side: float, size: float) -> float:
+        """Return where on this side of the mean a test of this size begins to reject, by bisection."""
+        inside, outside = 0.0, side * self._root[k] / self._N
+        while self._p(k, outside) >= size:
+            if abs(outside) * self._N > FARTHEST * self._root[k]:  # too few clusters to reject anything
                 return side * np.inf
             outside *= 2
         for _ in range(30):
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if p_value(k, middle) >= 1 - level else (inside, middle)
-        return float(means[k] + inside)
-
-    t = N * means / se * np.sqrt((G - 1) / G)
-    p = np.array([p_value(k, -means[k]) for k in range(K)])
-    return t, p, np.array([[bound(k, side) for side in (-1.0, 1.0)] for k in range(K)])
+            inside, outside = (middle, outside) if self._p(k, middle) >= size else (inside, middle)
+        return float(self._means[k] + inside)

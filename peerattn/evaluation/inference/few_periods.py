@@ -11,7 +11,7 @@ from peerattn.evaluation.inference.forecast_tests import mean_gain_by_period
 from peerattn.evaluation.inference.nested_tests import ForecastTest
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
-from peerattn.models.wild_bootstrap import wild_means
+from peerattn.models.wild_bootstrap import WildMeans
 
 
 def paired_test(
@@ -87,8 +87,8 @@ def paired_test(
     elif np.ptp(total / size) <= 1e-12 * np.max(np.abs(total / size)):
         reason = "n/a (no variance)"
     else:
-        t, both, _ = wild_means(total[:, None], size)
-        statistic, p = float(t[0]), float(both[0])
+        found = WildMeans(total[:, None], size)
+        statistic, p = float(found.t[0]), float(found.p[0])
     return ForecastTest(
         f"paired by {clustered_by}",
         model,

@@ -422,8 +422,8 @@ def validation(subject: Subject) -> AuditLine:
     """Nothing inside the model is validated on random rows."""
     claim = "nothing is validated on random rows"
     panel = subject.panel
-    found = subject.entry.random_rows(panel.X.iloc[subject.train], panel.y.iloc[subject.train])
     X, y = panel.X.iloc[subject.train], panel.y.iloc[subject.train]
+    found = subject.entry.random_rows(X, y)
     found += [
         f"{name}, fitted: {said}"
         for name, part in getattr(subject.fitted.model, "__dict__", {}).items()

@@ -19,7 +19,7 @@ from peerattn.evaluation.report.figures import r2_picture, ties_picture, truth_p
 from peerattn.evaluation.report.verdict import best_peer_and_control, found_no_peers, peers_help
 from peerattn.evaluation.sample import clusters_of
 from peerattn.exceptions import InputError
-from peerattn.models.wild_bootstrap import wild_means
+from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.network import effective_peers
 from peerattn.network.measures.comparison import network_correlation
 from peerattn.render import Picture, show_label
@@ -111,7 +111,7 @@ def _intervals(
     for labels in clusters.values() if varied else ():
         cluster = pd.factorize(labels)[0]
         sums = np.stack([np.bincount(cluster, values) for values in varied.values()], axis=1)
-        _, _, intervals = wild_means(sums, np.bincount(cluster), level=level)
+        intervals = WildMeans(sums, np.bincount(cluster)).intervals(level)
         for name, (low, high) in zip(varied, intervals, strict=True):
             reach[name] = np.array([min(reach[name][0], low), max(reach[name][1], high)])
     reach = {name: np.where(np.isfinite(ends), ends, np.nan) for name, ends in reach.items()}

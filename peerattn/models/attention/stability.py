@@ -41,11 +41,13 @@ def stable(
     rows = [("folds", *agreement(found[0], _weights(trial, seen))) for trial in trials]
     kept = [0] if rows and rows[-1][1] >= RELIABLE else []
     pairs: dict[tuple[int, int], tuple[float, float]] = {}
+    errors = [] if kept else [_squared_error(parts[0], sections)]
     while not kept and len(parts) < MOST_STARTS:
         parts.append(fit(new := len(parts)))
         found.append(_weights(parts[-1], seen))
+        errors.append(_squared_error(parts[-1], sections))
         pairs |= {(old, new): agreement(found[old], found[new]) for old in range(new)}
-        best = np.argsort([_squared_error(part, sections) for part in parts], kind="stable").tolist()
+        best = np.argsort(errors, kind="stable").tolist()
         enough = (best[:k] for k in range(len(best), 1, -1) if _reliability(best[:k], pairs) >= RELIABLE)
         kept = next(enough, [])
     shown = sorted(kept) or range(len(parts))

@@ -8,7 +8,7 @@ from statsmodels.regression.linear_model import OLS
 
 from peerattn.evaluation import paired_test
 from peerattn.exceptions import InputError
-from peerattn.models.wild_bootstrap import wild_cluster_p, wild_means
+from peerattn.models.wild_bootstrap import WildMeans, wild_cluster_p
 
 
 def losses(n_firms=60):
@@ -49,7 +49,8 @@ def test_the_interval_holds_what_the_test_does_not_reject():
         cluster = np.repeat(np.arange(n_clusters), size)
         y = rng.standard_t(3, size=n_clusters)[cluster] + rng.normal(size=len(cluster))
         total = np.bincount(cluster, y)
-        _, p, interval = wild_means(np.column_stack([total, 2 * total + 3 * size]), size, n_draws=999)
+        found = WildMeans(np.column_stack([total, 2 * total + 3 * size]), size, n_draws=999)
+        p, interval = found.p, found.intervals()
 
         def reject(mean, y=y, cluster=cluster):
             none, one = np.zeros((len(y), 0)), np.ones((len(y), 1))
@@ -62,8 +63,8 @@ def test_the_interval_holds_what_the_test_does_not_reject():
 
 
 def test_two_clusters_reject_nothing():
-    _, p, interval = wild_means(np.array([[1.0], [1.1]]), np.ones(2), n_draws=399)
-    assert p[0] > 0.05 and np.isinf(interval).all()
+    found = WildMeans(np.array([[1.0], [1.1]]), np.ones(2), n_draws=399)
+    assert found.p[0] > 0.05 and np.isinf(found.intervals()).all()
 
 
 def test_one_cluster_with_most_of_the_variance_keeps_the_size():
@@ -71,5 +72,5 @@ def test_one_cluster_with_most_of_the_variance_keeps_the_size():
     rng, size = np.random.default_rng(0), np.full(11, 20)
     sd = np.where(np.arange(11) == 3, 10.0, 1.0)
     shocks = rng.normal(size=(11, 800)) * sd[:, None]
-    _, p, _ = wild_means(shocks, size, n_draws=399)
+    p = WildMeans(shocks, size, n_draws=399).p
     assert 0.03 < np.mean(p < 0.05) < 0.08

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, WalkForward, compare, simulate_panel
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.report.answer import answer, few_codes, network_found, r2_intervals, shown_network
-from peerattn.models.wild_bootstrap import wild_means
+from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.network import PeerNetwork
 
 CAUTION = "This example was chosen."
@@ -48,7 +48,7 @@ def test_intervals_are_those_of_the_paired_test(short):
     for model in ("Peers", "Kernel", "Own characteristics (OLS)"):
         saved, base = gains(short, model, "Prevailing mean")
         sums = saved.groupby(short.predictions["firm"]).agg(["sum", "size"])
-        _, _, [[low, high]] = wild_means(sums[["sum"]].to_numpy(), sums["size"].to_numpy())
+        [[low, high]] = WildMeans(sums[["sum"]].to_numpy(), sums["size"].to_numpy()).intervals()
         test, r2 = short.test(model, "Prevailing mean").test, short.scores.loc[model, "r2_mean"]
         ends = r2 + (np.array([low, high]) - saved.mean()) / base.mean()
         assert frame.loc[model].tolist() == pytest.approx([r2, *ends])

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from peerattn.models.attention.clusters import row_keys
 from peerattn.models.attention.descent import finish
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
-from peerattn.models.attention.own_model import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import held_out_losses, solve
 from peerattn.models.attention.samples import Sample
@@ -75,11 +75,11 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     λ_θ whose first head has the smaller held-out error is taken.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
-    through the firms that look to j alone. A chain therefore starts from the best heads that are shorter by one layer: in one
-    bracket they are its last layers (the firm's peers are known, their peers are searched), in the next its first (the other
-    way round). Then each layer of the best chains is drawn anew in turn, the others kept, until none lowers the squared error
-    any more (iterated local search). Longer chains are taken if they lower the log of the shorter ones' squared error, period
-    by period on the last fifth of the periods, by two standard errors.
+    through the firms that look to j alone. In one bracket the last layers of a chain therefore start from the best heads that
+    are shorter by one layer (the firm's peers are known, their peers are searched). Then all layers, and each layer of the
+    best chains by itself, are drawn anew in turn, until none of it lowers the squared error any more (iterated local search).
+    Longer chains are taken if they lower the log of the shorter ones' squared error, period by period on the last fifth of
+    the periods, by two standard errors.
 
     Parameters
     ----------

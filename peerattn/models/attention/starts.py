@@ -24,8 +24,8 @@ from peerattn.models.attention.samples import Sample
 STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 BRACKETS = 3  # at most, of starts for each head: until the two best agree
-TURNS = 3  # how often, at most, each layer of the best chains is drawn anew ...
-GAIN = 0.02  # ... as long as one of them lowers the squared error by this share
+TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
+GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 
 
@@ -87,7 +87,7 @@ def _best_chains(
     training: Sample,
     generator: torch.Generator,
 ) -> PeerModule:
-    """Return the best chains of several layers, which start from those that are shorter by one, and then from each other."""
+    """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
     n = spec.n_layers
     shorter = best_starts(replace(spec, n_layers=n - 1), found, None, training, generator)
     like = found if found.spec.n_heads else left or shorter
@@ -102,12 +102,12 @@ def _best_chains(
     best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, left)
     if left is not None:
         return best
-    best, error = bracket(shorter, {k: k for k in range(n - 1)}, best)
     in_vain = 0
-    for anew in range(TURNS * n):
-        best, lower = bracket(best, {k: k for k in range(n) if k != anew % n}, best)
+    for turn in range(TURNS * (n + 1)):
+        kept = [] if turn % (n + 1) == 0 else [k for k in range(n) if k != turn % (n + 1) - 1]
+        best, lower = bracket(best, {k: k for k in kept}, best)
         error, in_vain = (lower, 0) if lower < (1 - GAIN) * error else (error, in_vain + 1)
-        if in_vain == n:
+        if in_vain > n:
             break
     return best
 

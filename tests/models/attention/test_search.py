@@ -233,6 +233,29 @@ def test_a_shorter_chain_is_put_into_a_longer_one(indirect, place, n_layers):
         torch.testing.assert_close(mine[..., : theirs.shape[-1]], theirs.repeat(1, 1, 2, 1))
 
 
+def test_one_layer_of_a_chain_is_drawn_anew(indirect):
+    """The other layer keeps its weights where it is the first; the last one's depend on what the first adds."""
+    sections = sections_of(indirect)[:2]
+    spec, generator = spec_of(sections, n_heads=1, n_layers=2), torch.Generator().manual_seed(0)
+    known, drawn = (PeerModule(replace(spec, n_heads=h), generator) for h in (1, 3))
+    with torch.no_grad():
+        for parameter in known.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    (batch,) = Sample(sections, SETTINGS).whole()
+    seen = [drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1)]
+    starts._put(known, drawn, {0: 0})
+    kept, anew = (drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1))
+    first = known.weights(batch.focal, batch.peers, batch.pairs, 0)
+    torch.testing.assert_close(kept, first.expand_as(kept))
+    torch.testing.assert_close(anew, seen[1])  # at its start it sees inputs alone
+    starts._put(known, drawn, {1: 1})
+    both, last = (
+        drawn.weights(batch.focal, batch.peers, batch.pairs, 1),
+        known.weights(batch.focal, batch.peers, batch.pairs, 1),
+    )
+    torch.testing.assert_close(both, last.expand_as(both))
+
+
 OPTIONS = {
     "gaussian": {"similarity": "gaussian"},
     "additive": {"similarity": "additive"},

@@ -1,6 +1,6 @@
 """Are peers of peers found? Panels in which a firm's outcome depends on what its peers' peers have, and not on its peers.
 
-Run: ``python benchmarks/peers_of_peers.py [--seeds 20 21 22]``. Stacked attention (``n_layers=2``) and one layer, at their
+Run: ``python benchmarks/peers_of_peers.py [--seeds 30 31 32]``. Stacked attention (``n_layers=2``) and one layer, at their
 defaults, on the same panels; and on panels whose links are direct, where two layers have nothing to add.
 """
 
@@ -32,8 +32,10 @@ NOTES = (
     "the product of both (rollout with residual=0), true and estimated.",
     "p of two better: Diebold and Mariano's test by period, one-sided; nan: equal losses, or too persistent for the test.",
     "layers kept: 1 where held-out periods did not speak for a second layer, 0 where no head was kept.",
-    "The search and this design (autocorrelation, numbers of training and of test periods) were settled on seeds 0 to 14. Seeds "
-    "20 and above were drawn once, after that.",
+    "The search and this design (autocorrelation, numbers of training and of test periods) were settled on seeds 0 to 14. "
+    "Seeds 20 to 22 were drawn once after that, when a second layer had to lower the held-out loss by two standard errors: share "
+    "0.9: correlations 0.993, 0.993, 0.996; share 0.5: 0.984, 0.969, and 0.645 with one layer kept (1.6 standard errors); one "
+    "layer in truth: one kept in all six. One standard error is asked since, and seeds 30 and above were drawn once after that.",
 )
 
 
@@ -111,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[30, 31, 32])
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = []

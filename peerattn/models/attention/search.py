@@ -22,7 +22,8 @@ from peerattn.models.pools import Section
 STRONGER = 10.0  # ridge on the scores of a small sample in which the usual one finds no head
 HELD_OUT = 0.2  # share of the periods on which another head must show what it adds
 MIN_CLUSTERS = 5  # held-out periods from which a standard error by period can be taken
-ERRORS = 2.0  # standard errors by which a further head must lower the held-out loss
+ERRORS = 2.0  # standard errors by which a further head must lower the held-out loss ...
+LONGER = 1.0  # ... and by which longer chains must (Breiman et al. 1984)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     are shorter by one layer (the firm's peers are known, their peers are searched). Then all layers, and each layer of the
     best chains by itself, are drawn anew in turn, until none of it lowers the squared error any more (iterated local search).
     Longer chains are taken if they lower the log of the shorter ones' squared error, period by period on the last fifth of
-    the periods, by two standard errors.
+    the periods, by one standard error: where the truth is short they have the larger error, since they fit more.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
         longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator)
         shorter, deeper = (one.settled(training, held_out, generator).log() for one in (best, longer))
         fall = shorter - deeper  # in logs: a period counts by the share of its loss that is saved
-        if not fall.mean() > ERRORS * fall.std() / len(fall) ** 0.5:
+        if not fall.mean() > LONGER * fall.std() / len(fall) ** 0.5:
             break
         best = longer
     found, everything = best.module, Sample(sections, settings)

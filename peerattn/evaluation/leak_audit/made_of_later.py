@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.leak_audit.labels import at_later
 from peerattn.evaluation.leak_audit.relations import FEWEST, explained, needs
 
 REACH = 12  # periods ahead over which an outcome may be made
@@ -49,12 +50,6 @@ def _calendar(x: np.ndarray, when: np.ndarray) -> bool:
     """Tell whether x has few values and one a period: the calendar is known."""
     rows = pd.Series(x).groupby(when)
     return bool(rows.nunique().max() <= 1 and len(np.unique(x)) < FEWEST)
-
-
-def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
-    """Return the firm's value so many periods later; NaN where there is none."""
-    ahead = pd.Series(x, pd.MultiIndex.from_arrays([firm, when]))
-    return np.asarray(ahead.reindex(pd.MultiIndex.from_arrays([firm, when + periods])).to_numpy())
 
 
 def reach_of_outcome(

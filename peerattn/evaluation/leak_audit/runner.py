@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
-from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
+from peerattn.evaluation.leak_audit.labels import labels_of
 from peerattn.evaluation.leak_audit.relations import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of

@@ -144,12 +144,8 @@ class Answering:
 
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
-        asked = FoldRows.__new__(FoldRows)
-        asked.__dict__.update(self.rows.__dict__)
-        asked.X_call, asked.y_call, asked.scored = X, y, np.arange(len(X))
-        asked._encoded = {}
         with quiet():
-            return pd.Series(self.entry.predict(self.model, asked), index=X.index)
+            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
 
 
 def seeded(model: Any, random_state: int) -> Any:

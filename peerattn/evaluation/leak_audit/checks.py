@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from peerattn.evaluation.leak_audit.brought_along import brought_along
 from peerattn.evaluation.leak_audit.fitted_on_all import fitted_on_all
 from peerattn.evaluation.leak_audit.labels import Labels, at_later
-from peerattn.evaluation.leak_audit.made_of_later import made_of_later, reach_of_outcome
+from peerattn.evaluation.leak_audit.made_of_later import REACH, made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
 from peerattn.evaluation.leak_audit.made_of_outcomes import made_of_outcomes
 from peerattn.evaluation.leak_audit.relations import FEWEST, closer
@@ -135,9 +135,10 @@ def future(subject: Subject) -> AuditLine:
         for train, test in subject.folds:
             late = subject.known[train] > subject.when[test].min()
             if late.any():
-                share = f"{late.sum():,} of {len(train):,}"
                 return AuditLine(
-                    claim, False, f"the split learns from {share} outcomes that are known after the origin"
+                    claim,
+                    False,
+                    f"the split learns from {late.sum():,} of {len(train):,} outcomes that are known after the origin",
                 )
     numbers = subject.panel.X.select_dtypes("number")
     assert subject.panel.firm is not None
@@ -167,19 +168,22 @@ def future(subject: Subject) -> AuditLine:
 
 
 def _not_yet_known(numbers: pd.DataFrame, subject: Subject, firm: np.ndarray, ahead: int) -> str:
-    """Say which column holds an outcome of so few periods before that it is not known at this horizon."""
+    """Say which column holds outcomes of earlier periods that are not known when its rows are."""
     y = subject.panel.y.to_numpy(dtype=float)
+    known = None if subject.known is None else subject.known.astype(float)
+    back = range(1, ahead if known is None else max(ahead, REACH + 1))
+    before = {k: at_later(y, firm, subject.when, -k) for k in (*back, len(back) + 1)}
     for name, column in numbers.items():
         x = column.to_numpy(dtype=float)
-        for k in range(1, ahead):
-            before = at_later(y, firm, subject.when, -k)
-            at = np.isfinite(x) & np.isfinite(before)
-            if (
-                at.sum() >= FEWEST
-                and np.ptp(x[at]) > 0
-                and np.allclose(x[at], before[at], rtol=1e-6, atol=0.0)
-            ):
-                return f"{name!r} is the outcome of {k} periods before, which is known {ahead} periods after its row"
+        for k in back:
+            at = (
+                np.isfinite(x) & np.isfinite(before[k]) & (before[k] != before[k + 1])
+            )  # one that stays is known
+            if k >= ahead and known is not None:
+                at &= at_later(known, firm, subject.when, -k) > subject.when
+            several = at.sum() >= FEWEST and np.ptp(x[at]) > 0
+            if several and np.allclose(x[at], before[k][at], rtol=1e-6, atol=0.0):
+                return f"{name!r} is the outcome of {k} periods before, in {at.sum():,} rows in which it is not yet known"
     return ""
 
 
@@ -192,6 +196,8 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
         X[name] = column
     y = subject.panel.y.copy()
     unknown = subject.when > origin - ahead
+    if subject.known is not None:
+        unknown |= subject.known > origin
     y[unknown] = 5 * subject.scale - 3 * y[unknown]
     return subject.with_panel(X, y)
 

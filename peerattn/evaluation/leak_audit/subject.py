@@ -37,7 +37,7 @@ class Subject:
     fold : int
         Number of the fit.
     known : ndarray (n,) or None
-        When each outcome is known, as a number of the panel's periods.
+        First period in which each outcome is known, as a whole number; None: as the horizon says.
     """
 
     entry: Entry

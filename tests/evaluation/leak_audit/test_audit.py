@@ -627,6 +627,47 @@ def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):
     assert audit(Ridge(), on_time, y, CV, **options).passed
 
 
+class Late(WalkForward):
+    """Learns from all earlier rows, whenever their outcomes are known."""
+
+
+def test_a_panel_says_when_outcomes_are_known(panel):
+    """Every fourth report is filed two years late: a split that learns from it before, and its use before, are refuted."""
+    X, y = panel
+    year, late = X.index.get_level_values("period"), np.arange(len(X)) % 4 == 0
+    frame = X.assign(roa=y, filed=year + 1 + 2 * late).reset_index()
+    options = {"outcome": "roa", "codes": ["sic"], "known_at": "filed"}
+    read = read_panel(frame, **options)
+    assert audit(Ridge(), read, cv=CV, n_placebo=1).passed
+    found = audit(Ridge(), read, cv=Late(4, 2), n_placebo=1)
+    assert FUTURE in found.refuted and "outcomes that are known after the origin" in str(found)
+    with pytest.raises(
+        InputError, match="cv: Late learns from [0-9]+ rows whose outcome is not yet known .* in 2010"
+    ):
+        compare({"Ridge": Ridge()}, read, cv=Late(4, 2), verbose=False)
+    last = later(y, -1)
+    known = last.where(later(pd.Series(late, X.index), -1).eq(False))
+    for column, leaks in ((last, True), (known, False)):
+        held = read_panel(frame.assign(last=column.to_numpy()), **options)
+        found = audit(Ridge(), held, cv=CV, n_placebo=1)
+        assert (FUTURE in found.refuted) == leaks, str(found)
+        assert ("'last' is the outcome of 1 periods before, in " in str(found)) == leaks
+
+
+def test_dates_of_another_kind_are_refused_and_missing_ones_are_never(panel):
+    X, y = panel
+    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+        audit(Ridge(), X.assign(known_at="soon"), y, CV, characteristics=["size"])
+    never = X.assign(known_at=np.where(np.arange(len(X)) % 9 > 0, X.index.get_level_values("period"), np.nan))
+    assert FUTURE in audit(Ridge(), never, y, CV, characteristics=["size"], n_placebo=1).refuted
+
+
+def test_columns_of_a_frame_are_looked_at_wherever_the_outcome_stands(panel):
+    X, y = panel
+    frame = X.assign(roa=y, copy=np.exp(y)).reset_index()
+    assert COLUMNS in audit(Ridge(), frame, outcome="roa", codes=["sic"], cv=CV, n_placebo=1).refuted
+
+
 class Keeps(Ridge):
     """All its instances share what they learned."""
 

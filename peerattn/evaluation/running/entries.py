@@ -324,7 +324,9 @@ def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: An
     given = None if reference is None else Reference.of(reference)
     entries = [_entry(name, model, task, given) for name, model in models.items()]
     if given is not None and not any(entry.reference for entry in entries):
-        raise InputError('reference= was given, but no model searches it: none has attention="cross".')
+        raise InputError(
+            'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
+        )
     return entries + [entry for entry in _controls(task, panel, models) if entry.name not in models]
 
 
@@ -374,7 +376,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
     if across and (reference is None or (reference.y is not None) != (task == "explain")):
         needed = "with" if task == "explain" else "without"
         raise InputError(
-            f"model {name!r} searches a reference universe: pass reference=, {needed} outcomes for task={task!r}."
+            f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
         )
     shown = native and task == "explain"
     return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)

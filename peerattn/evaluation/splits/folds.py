@@ -48,8 +48,8 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
         raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. Of a column, make "
-            "the panel with read_panel(..., known_at=column), and leave it out here."
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
+            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
         )
     if type(cv) in (WalkForward, PurgedKFold, NewFirms):
         return cv.split(panel)
@@ -62,7 +62,7 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
-        raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")
+        raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     ahead, forecasts = int(getattr(cv, "horizon", 1)), getattr(cv, "forecasts", True)
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:

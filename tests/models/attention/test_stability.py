@@ -40,7 +40,13 @@ def network(number, correlation):
 @pytest.fixture
 def sections():
     rows = Rows(
-        np.zeros((N, 1)), np.zeros((N, 0)), np.zeros(N), None, np.arange(N), pd.RangeIndex(N), pd.RangeIndex(N)
+        np.zeros((N, 1)),
+        np.zeros((N, 0)),
+        np.zeros(N),
+        None,
+        np.arange(N),
+        pd.RangeIndex(N),
+        pd.RangeIndex(N),
     )
     return [Section(t, slice(None), rows, rows, True) for t in range(5)]
 

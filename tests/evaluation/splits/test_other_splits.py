@@ -295,7 +295,10 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
     )
     with pytest.raises(InputError, match="no outcome is named 'rao'.*'roa'"):
         both["rao"]
-    for outcome, message in ((["roa", "roa"], "different column names"), (["roa", "x"], "no column is named 'x'")):
+    for outcome, message in (
+        (["roa", "roa"], "different column names"),
+        (["roa", "x"], "no column is named 'x'"),
+    ):
         with pytest.raises(InputError, match=message):
             compare({"Ridge": Ridge()}, flat, outcome=outcome, verbose=False)
 

@@ -93,7 +93,7 @@ def test_the_command(together, told):
     model = PeerAttentionRegressor(codes=["industry"], prune=False, max_steps=8, random_state=0).fit(
         X[past], y[past]
     )
-    assert load(folder / "a.model").own_.penalty == model.own_.penalty
+    assert load(folder / "a.model").own_.lines == model.own_.lines
     got, alone = load(folder / "a.model").predict(X), model.predict(X)
     np.testing.assert_allclose(got, alone, atol=1e-3 * alone.std())  # float32
 

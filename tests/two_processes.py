@@ -3,7 +3,7 @@
 import json
 import sys
 import warnings
-from contextlib import nullcontext
+from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
 from unittest.mock import patch
@@ -22,7 +22,7 @@ from peerattn import (
     scan_panel,
     simulate_panel,
 )
-from peerattn.models.attention import batches, search
+from peerattn.models.attention import batches, descent, samples
 from peerattn.processes import process, share
 from peerattn.training import train
 
@@ -55,9 +55,13 @@ def fitted(name, model, X, y, **options):
     Where names say so a step has few rows, so that a process may have none of them; a search has few steps, in which what two
     sums differ by in the last bit does not grow.
     """
-    small = {"searched": (search, {"ROWS": 12, "STEPS": 4}), "classes": (batches, {"ROWS_PER_STEP": 12})}
-    module, values = small.get(name, (search, {}))
-    with patch.multiple(module, **values) if values else nullcontext():
+    small = {
+        "searched": [(samples, "ROWS", 12), (descent, "STEPS", 4)],
+        "classes": [(batches, "ROWS_PER_STEP", 12)],
+    }
+    with ExitStack() as changed:
+        for module, constant, value in small.get(name, []):
+            changed.enter_context(patch.object(module, constant, value))
         return model.fit(X, y, **options)
 
 

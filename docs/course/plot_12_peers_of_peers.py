@@ -56,9 +56,10 @@ print({"own": squares(), "and peers": squares(last), "and their peers": squares(
 
 # %%
 # **Found from outcomes and characteristics alone.** ``PeerAttentionRegressor(n_layers=2)`` starts chains of two
-# layers from the heads of one layer, some with these as the last layer and some as the first, and keeps
-# the second layer only if it lowers the squared error of held-out periods. A fit takes about a minute; these were made
-# by ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones, where one layer is the truth.
+# layers from the heads of one layer, which are their last layer, then draws all layers, the first and the last
+# anew in turn until that brings nothing, and keeps the second layer only if it lowers the squared error of
+# held-out periods. A fit takes a minute or two; these were made by ``benchmarks/peers_of_peers.py``, on panels of
+# indirect links and of direct ones, where one layer is the truth.
 
 root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
 stored = json.loads((root / "benchmarks" / "results" / "peers_of_peers.json").read_text())

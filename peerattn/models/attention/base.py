@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.covariance import Covariance, fit_covariance
+from peerattn.models.attention.cross_fitting import count_rows, peers_shown
 from peerattn.models.attention.heads import Settings, contribution_spread
 from peerattn.models.attention.history import History
 from peerattn.models.attention.joint import train_heads
@@ -25,13 +26,7 @@ from peerattn.models.attention.nested import Plan, fit_nested
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_effects, check_options
 from peerattn.models.attention.own_effects import OwnEffects
-from peerattn.models.attention.own_model import (
-    OwnSettings,
-    count_rows,
-    has_period_effects,
-    of_period,
-    peers_shown,
-)
+from peerattn.models.attention.own_model import OwnSettings, has_period_effects, of_period
 from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.priors import PairTerms, read_priors

@@ -67,8 +67,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Column that widens "own": rows of the same group (share classes of one company) are never peers.
     own : {"additive", "linear", "none"} or scikit-learn estimator, default "additive"
         The firm's own model. "linear": least squares on the characteristics, or ridge regression where held-out blocks of
-        periods clearly prefer it (by two standard errors). "additive": where they clearly prefer it, a curve of each
-        characteristic beside its line (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
+        periods clearly prefer it (by two standard errors), by a factor that is the smaller the fewer periods there are to
+        say so. "additive": in the same way a curve of each characteristic beside its line
+        (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
         missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
         over blocks of periods.
     effects : sequence of str

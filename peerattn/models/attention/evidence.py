@@ -11,15 +11,15 @@ import torch
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
+from peerattn.models.attention.clusters import FEW_PERIODS, clustered_variance, variance_of_sum
+from peerattn.models.attention.cross_fitting import count_rows, folds_of, same_rows
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import count_rows, folds_of, same_rows
 from peerattn.models.pools import Section
 
 ORIGINS = 3  # at most; they share the second half of the training periods
 FOLDS = 3  # of the rows, where there is one cross-section
 LEVEL = 0.05  # of the one-sided test that a part must pass, shared by the parts that are tried
 LEAST_GAIN = 1e-3  # relative fall of the held-out loss from which a part is worth its complexity
-FEW_PERIODS = 3  # judged periods from which errors can be clustered by period
 FEW_ROWS = 50  # of known outcome, below which nothing is tried beyond the own model
 
 
@@ -144,7 +144,8 @@ def weigh(judged: Judged, loss: Loss, *, forecast: bool, mutual: bool, level: fl
     judged = replace(judged, weight=judged.weight / _mean_losses(judged, loss))
     score = _score(judged, loss)
     groups = [judged.firm, judged.period] if n_periods >= FEW_PERIODS else [judged.firm]
-    variance = _clustered_variance(score, groups, 2.0 if mutual else 1.0)
+    sums = [np.bincount(pd.factorize(group)[0], score) for group in groups]
+    variance = clustered_variance(sums, variance_of_sum(score), 2.0 if mutual else 1.0)
     t = float(score.sum() / np.sqrt(variance)) if variance > 0 else 0.0
     n_clusters = min(len(np.unique(group)) for group in groups)
     critical = float(stats.t.ppf(1 - level, max(n_clusters - 1, 1)))
@@ -171,22 +172,6 @@ def _score(judged: Judged, loss: Loss) -> np.ndarray:
     base = torch.tensor(judged.base, requires_grad=True)
     (slope,) = torch.autograd.grad(loss(base, torch.as_tensor(judged.y)).sum(), base)
     return -(slope.numpy() * judged.addition).sum(axis=1) * judged.weight
-
-
-def _clustered_variance(score: np.ndarray, groups: Sequence[np.ndarray], times_firm: float) -> float:
-    """Return the variance of the sum of scores, clustered by firm, or by firm and period: at least either way's.
-
-    That by firm counts so many times.
-    """
-
-    def one_way(group: np.ndarray) -> float:
-        sums = np.bincount(pd.factorize(group)[0], score)
-        n = len(sums)
-        return float(((sums - sums.mean()) ** 2).sum() * n / max(n - 1, 1))
-
-    single = [one_way(group) for group in groups]
-    both = one_way(np.arange(len(score))) if len(groups) > 1 else 0.0  # a firm has one row a period
-    return max(sum(single) - both, times_firm * single[0], *single)
 
 
 def _least_loss(judged: Judged, loss: Loss) -> tuple[float, float]:

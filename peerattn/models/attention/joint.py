@@ -12,7 +12,8 @@ from peerattn.models.attention.batches import Batch, batches
 from peerattn.models.attention.heads import AnyModule, Settings, average_unseen_codes, make_module
 from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerSpec
-from peerattn.models.attention.search import Sample, solve
+from peerattn.models.attention.projection import solve
+from peerattn.models.attention.samples import Sample
 from peerattn.models.pools import Section
 from peerattn.processes import all_sum
 from peerattn.training import train

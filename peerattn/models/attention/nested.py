@@ -11,7 +11,9 @@ import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
 
+from peerattn.models.attention.clusters import firm_keys
 from peerattn.models.attention.convex import minimised
+from peerattn.models.attention.cross_fitting import Block, cross_fit
 from peerattn.models.attention.evidence import (
     FEW_PERIODS,
     LEVEL,
@@ -22,14 +24,7 @@ from peerattn.models.attention.evidence import (
     weigh,
 )
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import (
-    Block,
-    Own,
-    OwnSettings,
-    cross_fit,
-    firm_keys,
-    row_weight,
-)
+from peerattn.models.attention.own_model import Own, OwnSettings, row_weight
 from peerattn.models.attention.parts import Candidate, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.attention.stages import remembered

@@ -15,10 +15,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import Batch, SectionTensors, drawn, sections_per_step
+from peerattn.models.attention.cross_fitting import cross_fit
 from peerattn.models.attention.heads import spread_within
 from peerattn.models.attention.joint import squared_errors
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.own_model import cross_fit
 from peerattn.training import train
 
 CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once

@@ -25,7 +25,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
 )
-from peerattn.models.attention import search
+from peerattn.models.attention import descent
 from peerattn.models.forecasters import make_model
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, read_panel
@@ -432,7 +432,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_attention_passes_in_every_option(panel, name, monkeypatch):
-    monkeypatch.setattr(search, "STEPS", 6)  # of a search of heads, which would take a minute
+    monkeypatch.setattr(descent, "STEPS", 6)  # of a search of heads, which would take a minute
     X, y = panel
     X = (
         X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))

@@ -10,26 +10,19 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
+from statsmodels.regression.linear_model import OLS
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import CLIP, row_tensors
+from peerattn.models.attention.cross_fitting import count_rows, cross_fit, folds_of
 from peerattn.models.attention.curves import Curves
 from peerattn.models.attention.losses import cross_entropy, squared_error
-from peerattn.models.attention.own_model import (
-    ERRORS,
-    PENALTIES,
-    OwnSettings,
-    best_penalties,
-    count_rows,
-    cross_fit,
-    fit_own,
-    folds_of,
-    with_levels,
-)
+from peerattn.models.attention.own_model import OwnSettings, Shrinkage, fit_own, with_levels
+from peerattn.models.attention.shrinkage import ERRORS, PENALTIES, best_shrinkage
 from peerattn.models.pools import Rows, Section
 
 SETTINGS = OwnSettings("linear", squared_error, 1, (), True)
-LINES = (0.0, np.inf)  # penalties: least squares, no curves
+LINES = Shrinkage(0.0), Shrinkage(np.inf)  # least squares, no curves
 
 
 def rows(x, y, weight=None, codes=None, labels=None):
@@ -58,17 +51,15 @@ def test_the_linear_own_model_is_ridge_regression(weighed):
     scaler = StandardScaler().fit(x[:, :3], sample_weight=weight)
     for penalty in (1e-9, 1.0, 300.0):
         expected = Ridge(alpha=penalty).fit(scaler.transform(x[:, :3]), y, sample_weight=weight)
-        found = fit_own(rows(x, y, weight), SETTINGS, (penalty, np.inf))
+        found = fit_own(rows(x, y, weight), SETTINGS, (Shrinkage(penalty), LINES[1]))
         np.testing.assert_allclose(found.slope[:3, 0], expected.coef_, atol=1e-7)
         new = rng.uniform(-2, 2, size=(5, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 0]
         np.testing.assert_allclose(
             found.predict(rows(new, None))[:, 0], expected.predict(scaler.transform(new[:, :3])), atol=1e-7
         )
     ols = LinearRegression().fit(x, y, sample_weight=weight).predict(x)
-    np.testing.assert_allclose(
-        fit_own(rows(x, y, weight), SETTINGS, (0.0, np.inf)).predict(rows(x, y))[:, 0], ols
-    )
-    mean = fit_own(rows(x, y, weight), SETTINGS, (np.inf, np.inf)).predict(rows(x, y))
+    np.testing.assert_allclose(fit_own(rows(x, y, weight), SETTINGS, LINES).predict(rows(x, y))[:, 0], ols)
+    mean = fit_own(rows(x, y, weight), SETTINGS, (LINES[1], LINES[1])).predict(rows(x, y))
     np.testing.assert_allclose(mean, np.average(y, weights=weight))
 
 
@@ -79,28 +70,47 @@ def test_the_own_model_of_classes_is_logistic_regression(n_classes):
     x = rng.normal(size=(80, 3))
     y = (x[:, 0] + rng.normal(size=80) > 0) + (x[:, 1] > 1.0) * (n_classes - 2.0)
     settings = replace(SETTINGS, loss=cross_entropy, n_outputs=1 if n_classes == 2 else 3)
-    found = fit_own(rows(x, y), settings, (3.0, np.inf)).predict(rows(x, y))
+    found = fit_own(rows(x, y), settings, (Shrinkage(3.0), LINES[1])).predict(rows(x, y))
     z = StandardScaler().fit_transform(x)
     expected = LogisticRegression(C=1 / 6, tol=1e-10, max_iter=1000).fit(z, y).decision_function(z)
     centred = found if n_classes == 2 else found - found.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(centred.squeeze(), expected, atol=2e-3)
 
 
-def brute_force(x, y, fold, firm, penalties, fitted):
-    """Return the first penalty whose held-out error exceeds the least by at most ``ERRORS`` errors, clustered by firm."""
+def held_out_losses(x, y, fold, penalties, fitted):
     losses = np.empty((len(y), len(penalties)))
     for f in np.unique(fold):
         a, b = fold != f, fold == f
         for k, penalty in enumerate(penalties):
             losses[b, k] = (y[b] - fitted(a, penalty)[b]) ** 2
-    excess = pd.DataFrame(losses - losses[:, [losses.sum(axis=0).argmin()]]).groupby(firm).sum()
-    return penalties[(excess.sum() <= ERRORS * excess.std(ddof=0) * np.sqrt(len(excess))).to_numpy().argmax()]
+    return losses
+
+
+def brute_force(losses, penalties, firm, period):
+    """Return the penalty of least loss where it beats the first by ``ERRORS`` errors by firm, and its factor by both ways."""
+    gain = losses[:, 0] - losses[:, losses.sum(axis=0).argmin()]
+    by_firm = pd.Series(gain).groupby(firm).sum()
+    if by_firm.sum() <= ERRORS * by_firm.std() * np.sqrt(len(by_firm)):
+        return Shrinkage(penalties[0])
+    ols = OLS(gain, np.ones(len(gain)))
+    ways = [np.c_[firm, period], firm, period]  # cov_kwds of one way take (n,)
+    errors = [ols.fit(cov_type="cluster", cov_kwds={"groups": way}).bse[0] for way in ways]
+    return Shrinkage(
+        penalties[0], penalties[losses.sum(axis=0).argmin()], max(0.0, 1 - (max(errors) / gain.mean()) ** 2)
+    )
+
+
+def same(found, expected):
+    return (found.first, found.penalty) == (
+        expected.first,
+        expected.penalty,
+    ) and found.factor == pytest.approx(expected.factor, abs=1e-6)
 
 
 @pytest.mark.parametrize("p, signal", [(2, 1.0), (30, 0.0), (30, 0.05)])
 def test_ridge_replaces_least_squares_where_held_out_rows_clearly_say_so(p, signal):
     rng = np.random.default_rng(p)
-    x, firm, fold = rng.normal(size=(100, p)), np.tile(np.arange(20), 5), np.repeat(np.arange(5), 20)
+    x, firm, period = rng.normal(size=(100, p)), np.tile(np.arange(20), 5), np.repeat(np.arange(5), 20)
     y = signal * x.sum(axis=1) + rng.normal(size=100)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
 
@@ -110,9 +120,41 @@ def test_ridge_replaces_least_squares_where_held_out_rows_clearly_say_so(p, sign
         model = LinearRegression() if penalty == 0 else Ridge(alpha=penalty)
         return model.fit(z[a], y[a]).predict(z)
 
-    found = best_penalties(rows(x, y, labels=firm), fold, SETTINGS)
-    assert found == (brute_force(x, y, fold, firm, PENALTIES, fitted), np.inf)
-    assert (found[0] == 0) == (p == 2)
+    lines, curves = best_shrinkage(rows(x, y, labels=firm), period, SETTINGS, period)
+    assert same(lines, brute_force(held_out_losses(x, y, period, PENALTIES, fitted), PENALTIES, firm, period))
+    assert (lines.factor == 0) == (p == 2) and curves.factor == 0
+
+
+def test_a_shock_that_all_firms_share_counts_once():
+    """The outcome follows the period's mean, and so does x: 40 firms, but 8 observations of it."""
+    rng = np.random.default_rng(1)
+    firm, period = np.tile(np.arange(40), 8), np.repeat(np.arange(8), 40)
+    x = rng.normal(size=8)[period][:, None] * np.ones((1, 3)) + 0.1 * rng.normal(size=(320, 3))
+    y = 2 * rng.normal(size=8)[period] + rng.normal(size=320)
+    by_both, by_firm = (
+        best_shrinkage(rows(x, y, labels=firm), period // 2, SETTINGS, each)[0] for each in (period, None)
+    )
+    assert by_both.further == by_firm.further > 0
+    assert by_firm.factor > 0.9 and by_both.factor < 0.75
+
+
+def test_a_factor_mixes_least_squares_and_ridge():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 3))
+    y = x[:, 0] + x[:, 1] ** 2 + rng.normal(size=50)
+    given, additive = rows(x, y), replace(SETTINGS, own="additive")
+
+    def predicted(lines, bends):
+        return fit_own(given, additive, (lines, bends)).predict(given)
+
+    corners = [
+        [predicted(Shrinkage(a), Shrinkage(b)) for b in (np.inf, 20.0)] for a in (0.0, 300.0)
+    ]  # lines; curves
+    both = predicted(Shrinkage(0.0, 300.0, 0.25), Shrinkage(np.inf, 20.0, 0.6))
+    expected = sum(
+        a * b * corners[i][j] for i, a in enumerate((0.75, 0.25)) for j, b in enumerate((0.4, 0.6))
+    )
+    np.testing.assert_allclose(both, expected, atol=1e-10)
 
 
 # ---------------------------------------------------------------- curves
@@ -121,7 +163,7 @@ def test_ridge_replaces_least_squares_where_held_out_rows_clearly_say_so(p, sign
 @pytest.mark.parametrize("bent", [0.0, 0.4])
 def test_curves_replace_lines_where_held_out_rows_clearly_say_so(bent):
     rng = np.random.default_rng(1)
-    x, firm, fold = rng.normal(size=(300, 2)), np.tile(np.arange(60), 5), np.repeat(np.arange(5), 60)
+    x, firm, period = rng.normal(size=(300, 2)), np.tile(np.arange(60), 5), np.repeat(np.arange(5), 60)
     y = x[:, 0] + bent * x[:, 1] ** 2 + rng.normal(size=300)
     z, curves = np.c_[np.ones(300), StandardScaler().fit_transform(x)], Curves.of(x, np.ones(300)).columns(x)
 
@@ -132,13 +174,14 @@ def test_curves_replace_lines_where_held_out_rows_clearly_say_so(bent):
         return columns @ np.linalg.lstsq(gram, columns[a].T @ y[a], rcond=1e-13)[0]
 
     additive, given = replace(SETTINGS, own="additive"), rows(x, y, labels=firm)
-    found = best_penalties(given, fold, additive)
-    assert found[0] == 0
-    assert found[1] == brute_force(x, y, fold, firm, PENALTIES[:0:-1], fitted)  # from ∞ down
-    assert np.isinf(found[1]) == (bent == 0)
-    model = fit_own(given, additive, (0.0, 10.0))
+    lines, bends = best_shrinkage(given, period, additive, period)
+    assert lines == Shrinkage(0.0)
+    penalties = PENALTIES[:0:-1]  # from ∞ down
+    assert same(bends, brute_force(held_out_losses(x, y, period, penalties, fitted), penalties, firm, period))
+    assert (bends.factor == 0) == (bent == 0)
+    model = fit_own(given, additive, (LINES[0], Shrinkage(10.0)))
     np.testing.assert_allclose(model.predict(given)[:, 0], fitted(np.full(300, True), 10.0), atol=1e-7)
-    straight = fit_own(given, additive, (0.0, 1e12))
+    straight = fit_own(given, additive, (LINES[0], Shrinkage(1e12)))
     np.testing.assert_allclose(
         straight.predict(given)[:, 0], LinearRegression().fit(x, y).predict(x), atol=1e-6
     )
@@ -169,9 +212,9 @@ def test_classes_have_curves_too():
     x, fold = rng.normal(size=(400, 1)), np.repeat(np.arange(5), 80)
     y = (x[:, 0] ** 2 > 1) * 1.0
     settings = OwnSettings("additive", cross_entropy, 1, (), False)
-    penalties = best_penalties(rows(x, y), fold, settings)
-    assert np.isfinite(penalties[1])
-    right = (fit_own(rows(x, y), settings, penalties).predict(rows(x, y))[:, 0] > 0) == y
+    shrinkage = best_shrinkage(rows(x, y), fold, settings)
+    assert shrinkage[1].factor > 0.9
+    right = (fit_own(rows(x, y), settings, shrinkage).predict(rows(x, y))[:, 0] > 0) == y
     assert right.mean() > 0.85  # lines alone: two thirds
 
 

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from peerattn.datasets import simulate_panel
-from peerattn.models.attention import search
+from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
-from peerattn.models.attention.search import Sample, find_heads, projected_loss, split
+from peerattn.models.attention.projection import columns, penalty, projected_loss
+from peerattn.models.attention.samples import Sample
+from peerattn.models.attention.search import find_heads, split
 from peerattn.models.pools import NOBODY, Rows, Section
 
 SETTINGS = Settings(
@@ -61,9 +63,9 @@ def panel():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(search, "STARTS", 8)
-    monkeypatch.setattr(search, "STEPS", 8)
-    monkeypatch.setattr(search, "LBFGS_STEPS", 3)
+    monkeypatch.setattr(starts, "STARTS", 8)
+    monkeypatch.setattr(descent, "STEPS", 8)
+    monkeypatch.setattr(descent, "LBFGS_STEPS", 3)
 
 
 def weights(module, sample):
@@ -117,7 +119,7 @@ def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
-    got = projected_loss(module, None, batch, False, sample) - search.penalty(module, sample)
+    got = projected_loss(module, None, batch, False, sample) - penalty(module, sample)
     for head in range(2):
         own, mixed, y = [], [], []
         for k, section in enumerate(sections):
@@ -170,7 +172,7 @@ def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach().numpy()
     rest = np.concatenate([s.focal.y for s in sections]) - predicted.ravel()
     assert rest.mean() == pytest.approx(0, abs=1e-12)
-    peers = search.columns(module, batch)[:, :, 0].detach()
+    peers = columns(module, batch)[:, :, 0].detach()
     Z = torch.cat([batch.focal.x, peers], dim=-1)
     Z = (Z - Z.mean(1, keepdim=True)).flatten(0, 1).numpy()
     within = rest.reshape(12, -1) - rest.reshape(12, -1).mean(axis=1, keepdims=True)
@@ -220,15 +222,38 @@ def test_a_shorter_chain_is_put_into_a_longer_one(indirect, place, n_layers):
     with torch.no_grad():
         for parameter in shorter.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    search._put(shorter, longer, place)
+    starts._put(shorter, longer, {k: k + place for k in range(n_layers - 1)})
     (batch,) = Sample(sections, SETTINGS).whole()
     for layer in range(n_layers - 1):
         mine = longer.weights(batch.focal, batch.peers, batch.pairs, layer + place)
         theirs = shorter.weights(batch.focal, batch.peers, batch.pairs, layer)
         torch.testing.assert_close(mine, theirs.repeat(1, 2, 1, 1))
     if place:
-        mine, theirs = (search.columns(module, batch) for module in (longer, shorter))
+        mine, theirs = (columns(module, batch) for module in (longer, shorter))
         torch.testing.assert_close(mine[..., : theirs.shape[-1]], theirs.repeat(1, 1, 2, 1))
+
+
+def test_one_layer_of_a_chain_is_drawn_anew(indirect):
+    """The other layer keeps its weights where it is the first; the last one's depend on what the first adds."""
+    sections = sections_of(indirect)[:2]
+    spec, generator = spec_of(sections, n_heads=1, n_layers=2), torch.Generator().manual_seed(0)
+    known, drawn = (PeerModule(replace(spec, n_heads=h), generator) for h in (1, 3))
+    with torch.no_grad():
+        for parameter in known.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    (batch,) = Sample(sections, SETTINGS).whole()
+    seen = [drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1)]
+    starts._put(known, drawn, {0: 0})
+    kept, anew = (drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1))
+    first = known.weights(batch.focal, batch.peers, batch.pairs, 0)
+    torch.testing.assert_close(kept, first.expand_as(kept))
+    torch.testing.assert_close(anew, seen[1])  # at its start it sees inputs alone
+    starts._put(known, drawn, {1: 1})
+    both, last = (
+        drawn.weights(batch.focal, batch.peers, batch.pairs, 1),
+        known.weights(batch.focal, batch.peers, batch.pairs, 1),
+    )
+    torch.testing.assert_close(both, last.expand_as(both))
 
 
 OPTIONS = {
@@ -315,6 +340,6 @@ def test_one_cross_section_without_labels_is_searched(panel, quick):
 def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     sections = sections_of(panel)
     sample = Sample(sections, SETTINGS)
-    monkeypatch.setattr(search, "CELLS_PER_STEP", 4000)
+    monkeypatch.setattr(samples, "CELLS_PER_STEP", 4000)
     rows = [sum(int((b.weight > 0).sum()) for b in sample.whole(most)) for most in (np.inf, 6000)]
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row

@@ -1,0 +1,178 @@
+"""Variable projection: given the scores of heads, all else is a ridge regression, which is solved exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from peerattn.models.attention.batches import Batch
+from peerattn.models.attention.peer_module import PeerModule, admissible
+from peerattn.models.attention.samples import Sample
+from peerattn.processes import all_sum, completed
+
+RIDGE = 1.0  # on each coefficient, in rows of unit variance
+#: Pairs up to which all focal rows of a sample rank heads; of larger samples every so many-th row does.
+THINNED = 2**25
+
+
+def score_parameters(module: PeerModule) -> dict[str, torch.nn.Parameter]:
+    """Return what scores depend on: all parameters but those in which predictions are linear."""
+    linear = ("value.weight", "slope", "own_slope", "intercept")
+    return {name: parameter for name, parameter in module.named_parameters() if name not in linear}
+
+
+def shared_parameters(module: PeerModule) -> dict[str, torch.nn.Parameter]:
+    """Return what all heads share: embeddings of codes."""
+    of_heads = module.per_head()
+    return {name: parameter for name, parameter in score_parameters(module).items() if name not in of_heads}
+
+
+def columns(module: PeerModule, batch: Batch) -> Tensor:
+    """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
+    if not module.spec.n_heads:
+        width = module.spec.n_outputs if module.spec.values == "outcomes" else module.spec.width
+        return batch.focal.x.new_zeros(*batch.focal.x.shape[:2], 0, width)
+    looking, shown = module.features(batch.focal, batch.peers, batch.pairs)
+    if module.spec.values == "outcomes":
+        value = module._value(shown, batch.peers)
+    else:
+        value = module.per_head_features(shown)
+    may = admissible(batch.focal, batch.peers)
+    return module.mean(looking, shown, may, batch.pairs, value).transpose(1, 2)
+
+
+def parts(
+    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what is partialled out (B, n, q), heads' columns (H, B, n, width), and targets (B, n, K) of a batch.
+
+    With an own term, all are net of their period's mean; for outcomes as values, a constant is partialled out instead. Rows
+    are multiplied by the root of their weight. ``joint``: the columns of all heads make up one regression, H = 1. A head has
+    one slope on outcomes for all K targets, which then make up n K rows.
+    """
+    y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
+    K, outcomes = y.shape[-1], module.spec.values == "outcomes"
+    linear = module.spec.own == "linear"
+    inputs = module.inputs(batch.focal).detach()
+    own = torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if linear else inputs[..., :0]
+    mixed = columns(module, batch)  # (B, n, H, width)
+    with torch.no_grad():
+        known = mixed[:, :, :0] if found is None else columns(found, batch)
+    weight = batch.weight[..., None]  # (B, n, 1)
+    if outcomes and K > 1:
+        each = torch.eye(K, dtype=y.dtype, device=y.device)
+        own = (own[:, :, None, :, None] * each[:, None]).flatten(3).flatten(1, 2)
+        known, mixed = (z.transpose(2, 3).flatten(1, 2)[..., None] for z in (known, mixed))
+        y, weight = y.flatten(1)[..., None], weight.repeat_interleave(K, dim=1)
+    mixed = mixed.flatten(2)[None] if joint else mixed.permute(2, 0, 1, 3)
+    root, total = weight.sqrt(), weight.sum(1, keepdim=True).clamp(min=1e-12)
+
+    def net(z: Tensor) -> Tensor:
+        if linear and not outcomes:
+            z = z - (z * weight).sum(-2, keepdim=True) / total
+        return z * root
+
+    return net(torch.cat([own, known.flatten(2)], dim=-1)), net(mixed), net(y)
+
+
+def ridge_solution(gram: Tensor, n_targets: int, ridge: float) -> Tensor:
+    """Return ridge coefficients (..., columns, K), given products of columns and targets, the targets last."""
+    n = gram.shape[-1] - n_targets
+    identity = torch.eye(n, dtype=gram.dtype, device=gram.device)
+    return torch.linalg.solve(gram[..., :n, :n] + ridge * identity, gram[..., :n, n:])
+
+
+def squared_errors(gram: Tensor, b: Tensor) -> Tensor:
+    """Return squared errors (...,) of the coefficients b, given products of columns and targets."""
+    K = b.shape[-1]
+    minus_one = -torch.eye(K, dtype=b.dtype, device=b.device).expand(*b.shape[:-2], K, K)
+    full = torch.cat([b, minus_one], dim=-2)
+    return (full * (gram @ full)).sum((-2, -1))
+
+
+def _products(own: Tensor, mixed: Tensor, y: Tensor) -> Tensor:
+    """Return products of own columns, each head's columns and targets over rows, (H, ..., c, c)."""
+    H = len(mixed)
+    rows = torch.cat([own.expand(H, *own.shape), mixed, y.expand(H, *y.shape)], dim=-1)
+    return rows.mT @ rows
+
+
+def penalty(module: PeerModule, sample: Sample) -> Tensor:
+    """Return ``λ ‖θ‖² / N`` of the scores of each head, (H,); what heads share counts in equal parts."""
+    scores, H = score_parameters(module), module.spec.n_heads
+    of_heads = [scores[name].reshape(H, -1) for name in module.per_head() if name in scores]
+    squares = torch.stack([parameter.square().sum(1) for parameter in of_heads]).sum(0)
+    for parameter in shared_parameters(module).values():
+        squares = squares + parameter.square().sum() / len(squares)
+    return sample.settings.score_ridge / sample.n_rows * squares
+
+
+def projected_loss(
+    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, sample: Sample
+) -> Tensor:
+    """Return the log of each head's squared error after least squares over all processes, plus its penalty, (H,).
+
+    At the solution the coefficients' own derivative vanishes, so that they count as constants.
+    """
+    own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, joint))
+    with torch.no_grad():
+        ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
+        b = ridge_solution(all_sum(_products(own, mixed, y)), y.shape[-1], ridge)
+        rest = y - own @ b[:, : own.shape[-1]]
+    rest = rest - mixed @ b[:, own.shape[-1] :]
+    squares = all_sum(rest.square().sum((1, 2))) + ridge * b.square().sum((1, 2))
+    total = all_sum(y.square().sum()).clamp(min=1e-30)
+    return (squares / total).clamp(min=1e-12).log() + penalty(module, sample)
+
+
+@torch.no_grad()
+def products(
+    module: PeerModule, found: PeerModule | None, sample: Sample, joint: bool = False, most: float = THINNED
+) -> Iterator[tuple[Tensor, tuple[int, int]]]:
+    """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
+    for batch in sample.whole(most):
+        own, mixed, y = (z.double() for z in parts(module, found, batch, joint))
+        yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
+
+
+def summed(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tuple[int, int]]:
+    """Return the sum over sections of all processes, (H, c, c), and the numbers of own columns and of targets."""
+    grams, shapes = zip(*((gram.sum(1), shape) for gram, shape in found), strict=True)
+    return all_sum(torch.stack(grams).sum(0)), shapes[0]
+
+
+def held_out_losses(
+    module: PeerModule, found: PeerModule | None, training: Sample, held_out: Sample, joint: bool = False
+) -> Tensor:
+    """Return each head's squared error in every held-out section, (H, T): least squares are of the training sections."""
+    joint = joint or not module.spec.n_heads
+    gram, (_, n_targets) = summed(products(module, found, training, joint))
+    b = ridge_solution(gram, n_targets, RIDGE)[:, None]
+    losses = torch.cat(
+        [squared_errors(gram, b) for gram, _ in products(module, found, held_out, joint)], dim=1
+    )
+    mine = iter(losses.unbind(1))
+    return torch.stack(completed([next(mine) if s.here else None for s in held_out.sections]), dim=1)
+
+
+@torch.no_grad()
+def solve(module: PeerModule, sample: Sample) -> None:
+    """Set own term and value vectors (or slopes) by ridge regression over all sections."""
+    gram, (n_own, n_targets) = summed(products(module, None, sample, joint=True, most=math.inf))
+    b = ridge_solution(gram, n_targets, RIDGE)[0]
+    if module.spec.n_heads:
+        module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))
+    if module.spec.own == "linear":
+        module.own_slope.copy_(b[:n_own].reshape(module.spec.n_inputs + 1, -1)[:-1])
+        module.intercept.zero_()
+        rest, total = torch.zeros_like(module.intercept), 0.0
+        for batch in sample.whole():
+            error = batch.y.view(*batch.y.shape[:2], -1) - module(batch.focal, batch.peers, batch.pairs)[0]
+            rest, total = (
+                rest + (error * batch.weight[..., None]).sum((0, 1)),
+                total + float(batch.weight.sum()),
+            )
+        module.intercept.copy_(all_sum(rest) / all_sum(total))

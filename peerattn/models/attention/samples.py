@@ -1,0 +1,77 @@
+"""The rows that a search for heads learns from: batches of all of them, or drawn without end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
+from peerattn.models.attention.heads import Settings
+from peerattn.models.pools import Section
+
+ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
+SMALL = (
+    2**22
+)  # pairs of focal row and peer, times heads, up to which batches are kept, and L-BFGS sees the whole sample
+
+
+class Sample:
+    """Cross-sections as tensors, in batches; small samples are made once."""
+
+    def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
+        self.sections, self.settings = sections, settings
+        self.tensors = SectionTensors(sections, settings.terms, settings.dtype, settings.device)
+        self.n_rows = sum(float(weight.sum()) for weight in self.tensors.weight)
+        self.cells = [len(s.focal) * len(s.peers) for s in sections]
+        self.n_cells = sum(self.cells)
+        self._whole: list[Batch] | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one step of a first rung sees all focal rows."""
+        return self.n_rows <= ROWS
+
+    def whole(self, most: float = math.inf) -> Iterator[Batch]:
+        """Yield all sections, in batches; where they have more than ``most`` pairs, with every so many-th focal row only."""
+        if self._whole is None or self.n_cells > most:
+            batches = self._batches(math.ceil(self.n_cells / most) if self.n_cells > most else 1)
+            if self.n_cells > SMALL:
+                yield from batches
+                return
+            self._whole = list(batches)
+        yield from self._whole
+
+    def _batches(self, every: int) -> Iterator[Batch]:
+        group: list[int] = []
+        for k, cells in enumerate(self.cells):
+            if not self.sections[k].here:
+                continue
+            if group and (sum(self.cells[j] for j in group) + cells) / every > CELLS_PER_STEP:
+                yield self._thinned(group, every)
+                group = []
+            group.append(k)
+        yield self._thinned(group, every)
+
+    def _thinned(self, group: list[int], every: int) -> Batch:
+        focal = [np.arange(0, len(self.sections[k].focal), every) for k in group]
+        return self.tensors.batch(group, None if every == 1 else focal)
+
+    def drawn(self, generator: torch.Generator, times: int) -> Iterator[Batch]:
+        """Yield batches of about so many times ROWS focal rows (CELLS_PER_STEP pairs at most) without end.
+
+        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
+        """
+        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= CELLS_PER_STEP:
+            (batch,) = self.whole()
+            while True:
+                yield batch
+        n_peers = float(np.median([len(s.peers) for s in self.sections]))
+        rows = max(1, times * min(ROWS, round(CELLS_PER_STEP / n_peers)))
+        queries = min(self.settings.queries_per_step, rows)
+        n_focal = float(np.median([min(len(s.focal), queries) for s in self.sections]))
+        per_step = max(1, min(round(rows / n_focal), len(self.sections)))
+        for group, chosen in drawn(self.sections, generator, per_step, queries):
+            yield self.tensors.batch(group, chosen)

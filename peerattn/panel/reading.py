@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, unknown_name, warn_user
-from peerattn.panel.codes import canonical_codes, looks_like_code
+from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
 from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
@@ -384,16 +384,11 @@ def _split_columns(
             code_columns[name] = canonical_codes(column).array
             continue
         numbers[name] = _as_float(column)
-        if not only_declared and looks_like_code(name) and _is_whole(numbers[name]):
+        if not only_declared and looks_like_code(name) and are_whole(numbers[name]):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
     both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
     return next(both), next(both)
-
-
-def _is_whole(values: np.ndarray) -> bool:
-    known = values[np.isfinite(values)]
-    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
 
 
 def _as_float(column: pd.Series) -> np.ndarray:

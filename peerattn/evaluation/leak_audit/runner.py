@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,18 @@ from peerattn.render import Table
 
 #: Columns that say when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
+#: What is claimed of the first and of the last fit, and what tries to refute it.
+CHECKS: dict[str, Callable[[Subject], checks.Found]] = {
+    "the own outcome does not move the own prediction": checks.own_outcome,
+    "future values change nothing": checks.future,
+    "row order, index order and batch size change nothing": checks.order_and_batch,
+    "the sample does not depend on labels": checks.sample,
+    "scalers and everything fitted saw training rows only": checks.training_only,
+    "nothing is looked up by row": checks.lookups,
+    "what it knows was learned from training rows": checks.learning,
+    "nothing is validated on random rows": checks.validation,
+    "no network was made of tested outcomes": checks.networks,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,32 +211,23 @@ def audit_entry(
     subject = Subject(entry, panel, cv, random_state, known=known)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
-    tried: list[tuple[str, Callable[[Subject], AuditLine]]] = [
-        ("the own outcome does not move the own prediction", checks.own_outcome),
-        ("future values change nothing", checks.future),
-        ("row order, index order and batch size change nothing", checks.order_and_batch),
-        ("the sample does not depend on labels", checks.sample),
-        ("scalers and everything fitted saw training rows only", checks.training_only),
-        ("nothing is looked up by row", checks.lookups),
-        ("what it knows was learned from training rows", checks.learning),
-        ("nothing is validated on random rows", checks.validation),
-        ("no network was made of tested outcomes", checks.networks),
-        ("permuted labels leave no gain", lambda fit: checks.placebo(fit, n_placebo)),
-        ("shuffled outcomes give no skill", checks.shuffled),
-    ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
-    lines = [first, *(_tried(claim, check, fits) for claim, check in tried)]
+    tried = CHECKS | {
+        "permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo),
+        "shuffled outcomes give no skill": checks.shuffled,
+    }
+    lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]
     lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
     return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
 
 
-def _tried(claim: str, check: Callable[[Subject], AuditLine], fits: list[Subject]) -> AuditLine:
+def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subject]) -> AuditLine:
     """Return the line of a check of the first fit, or of the last where it is refuted; one that raises is refuted."""
     lines = []
     for fit in fits:
         try:
-            lines.append(check(fit))
+            lines.append(AuditLine(claim, *check(fit)))
         except Exception as error:  # whatever the model under audit raises on changed input
             lines.append(AuditLine.raised(claim, error))
         if not lines[-1].passed:

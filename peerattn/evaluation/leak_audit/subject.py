@@ -59,6 +59,12 @@ class Subject:
         return sorted_periods(self.panel.period)[0]
 
     @cached_property
+    def firm(self) -> np.ndarray:
+        """Firm of each row, as a whole number."""
+        assert self.panel.firm is not None
+        return pd.factorize(self.panel.firm)[0]
+
+    @cached_property
     def tested(self) -> np.ndarray:
         """The first tested periods that the fold does not learn from, as whole numbers."""
         train, test = (np.unique(self.when[rows]) for rows in self.folds[self.fold])

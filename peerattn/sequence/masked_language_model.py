@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
 
@@ -36,6 +37,13 @@ class MaskedLanguageModule(torch.nn.Module):
         rows = self.norm(F.gelu(self.transform(rows)))
         return self.encoder.embedding.tokens.logits(rows) + self.popularity
 
+    @torch.no_grad()
+    def start_from(self, sequences: Sequence[Sequence[int]]) -> None:
+        """Start the symbols' vectors from their co-occurrences in these texts, and the outputs from their frequencies."""
+        vectors = self.encoder.embedding.tokens.weight
+        vectors.add_(torch.as_tensor(cooccurrence_vectors(sequences, *vectors.shape), dtype=vectors.dtype))
+        self.popularity.copy_(torch.as_tensor(log_frequencies(sequences, len(vectors))))
+
 
 @dataclass(eq=False, repr=False)
 class MaskedLanguageModel(TextEstimator):
@@ -43,7 +51,8 @@ class MaskedLanguageModel(TextEstimator):
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
 
-    Of the chosen symbols, 80 % are replaced by ``<mask>``, 10 % by another at random, 10 % stay.
+    Of the chosen symbols, 80 % are replaced by ``<mask>``, 10 % by another at random, 10 % stay. Training starts from what counts
+    tell: the symbols' vectors from factored co-occurrences within five symbols, the output's constants from log frequencies.
 
     Parameters
     ----------
@@ -78,7 +87,8 @@ class MaskedLanguageModel(TextEstimator):
 
     References
     ----------
-    Devlin et al. (2019), BERT: pre-training of deep bidirectional transformers for language understanding, NAACL.
+    Devlin et al. (2019), BERT: pre-training of deep bidirectional transformers for language understanding, NAACL. Levy and
+    Goldberg (2014), Neural word embedding as implicit matrix factorization, NIPS (the start).
 
     Examples
     --------
@@ -120,7 +130,9 @@ class MaskedLanguageModel(TextEstimator):
         self._learn_symbols(texts)
         sequences = self._read(texts)
         generator = self._generator()
-        module = self._build(generator).to(self.device)
+        module = self._build(generator)
+        module.start_from([sequence[1:] for sequence in sequences])  # without <start>
+        module.to(self.device)
 
         def loss(batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
             corrupted, lengths, places, truth = batch

@@ -36,9 +36,9 @@ def best_shrinkage(
 ) -> tuple[Shrinkage, Shrinkage]:
     r"""Return the shrinkage of lines and, given that, of curves, as held-out folds say.
 
-    A ridge regression departs from least squares, and curves from lines, where at its penalty of least held-out loss the loss
-    falls by two standard errors, clustered by firm (on arrays by row): as the rule of Breiman et al. (1984), with two errors for
-    one. It then enters by a factor,
+    A ridge regression departs from least squares, and curves from lines, where at the penalty of least held-out loss the loss
+    falls by two standard errors, clustered by firm (on arrays by row). Of the penalties whose loss is within one standard error
+    of the least, that nearest to least squares is taken (Breiman et al. 1984). It enters by a factor,
 
     .. math:: b = (1 - f)\, b_0 + f\, b_\lambda, \qquad f = (1 - 1 / t^2)_+
 
@@ -88,11 +88,15 @@ def _best(
         for k in range(len(penalties)):
             y = torch.as_tensor(rows.y[at])
             losses[at, k] = settings.loss(torch.as_tensor(columns[at] @ found[:, k]), y).numpy()
-    best = int(np.argmin(all_sum(weight @ losses)))
-    gain = (weight * (losses[:, 0] - losses[:, best]))[:, None]
-    by_firm = sums_by(firm_keys(rows, settings.dated), gain)[:, 0]
-    if by_firm.sum() <= ERRORS * np.sqrt(variance_of_sum(by_firm)):
+    losses *= weight[:, None]
+    firm, least = firm_keys(rows, settings.dated), int(np.argmin(all_sum(losses.sum(axis=0))))
+    excess = sums_by(firm, losses - losses[:, [least]])
+    error = np.array([variance_of_sum(each) for each in excess.T]) ** 0.5
+    if excess[:, 0].sum() <= ERRORS * error[0]:
         return Shrinkage(float(penalties[0]))
+    best = int(np.argmax(excess.sum(axis=0) <= error))
+    gain = losses[:, [0]] - losses[:, [best]]
+    by_firm = sums_by(firm, gain)[:, 0]
     by_period = np.zeros(0) if period is None else sums_by(period, gain)[:, 0]
     sums = [by_firm, by_period] if len(by_period) >= FEW_PERIODS else [by_firm]
     total, squares, n = all_sum(np.array([gain.sum(), (gain**2).sum(), len(gain)]))

@@ -87,17 +87,17 @@ def held_out_losses(x, y, fold, penalties, fitted):
 
 
 def brute_force(losses, penalties, firm, period):
-    """Return the penalty of least loss where it beats the first by ``ERRORS`` errors by firm, and its factor by both ways."""
-    gain = losses[:, 0] - losses[:, losses.sum(axis=0).argmin()]
-    by_firm = pd.Series(gain).groupby(firm).sum()
-    if by_firm.sum() <= ERRORS * by_firm.std() * np.sqrt(len(by_firm)):
+    """Return what the rule says: errors by firm, and for the factor by firm and period, which statsmodels gives."""
+    excess = pd.DataFrame(losses - losses[:, [losses.sum(axis=0).argmin()]]).groupby(firm).sum()
+    total, error = excess.sum(), excess.std() * np.sqrt(len(excess))
+    if total[0] <= ERRORS * error[0]:
         return Shrinkage(penalties[0])
+    near = (total <= error).to_numpy().argmax()  # the first within one error of the least
+    gain = losses[:, 0] - losses[:, near]
     ols = OLS(gain, np.ones(len(gain)))
     ways = [np.c_[firm, period], firm, period]  # cov_kwds of one way take (n,)
     errors = [ols.fit(cov_type="cluster", cov_kwds={"groups": way}).bse[0] for way in ways]
-    return Shrinkage(
-        penalties[0], penalties[losses.sum(axis=0).argmin()], max(0.0, 1 - (max(errors) / gain.mean()) ** 2)
-    )
+    return Shrinkage(penalties[0], penalties[near], max(0.0, 1 - (max(errors) / gain.mean()) ** 2))
 
 
 def same(found, expected):

@@ -2091,8 +2091,10 @@ def main() -> None:
         "batch in view."
     )
     notes.append(
-        "Run again since: the clean cases of the real panels, of the fourth and of the fifth batch, and the six plants. Not run "
-        "again: the 32 plants found blind, those of the first four batches and the simulated clean cases."
+        "Run again when the rules were put into modules of their own: the fifth batch, 39 of 45, none lost and one more found, "
+        "and all 100 clean cases, no false alarm. The 40th, overlapping returns without a purge, is found by a rule on sums of "
+        "later values that was written with it in view, and that says nothing in the clean cases. Of all other plants only what "
+        "is said of their columns was held against what was said before: it is the same in all 370 cases."
     )
     notes.append(
         "Sixth batch, blind, run once after all of that: 41 of 45, no false alarm in 20. One of the 41 was refused for weights "

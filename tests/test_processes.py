@@ -87,7 +87,7 @@ def test_the_command(together, told):
     folder, done = together
     assert [one["codes"] for one in told] == [[0, 2], [0, 2]]
     assert done.stdout.count("fitted on 276 rows; saved in") == 2  # two fits; the second process is silent
-    assert "--model: " in done.stderr and "several fit attention models only" in done.stderr
+    assert "--model: " in done.stderr and "several processes fit attention models only" in done.stderr
     X, y = script.panel()
     past = X.index.get_level_values("period") <= X.index.get_level_values("period").unique()[-2]
     model = PeerAttentionRegressor(codes=["industry"], prune=False, max_steps=8, random_state=0).fit(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerattn.cli.options import COLUMNS, Dataset
 from peerattn.cli.panels import take_panel, walk_forward
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import unknown_name
 
 if TYPE_CHECKING:
     from peerattn.evaluation import WalkForward
@@ -40,7 +40,7 @@ def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference
     wanted = [*panel.columns, *([panel.outcome] if task == "explain" else [])]
     for name in ["firm", *wanted]:
         if name not in frame:
-            raise InputError(f"--reference: there is no column {name!r}.{did_you_mean(name, frame.columns)}")
+            raise unknown_name("--reference", "column", name, frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])

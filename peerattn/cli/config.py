@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from peerattn.cli.options import CompareOptions, Dataset
-from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison
@@ -54,7 +54,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], 
     for section in read:
         if section not in ("compare", "set", "made"):
             raise InputError(
-                f"--config: there is no section [{section}]; known are [compare], [set.MODEL] and [made]."
+                f"--config: [{section}] is no section of a configuration; known are [compare], [set.MODEL] and [made]."
             )
     options, sets, made = (read.get(section, {}) for section in ("compare", "set", "made"))
     tables = [("compare", options), ("set", sets), ("made", made)]
@@ -70,7 +70,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], 
 def _check(key: str, value: Any) -> None:
     """Raise for an option that does not exist, or is of another kind."""
     if key not in KEYS:
-        raise InputError(f"--config: [compare] has no {key!r}.{did_you_mean(key, KEYS)}")
+        raise unknown_name("--config", "option of [compare]", key, KEYS)
     kind = KEYS[key]
     fits = type(value) is kind and (kind is not list or all(type(entry) is str for entry in value))
     if not fits:

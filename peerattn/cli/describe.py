@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerattn.cli import options as o
 from peerattn.cli.app import app
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
     columns = list(frame.columns)
     if given is not None:
         if given not in columns:
-            raise InputError(f"--{what}: there is no column {given!r}.{did_you_mean(given, columns)}")
+            raise unknown_name(f"--{what}", "column", given, columns)
         return given
     pattern = _FIRM if what == "firm" else _PERIOD
     whole = [name for name in columns if pattern.fullmatch(name)]

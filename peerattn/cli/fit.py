@@ -141,7 +141,9 @@ def _checkpointed(model: Any, checkpoint: Path | None) -> dict[str, Path]:
     if checkpoint is None:
         return {}
     if not isinstance(model, AttentionModel):
-        raise InputError(f"--checkpoint: {type(model).__name__} has none, which only attention models do.")
+        raise InputError(
+            f"--checkpoint: {type(model).__name__} writes none, as only attention models do; leave it out."
+        )
     return {"checkpoint": checkpoint}
 
 
@@ -154,16 +156,18 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path
     from peerattn.processes import joined
 
     if not supports(model, task):
-        raise InputError(f"--task {task}: {type(model).__name__} cannot do that.")
+        raise InputError(
+            f"--task: {type(model).__name__} cannot do {task!r}; choose the other task, or another model."
+        )
     X, y = panel.X[rows], panel.y[rows]
     if takes_panels(model):
         return model.fit(X, y, **kept)
     if joined():
         raise InputError(
-            f"--model: {type(model).__name__} is fitted in one process; several fit attention models only."
+            f"--model: several processes fit attention models only, got {type(model).__name__}; fit it in one process."
         )
     known = y.notna()
     if not known.any():
-        raise InputError("--until: no outcome is known in these rows.")
+        raise InputError("--until: no outcome is known by then; name a later period.")
     encoder = PanelEncoder().fit(X)  # on all rows: medians do not depend on whose outcome is known
     return make_pipeline(encoder, model.fit(encoder.transform(X)[known.to_numpy()], y[known].to_numpy()))

@@ -102,7 +102,7 @@ class SavedModel:
         shown = {"outcomes": panel.y} if self.shows_outcomes else {}
         if shown and not panel.y.notna().any():
             raise InputError(
-                f"PANEL: the model explains {self.outcome!r} beside the peers' outcomes, and the file has none."
+                f"PANEL: the model predicts {self.outcome!r} from its peers' values, and the file holds none; add the column."
             )
         return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
 

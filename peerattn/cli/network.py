@@ -52,7 +52,7 @@ def network(
 
     saved = load_model(model)
     if not hasattr(saved.model, "peer_network"):
-        raise InputError(f"MODEL: {saved.name} is not a peer model, so it has no network.")
+        raise InputError(f"MODEL: {saved.name} is not a peer model and has no network; name the file of one.")
     if not out.suffix:
         if period or firm:
             raise InputError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerattn.cli.options import Dataset
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel
@@ -131,19 +131,14 @@ def take_models(
         )
     for name in ready.values():
         if name not in model_names():
-            known = ", ".join(model_names())
-            raise InputError(
-                f"--models: there is no model {name!r}.{did_you_mean(name, model_names())} Known: {known}."
-            )
+            raise unknown_name("--models", "model", name, model_names())
         if needs_industry(name) and panel.industry is None:
             raise InputError(f"--models: {name!r} needs --industry, the column with the industry's code.")
     if not wanted:
         raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
     for name in settings:
         if name not in ready:
-            raise InputError(
-                f"--set: there is no model {name!r} among {', '.join(ready)}.{did_you_mean(name, ready)}"
-            )
+            raise unknown_name("--set", "model of this call", name, ready)
     made = {}
     for own, name in ready.items():
         model = make_model(name, task=task, industry=panel.industry, random_state=seed)
@@ -165,7 +160,7 @@ def _with(model: Any, name: str, settings: dict[str, Any]) -> Any:
     known = model.get_params()
     for option in settings:
         if option not in known:
-            raise InputError(f"--set: {name} has no option {option!r}.{did_you_mean(option, known)}")
+            raise unknown_name("--set", f"option of {name}", option, known)
     return model.set_params(**settings)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, did_you_mean, unknown_name
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
 
@@ -200,9 +200,7 @@ def read_preset(
     (('ret', 'size'), 'siccd', [nan, nan, -0.2, nan])
     """
     if preset not in PRESETS:
-        raise InputError(
-            f"preset: there is no {preset!r}.{did_you_mean(preset, PRESETS)} Known: {', '.join(PRESETS)}."
-        )
+        raise unknown_name("preset", "preset", preset, PRESETS)
     rules = PRESETS[preset]
     frame = _lower_case(read_frame(source), rules)
     frame = _cleaned(frame, rules)

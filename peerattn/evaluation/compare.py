@@ -32,7 +32,7 @@ from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel, panel_digest
@@ -280,10 +280,7 @@ def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:
 def _check_names(argument: str, wanted: Sequence[str], names: list[str]) -> None:
     for name in wanted:
         if name not in names:
-            among = ", ".join(map(repr, names))
-            raise InputError(
-                f"{argument}: there is no model {name!r} among {among}.{did_you_mean(name, names)}"
-            )
+            raise unknown_name(argument, "model", name, names)
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:

@@ -34,7 +34,7 @@ from peerattn.evaluation.report.methods import methods_paragraph
 from peerattn.evaluation.report.verdict import verdict
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.steps import ladder_of, step
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import unknown_name
 from peerattn.panel.columns import ColumnChoice
 from peerattn.render import show_label
 
@@ -300,8 +300,7 @@ class Comparison:
         """Raise for a name that is not among the models."""
         for name in names:
             if name not in self.names:
-                among = ", ".join(map(repr, self.names))
-                raise InputError(f"there is no model {name!r} among {among}.{did_you_mean(name, self.names)}")
+                raise unknown_name("model", "model", name, self.names)
 
     @cached_property
     def _finding(self) -> tuple[str, ...]:

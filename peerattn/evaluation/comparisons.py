@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.report.page import outcomes_to_html
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel.frames import read_frame
 
 
@@ -24,10 +24,7 @@ class Comparisons(Mapping[str, Comparison]):
 
     def __getitem__(self, outcome: str) -> Comparison:
         if outcome not in self.blocks:
-            raise InputError(
-                f"there is no outcome {outcome!r} among {', '.join(map(repr, self.blocks))}."
-                f"{did_you_mean(outcome, list(self.blocks))}"
-            )
+            raise unknown_name("outcome", "outcome", outcome, self.blocks)
         return self.blocks[outcome]
 
     def __contains__(self, outcome: object) -> bool:
@@ -68,11 +65,9 @@ def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.D
     if not outcomes or len(set(outcomes)) < len(outcomes):
         raise InputError(f"outcome: expected one or more different column names, got {outcomes!r}.")
     if y is not None:
-        raise InputError("pass y, or outcome= (columns of X), not both.")
+        raise InputError("y: outcome= names columns of X; pass one of the two, not both.")
     frame = read_frame(X)
     for name in outcomes:
         if name not in frame.columns:
-            raise InputError(
-                f"outcome: there is no column {name!r}.{did_you_mean(name, map(str, frame.columns))}"
-            )
+            raise unknown_name("outcome", "column", name, frame.columns)
     return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}

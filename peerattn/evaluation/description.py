@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Table, write_atomic
 
@@ -161,7 +161,7 @@ def describe_panel(
     given = {} if labels is None else dict(labels)
     for name in given:
         if name not in columns and name not in map(str, panel.codes.columns):
-            raise InputError(f"labels: there is no variable {name!r}.{did_you_mean(name, columns)}")
+            raise unknown_name("labels", "variable", name, columns)
     outcome = list(columns)[: panel.outcomes is not None]
     order = [*outcome, *(n for n in given if n in columns and n not in outcome)]
     order += [name for name in columns if name not in order]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel import Panel, sic_to_fama_french
 
 MOST_GROUPS = 30
@@ -59,9 +59,7 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
     """
     for name in names:
         if name not in panel.columns:
-            raise InputError(
-                f"groups: there is no column {name!r}.{did_you_mean(name, map(str, panel.columns))}"
-            )
+            raise unknown_name("groups", "column", name, panel.columns)
     wanted = dict.fromkeys(
         [*names, *([] if panel.industry is None else [panel.industry]), *panel.codes.columns]
     )
@@ -100,11 +98,8 @@ def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str
 
 def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     """Return the market value of each tested row, indexed by (firm, period); NaN where unknown."""
-    numbers = list(map(str, panel.characteristics))
     if name not in panel.characteristics:
-        raise InputError(
-            f"market_value: there is no column of numbers {name!r} among those used.{did_you_mean(name, numbers)}"
-        )
+        raise unknown_name("market_value", "characteristic", name, panel.characteristics)
     found = panel.X[name].iloc[tested].astype(float)
     if (found <= 0).any():
         where = found[found <= 0]

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.attention import PeerAttentionRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
@@ -168,7 +168,5 @@ def make_models(
 
 def _recipe(name: Any) -> Recipe:
     if not isinstance(name, str) or name not in RECIPES:
-        raise InputError(
-            f"models: there is no model {name!r}.{did_you_mean(str(name), RECIPES)} Known: {', '.join(RECIPES)}."
-        )
+        raise unknown_name("models", "model", name, RECIPES)
     return RECIPES[name]

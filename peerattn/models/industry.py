@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean, warn_user
+from peerattn.exceptions import CodeWarning, InputError, did_you_mean, unknown_name, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.codes import code_scheme
@@ -114,10 +114,7 @@ class IndustryPeerRegressor(PeerRegressor):
         x = np.empty((len(panel), 0))
         if self.value_weight is not None:
             if self.value_weight not in panel.characteristics:
-                near = did_you_mean(str(self.value_weight), map(str, panel.characteristics))
-                raise InputError(
-                    f"value_weight: there is no column {self.value_weight!r} of numbers in X.{near}"
-                )
+                raise unknown_name("value_weight", "characteristic", self.value_weight, panel.characteristics)
             if fitting:
                 self.design_ = Design.fit(panel, weight=weight, characteristics=[self.value_weight])
             x = self.design_.filled(panel)

@@ -36,6 +36,12 @@ def looks_like_code(name: object) -> bool:
     return bool(_LOOKS_LIKE_CODE.match(str(name)))
 
 
+def are_whole(values: np.ndarray) -> bool:
+    """Tell whether the known values are whole numbers, some of them above 1: a code, not a mark of 0 and 1."""
+    known = values[np.isfinite(values)]
+    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
+
+
 def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     """Return codes as strings, one spelling a code; unknown codes are NA.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, did_you_mean, warn_user
+from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, unknown_name, warn_user
 from peerattn.panel.codes import looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -86,7 +86,7 @@ def choose_columns(
             )
         for name in names:
             if name not in columns:
-                raise InputError(f"{argument}: there is no column {name!r}.{did_you_mean(name, columns)}")
+                raise unknown_name(argument, "column", name, columns)
     taken_elsewhere = {*labels, *codes} | ({outcome} if outcome else set())
     if characteristics is not None:
         _check_named(frame, characteristics, taken_elsewhere)

@@ -128,7 +128,7 @@ class Design:
         frame = frame.loc[:, ~empty]
         if not frame.shape[1] and not codes.shape[1]:
             raise InputError(
-                "X has no characteristic with a training value and no code: there is nothing to learn from."
+                "X has no characteristic with a known training value, and no code; pass at least one of them."
             )
         p, columns = frame.shape[1], frame.to_numpy().T
         design = cls(

@@ -60,7 +60,7 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
         for part in parts:
             if part not in labels:
                 raise InputError(
-                    f"effects: there is no {part!r}.{did_you_mean(part, labels)} Name {_listed(labels)}, or join several by "
+                    f"effects: {part!r} is no label.{did_you_mean(part, labels)} Name {_listed(labels)}, or join several by "
                     f"{BY!r}, such as 'firm{BY}period'."
                 )
         if len(parts) == 1:

@@ -236,7 +236,7 @@ def find_period(label: object, periods: pd.Index) -> Any:
     shown = [_spell(p) for p in periods.sort_values()]
     if len(matches) > 1:
         raise InputError(
-            f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): be more exact."
+            f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): name one."
         )
     span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
     span = f"the only period is {shown[0]}" if len(shown) == 1 else span
@@ -323,7 +323,7 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
     if not numbers and not (isinstance(until, str) and periods.inferred_type == "string"):
         raise InputError(
-            f"{until!r} cannot be compared with the periods of X (such as {periods[0]!r}): give it their type."
+            f"{until!r} cannot be compared with the periods of X (such as {periods[0]!r}): convert it to their type."
         )
     return np.asarray(periods <= until)
 

@@ -248,12 +248,18 @@ class Panel:
 
 
 def panel_digest(panel: Panel) -> str:
-    """Return the SHA-256 of all that models see: labels, characteristics, codes and outcomes, in the order of ``X``.
+    """Return the SHA-256 of labels, characteristics, codes and outcomes, and of when these are known, in the order of ``X``.
 
-    Of sorted panels equal ones have equal digests, whatever file they came from and in whatever order its rows stood.
+    It covers all that models see, and what decides from which rows they learn. Of sorted panels equal ones have equal digests,
+    whatever file they came from and in whatever order its rows stood.
     """
     digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
-    for values in (*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)):
+    columns = [*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)]
+    if panel.known_at is not None:
+        digest.update(b"|known_at")
+        dates = pd.Series(panel.known_at[np.argsort(panel.order)])
+        columns.append(("", dates.astype(float) if pd.api.types.is_numeric_dtype(dates.dtype) else dates))
+    for values in columns:
         column = pd.Series(values[1]).reset_index(drop=True)
         column = column.astype(float) if column.dtype == np.float32 else column  # mapped from a file
         digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean, warn_user
-from peerattn.panel.codes import canonical_codes, looks_like_code
+from peerattn.exceptions import CodeWarning, InputError, unknown_name, warn_user
+from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
 from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
@@ -116,7 +116,7 @@ def as_panel(
         choice, source = None, frame
         if outcome is not None:
             if y is not None:
-                raise InputError("pass y, or outcome= (a column of X), not both.")
+                raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
             source = frame.rename(columns=str)
             if outcome in (firm, period):
                 raise InputError(
@@ -139,8 +139,7 @@ def as_panel(
             refuse_infinity(panel.outcomes, outcome)
         if isinstance(known_at, str):
             if known_at not in source:
-                near = did_you_mean(known_at, map(str, source.columns))
-                raise InputError(f"known_at: there is no column {known_at!r} in X.{near}")
+                raise unknown_name("known_at", "column", known_at, source.columns)
             known_at = pd.Index(source[known_at])
     if y is not None:
         panel = panel.with_outcomes(y)
@@ -211,9 +210,7 @@ def read_panel(
     named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
         if name is not None and name not in names:
-            raise InputError(
-                f"{argument}: there is no column {name!r}.{did_you_mean(name, names)} Columns: {', '.join(names)}."
-            )
+            raise unknown_name(argument, "column", name, names)
     panel = as_panel(
         frame,
         outcome=outcome,
@@ -317,9 +314,7 @@ def _matrix(X: Any) -> np.ndarray:
 def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
     for name in wanted:
         if name not in frame.columns:
-            raise InputError(
-                f"characteristics: there is no column {name!r}.{did_you_mean(name, map(str, frame.columns))}"
-            )
+            raise unknown_name("characteristics", "column", name, frame.columns)
     return frame[[name for name in frame.columns if name in set(wanted)]]
 
 
@@ -375,7 +370,7 @@ def _split_columns(
         )
     for name in codes:
         if not isinstance(name, Hashable) or name not in frame.columns:
-            raise InputError(f"codes: there is no column {name!r} in X.{did_you_mean(name, frame.columns)}")
+            raise unknown_name("codes", "column", name, frame.columns)
     numbers: dict[Any, np.ndarray] = {}
     code_columns: dict[Any, Any] = {}
     for name in frame.columns:
@@ -389,16 +384,11 @@ def _split_columns(
             code_columns[name] = canonical_codes(column).array
             continue
         numbers[name] = _as_float(column)
-        if not only_declared and looks_like_code(name) and _is_whole(numbers[name]):
+        if not only_declared and looks_like_code(name) and are_whole(numbers[name]):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
     both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
     return next(both), next(both)
-
-
-def _is_whole(values: np.ndarray) -> bool:
-    known = values[np.isfinite(values)]
-    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
 
 
 def _as_float(column: pd.Series) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel.columns import ColumnChoice, choose_columns
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
@@ -119,8 +119,8 @@ class StoredPanel:
             if self.sizes[at].sum() <= most:
                 return at
         raise InputError(
-            f"training_rows: {most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}: whole "
-            "cross-sections are read."
+            f"training_rows: {most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}. Whole "
+            "cross-sections are read; allow at least as many."
         )
 
     def mapped(self) -> Panel:
@@ -272,9 +272,7 @@ def scan_panel(
     columns = [name for name in dataset.schema.names if not _ROW_NUMBERS.fullmatch(name)]
     for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
         if name is not None and name not in columns:
-            raise InputError(
-                f"{argument}: there is no column {name!r}.{did_you_mean(name, columns)} Columns: {', '.join(columns)}."
-            )
+            raise unknown_name(argument, "column", name, columns)
     declared = (
         codes if isinstance(codes, str) else [*dict.fromkeys([*codes, *([industry] if industry else [])])]
     )

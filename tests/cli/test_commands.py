@@ -172,7 +172,7 @@ def test_refusals(capsys, saved, tmp_path):
     assert "the model reads column 'leverage', which is missing" in refused(
         capsys, "predict", saved, tmp_path / "less.csv"
     )
-    assert "there is no column 'firma'. Near matches: 'firm'" in refused(
+    assert "no column is named 'firma'. Near matches: 'firm'" in refused(
         capsys, "describe", SAMPLE, "--firm", "firma"
     )
     assert "no such file" in refused(capsys, "describe", tmp_path / "absent.csv")

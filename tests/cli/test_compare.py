@@ -121,12 +121,14 @@ def test_one_model_again_under_a_name_of_ones_own():
     assert (made["linear"].similarity, made["two"].similarity) == ("linear", "auto")
     assert (made["Peer attention"].max_steps, made["linear"].values) == (3, "outcomes")
     for bad, why in (
-        (["two=atention"], "no model 'atention'"),
+        (["two=atention"], "no model is named 'atention'"),
         (["attention", "attention"], "a name twice; give one of yours, such as linear=attention"),
     ):
         with pytest.raises(InputError, match=why):
             panels.take_models(bad, load_grunfeld(), "explain", 0, {})
-    with pytest.raises(InputError, match="--set: there is no model 'linaer' among attention, linear"):
+    with pytest.raises(
+        InputError, match="--set: no model of this call is named 'linaer'.*Known: attention, linear"
+    ):
         panels.take_models(["attention", "linear=attention"], load_grunfeld(), "explain", 0, {"linaer": {}})
 
 
@@ -161,7 +163,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
     code, text, _ = said(capsys, "compare", "--config", "a/report.toml", "--quiet", "--out", "b")
     assert code == 0 and "to the bit" in text
     listed.drop(columns="x1").to_csv("listed.csv", index=False)
-    assert "--reference: there is no column 'x1'" in refused(capsys, *run, "--out", "c")
+    assert "--reference: no column is named 'x1'" in refused(capsys, *run, "--out", "c")
     assert panels.DEFAULT_MODELS[2] == "cross_attention"
     default = panels.take_models(None, panel, "forecast", 0, {}, reference=True)
     assert list(default) == ["Industry peers", "Kernel regression", "Cross-attention", "Peer attention"]
@@ -445,7 +447,7 @@ def test_json_is_one_object(capsys, sample):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[compare]\npanl = 'x'", "[compare] has no 'panl'"),
+        ("[compare]\npanl = 'x'", "no option of [compare] is named 'panl'"),
         ("[compare]\nseed = 'x'", "seed: expected a whole number, got 'x'"),
         ("[compare]\naudit = 1", "expected true or false"),
         ("[compare]\ntest_periods = true", "expected a whole number"),
@@ -453,7 +455,7 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\ndataset = 'x'", "expected one of grunfeld, russell, simulated"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
-        ("[other]", "there is no section [other]"),
+        ("[other]", "[other] is no section"),
         ("[compare", "is not valid TOML"),
     ],
 )
@@ -466,8 +468,8 @@ def test_bad_configurations(capsys, tmp_path, text, words):
 def test_bad_settings(capsys, sample):
     for setting, words in (
         ("attention", "expected MODEL.OPTION=VALUE"),
-        ("atention.max_steps=3", "no model 'atention'"),
-        ("attention.max_stps=3", "attention has no option 'max_stps'. Near matches: 'max_steps'"),
+        ("atention.max_steps=3", "no model of this call is named 'atention'"),
+        ("attention.max_stps=3", "no option of attention is named 'max_stps'. Near matches: 'max_steps'"),
     ):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)
 

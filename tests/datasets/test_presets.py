@@ -96,7 +96,7 @@ def test_gu_kelly_xiu_timing_is_told_from_the_numbers(labelled):
 
 
 def test_refusals():
-    with pytest.raises(InputError, match="there is no 'crsp'. .*Known: crsp_compustat"):
+    with pytest.raises(InputError, match="no preset is named 'crsp'. .*Known: crsp_compustat"):
         read_preset(crsp(), "crsp")
     with pytest.raises(InputError, match="the file has no 'permno', its firm. Near matches: 'permco'"):
         read_preset(crsp().rename(columns={"PERMNO": "permco"}), "crsp_compustat")

@@ -359,7 +359,10 @@ def test_bad_arguments(flat, panel):
     ridge = {"Ridge": Ridge()}
     names = {"firm": "gvkey_name", "period": "fyear"}
     cases = [
-        (lambda: run(ridge, panel, baseline="ridge"), "no model 'ridge' among .* Near matches: 'Ridge'"),
+        (
+            lambda: run(ridge, panel, baseline="ridge"),
+            "no model is named 'ridge'. Near matches: 'Ridge'. Known: Ridge",
+        ),
         (lambda: run(ridge, panel, task="guess"), "task must be"),
         (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),

@@ -86,7 +86,7 @@ def test_the_table_has_words_where_there_is_no_number():
         shown = str(result) + result._repr_html_()
         assert "nan" not in shown.lower() and "*" not in shown
     assert made().table(["mae"]).columns.tolist() == ["MAE"]
-    with pytest.raises(InputError, match="there is no 'maee'.*'mae'"):
+    with pytest.raises(InputError, match="no metric is named 'maee'.*'mae'"):
         made().table(["maee"])
 
 

@@ -42,7 +42,7 @@ def test_describe_panel_is_pandas_describe():
     assert r"\label{tab:1}" in found.to_latex(label="tab:1") and (found.n_firms, found.n_periods) == (30, 24)
 
 
-@pytest.mark.parametrize(("given", "message"), [({"labels": {"sise": "Size"}}, "no variable 'sise'.*'size'"),
+@pytest.mark.parametrize(("given", "message"), [({"labels": {"sise": "Size"}}, "no variable is named 'sise'.*'size'"),
                                                 ({"quantiles": [5]}, "between 0 and 1")])  # fmt: skip
 def test_bad_descriptions_are_named(given, message):
     with pytest.raises(InputError, match=message):

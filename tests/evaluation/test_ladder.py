@@ -83,7 +83,7 @@ def test_each_step_has_the_test_that_fits(panel):
     few = ladder(X[["size", "lev"]], y, cv=WalkForward(3, 3), **shared)
     assert {s.test_name for s in few.steps} == {"paired by firm"}
     assert "conditional on these periods" in str(few.steps[0].test)
-    with pytest.raises(InputError, match="no model 'Rigde'.*'Ridge'"):
+    with pytest.raises(InputError, match="no model is named 'Rigde'.*'Ridge'"):
         few.comparison.test("Rigde")
     with pytest.raises(InputError, match="nesting must be one of"):
         few.comparison.test("Ridge", nesting="yes")
@@ -135,7 +135,7 @@ def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
 
 def test_a_ladder_needs_a_lowest_rung(panel):
     X, y = panel
-    with pytest.raises(InputError, match="no model 'Own characteristics"):
+    with pytest.raises(InputError, match="no model is named 'Own characteristics"):
         ladder(
             X[["sic"]], y, industry="sic", rungs={"All": IndustryPeerRegressor(scheme="plain")}, verbose=False
         )

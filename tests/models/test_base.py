@@ -206,7 +206,7 @@ def test_every_characteristic_missing(panel):
     X, y = panel
     with (
         pytest.warns(Warning),
-        pytest.raises(InputError, match="no characteristic with a training value and no code"),
+        pytest.raises(InputError, match="no characteristic with a known training value, and no code"),
     ):
         PeerAttentionRegressor(**QUICK).fit(X[["size"]] * np.nan, y)
 
@@ -223,7 +223,7 @@ def test_not_fitted(panel):
 
 def test_industry_column_missing(panel):
     X, y = panel
-    with pytest.raises(InputError, match="codes: there is no column 'sic4' in X. Near matches: 'sic'"):
+    with pytest.raises(InputError, match="codes: no column is named 'sic4'. Near matches: 'sic'"):
         IndustryPeerRegressor(industry="sic4").fit(X, y)
 
 

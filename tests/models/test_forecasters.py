@@ -96,7 +96,7 @@ def test_industry_means_are_of_the_other_firms():
 
 def test_industry_means_needs_its_column():
     X, y = simulated_panel()
-    with pytest.raises(InputError, match="there is no column 'naics' in X"):
+    with pytest.raises(InputError, match="no column is named 'naics'"):
         IndustryMeansRegressor(industry="naics").fit(X, y)
 
 
@@ -129,7 +129,7 @@ def test_names_make_new_models(name):
 
 
 def test_errors():
-    with pytest.raises(InputError, match="there is no model 'ridgee'. Near matches: 'ridge'"):
+    with pytest.raises(InputError, match="no model is named 'ridgee'. Near matches: 'ridge'"):
         make_model("ridgee")
     with pytest.raises(InputError, match="'industry' needs industry="):
         make_model("industry")

@@ -154,7 +154,7 @@ def test_own_outcome_and_later_values_have_no_influence():
         ({"shrinkage": -1.0}, "shrinkage must be"),
         ({"shrinkage": "loo"}, "shrinkage must be"),
         ({"scheme": "ff17"}, "scheme must be one of"),
-        ({"value_weight": "mvv"}, "value_weight: there is no column 'mvv' of numbers in X. Near match"),
+        ({"value_weight": "mvv"}, "value_weight: no characteristic is named 'mvv'. Near match"),
         ({"value_weight": "debt"}, "value_weight: column 'debt' must be positive, got -1"),
     ],
 )

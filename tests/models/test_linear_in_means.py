@@ -390,7 +390,7 @@ def test_errors():
     X, y, networks = simulated()
     with pytest.raises(InputError, match="cluster must be"):
         LinearInMeansRegressor(cluster="industry").fit(X, y)
-    with pytest.raises(InputError, match="there is no column 'industry'"):
+    with pytest.raises(InputError, match="no column is named 'industry'"):
         LinearInMeansRegressor(effects=("industry",)).fit(X, y)
     with pytest.raises(InputError, match="X carries no 'firm'"):
         LinearInMeansRegressor(network=networks[2001]).fit(X.to_numpy(), y.to_numpy())

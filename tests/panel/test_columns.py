@@ -50,8 +50,8 @@ def test_named_columns_are_taken_exactly(frame):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"characteristics": ["sise"]}, "characteristics: there is no column 'sise'. Near matches: 'size'"),
-        ({"codes": ["sics"]}, "codes: there is no column 'sics'. Near matches: 'sic'"),
+        ({"characteristics": ["sise"]}, "characteristics: no column is named 'sise'. Near matches: 'size'"),
+        ({"codes": ["sics"]}, "codes: no column is named 'sics'. Near matches: 'sic'"),
         (
             {"characteristics": ["roa_next"]},
             "characteristics: 'roa_next' hold next period's outcomes.*drop them",

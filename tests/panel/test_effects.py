@@ -93,7 +93,7 @@ def test_effects_need_least_squares():
     X, y = panel()
     with pytest.raises(InputError, match="leave estimator out"):
         OwnCharacteristicsRegressor(Ridge(), effects=("firm",)).fit(X, y)
-    with pytest.raises(InputError, match="there is no 'industry'"):
+    with pytest.raises(InputError, match="'industry' is no label"):
         effect_labels(("industry×period",), {"period": [1], "sic": ["28"]})
 
 

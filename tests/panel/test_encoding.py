@@ -54,7 +54,7 @@ def test_column_without_any_training_value_is_dropped_with_one_warning():
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.DroppedColumnWarning")
 def test_nothing_to_learn_from():
-    with pytest.raises(InputError, match="no characteristic with a training value and no code"):
+    with pytest.raises(InputError, match="no characteristic with a known training value, and no code"):
         PanelEncoder().fit(panel([NAN, NAN], [1, 1]))
 
 

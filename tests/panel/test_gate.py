@@ -247,7 +247,7 @@ def test_text_where_fit_had_numbers(X):
 def test_declared_codes(X):
     _, panel = fit_gate(X.assign(sic=[100, 3711] * 6), codes=["sic"])
     assert set(panel.codes["sic"]) == {"0100", "3711"}
-    with pytest.raises(InputError, match="codes: there is no column 'sics' in X. Near matches: 'sic'"):
+    with pytest.raises(InputError, match="codes: no column is named 'sics'. Near matches: 'sic'"):
         fit_gate(X.assign(sic=1), codes=["sics"])
     with pytest.raises(InputError, match=r"codes: expected a list of column names.*write \['sector'\]"):
         fit_gate(X, codes="sector")

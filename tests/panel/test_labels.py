@@ -179,7 +179,7 @@ def test_find_period(label, periods, found):
         (
             2012,
             MONTHS,
-            "period '2012' means 12 periods .2012-01-31, 2012-02-29, 2012-03-31, ....: be more exact",
+            "period '2012' means 12 periods .2012-01-31, 2012-02-29, 2012-03-31, ....: name one",
         ),
         (pd.Timestamp("2012-06-15"), MONTHS, "unknown period '2012-06-15'"),
         ("2001", pd.Index([2011, 2012]), "unknown period '2001'.*Near matches: .*'2011'"),

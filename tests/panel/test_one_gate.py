@@ -18,6 +18,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
 )
 from peerattn.models.pools import identities
+from peerattn.panel.panel import panel_digest
 
 CV = WalkForward(test_periods=2, refit_every=2)
 FORECASTERS = [
@@ -227,6 +228,26 @@ def test_predict_reads_no_outcome_that_a_panel_holds():
     model = CrossSectionalRidge().fit(X, y)
     moved = as_panel(X, y + 100 * np.random.default_rng(0).normal(size=len(y)))
     pd.testing.assert_series_equal(model.predict(moved), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["int", "Int64", "timestamp", "period"])
+def test_the_digest_covers_when_outcomes_are_known(kind):
+    X, y = simulated(4, 3)
+    year = pd.Series(X.index.get_level_values("period") + 1, X.index)
+    as_kind = {
+        "timestamp": lambda v: pd.to_datetime(v.astype(str), format="%Y"),
+        "period": lambda v: pd.Series(pd.PeriodIndex(v.astype(str), freq="Y"), v.index),
+    }.get(kind, lambda v: v.astype(kind))
+    dates = as_kind(year)
+
+    def digest(known_at, seed=0):
+        return panel_digest(as_panel(X.sample(frac=1, random_state=seed), y, known_at=known_at).sorted())
+
+    assert digest(dates) == digest(dates, seed=1) != digest(None)
+    for changed in (as_kind(year + (np.arange(12) == 5)), dates.where(np.arange(12) != 5)):
+        assert digest(changed) != digest(dates)
+    if kind in ("int", "Int64"):
+        assert digest(dates) == digest(year.astype(float))
 
 
 def test_weights_and_dates_are_aligned_once():

@@ -94,11 +94,11 @@ def test_columns_that_are_no_text(frame):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"outcome": "roa"}, "outcome: there is no column 'roa'.*Near matches: .*Columns: gvkey, year"),
-        ({"firm": "gvkeys"}, "firm: there is no column 'gvkeys'.*'gvkey'"),
-        ({"period": "date"}, "period: there is no column 'date'"),
-        ({"industry": "sic4"}, "industry: there is no column 'sic4'.*'sic'"),
-        ({"codes": ["sect"]}, "codes: there is no column 'sect'.*'sector'"),
+        ({"outcome": "roa"}, "outcome: no column is named 'roa'.*Near matches: .*Known: gvkey, year"),
+        ({"firm": "gvkeys"}, "firm: no column is named 'gvkeys'.*'gvkey'"),
+        ({"period": "date"}, "period: no column is named 'date'"),
+        ({"industry": "sic4"}, "industry: no column is named 'sic4'.*'sic'"),
+        ({"codes": ["sect"]}, "codes: no column is named 'sect'.*'sector'"),
         ({"codes": "sector"}, "codes: expected a list of column names"),
         ({"characteristics": ["ret_next"]}, "'ret_next' hold next period's outcomes"),
         (

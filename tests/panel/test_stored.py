@@ -94,7 +94,7 @@ def test_training_rows_are_whole_periods_evenly_spaced(frame, tmp_path):
 
 def test_errors(frame, tmp_path, monkeypatch):
     path = write(frame, tmp_path, "parquet")
-    with pytest.raises(InputError, match="outcome: there is no column 'y_nxt'.*'y_next'"):
+    with pytest.raises(InputError, match="outcome: no column is named 'y_nxt'.*'y_next'"):
         scan_panel(path, outcome="y_nxt")
     with pytest.raises(InputError, match="no such file or folder"):
         scan_panel(tmp_path / "none.parquet")

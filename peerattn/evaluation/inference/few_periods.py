@@ -78,7 +78,7 @@ def paired_test(
     n_periods, G = len(np.unique(sorted_periods(period)[0][known])), len(labels)
     if G < 2:
         raise InputError(
-            f"cluster: expected two clusters at least, got {G}; differences are clustered by {clustered_by}."
+            f"cluster: expected at least two clusters, got {G}; differences are clustered by {clustered_by}."
         )
     total, size = np.bincount(number, gain), np.bincount(number)
     statistic, p, reason = None, None, ""

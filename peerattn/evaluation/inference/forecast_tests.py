@@ -331,6 +331,6 @@ def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.
     if (known != ~np.isnan(theirs)).any():
         raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
     if not known.any():
-        raise InputError("loss holds no known value: there is nothing to test.")
+        raise InputError("loss: every value is NaN; a test needs known losses.")
     gain = pd.Series(theirs[known] - ours[known])
     return gain.groupby(codes[known]).mean().to_numpy(), float(np.mean(np.abs(theirs[known])))

@@ -138,7 +138,7 @@ def influence(model: Any, X: Any, *, outcomes: Any = None, periods: Any = None) 
             continue
         if not section.within or not section.peers.label.isin(section.focal.label).all():
             raise InputError(
-                "X: the model looks to rows that are not in the call (stored training rows or a reference); influence needs "
+                "X: the model's peers are not in the call (they are training rows or a reference); influence needs "
                 "peers of the same cross-section: pass outcomes=, or a model with attention='self' fitted on a panel."
             )
         changes[section.period] = _changes(model, section)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, p_words, periods_needed
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def superior_ability(
     _check(losses, size, horizon)
     columns = list(map(str, losses.columns))
     if benchmark not in columns:
-        raise InputError(f"benchmark: there is no model {benchmark!r}.{did_you_mean(benchmark, columns)}")
+        raise unknown_name("benchmark", "model", benchmark, columns)
     p, causes = _superior(losses, benchmark, horizon)
     gains = losses[benchmark].mean() - losses.mean().drop(benchmark)
     joint = float(p.min()) if len(p) else 1.0  # NaN where nothing can be tested
@@ -221,4 +221,4 @@ def _check(losses: pd.DataFrame, size: float, horizon: int) -> None:
             f"losses: {len(values)} periods are too few for a test over time; {needed} are needed. Use paired_test."
         )
     if not np.isfinite(values).all():
-        raise InputError("losses: some are missing; all models must be scored in the same periods.")
+        raise InputError("losses: some are NaN; all models must be scored in the same periods.")

@@ -198,7 +198,7 @@ def bootstrap_network(
     start = WarmStart(model, X, y)
     if start.n_periods < 4:
         raise InputError(
-            f"X: blocks of periods need four periods with outcomes at least, got {start.n_periods}."
+            f"X: blocks of periods need at least four periods with outcomes, got {start.n_periods}."
         )
     length = round(start.n_periods ** (1 / 3)) if block_length is None else block_length
     if not 1 <= length <= start.n_periods:

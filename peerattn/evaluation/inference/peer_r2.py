@@ -12,7 +12,7 @@ from scipy import sparse
 
 from peerattn.evaluation.inference.forecast_tests import format_p, mean_test
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import among
 from peerattn.panel.effects import effect_labels, effect_parts, net_of
@@ -188,7 +188,8 @@ def peer_r2_test(
             )
     if not series:
         raise InputError(
-            f"in no period do {FEWEST_FIRMS} firms have a peer with a known outcome in every scheme."
+            f"schemes: no period has {FEWEST_FIRMS} firms with a peer of known outcome in every scheme. Pass broader codes, or "
+            "more outcomes."
         )
     return _summary(series, counts, baseline, n_permutations, horizon)
 
@@ -202,12 +203,15 @@ def _check(
     if not isinstance(schemes, Mapping) or not schemes:
         raise InputError("schemes: expected a dictionary of at least one name and codes or network.")
     if baseline is not None and baseline not in schemes:
-        raise InputError(f"baseline: there is no scheme {baseline!r}.{did_you_mean(baseline, schemes)}")
+        raise unknown_name("baseline", "scheme", baseline, schemes)
     if n_permutations < 1:
         raise InputError(f"n_permutations must be at least 1, got {n_permutations!r}.")
     table = table.reorder_levels(["firm", "period"]).sort_index()
     if table.index.has_duplicates:
-        raise InputError("outcomes: (firm, period) is duplicated.")
+        repeated = table.index[table.index.duplicated()][0]
+        raise InputError(
+            f"outcomes: the label {repeated} is duplicated; keep one row for each firm and period."
+        )
     return list(schemes), table
 
 

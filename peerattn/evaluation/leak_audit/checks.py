@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from peerattn.evaluation.leak_audit.brought_along import brought_along
 from peerattn.evaluation.leak_audit.fitted_on_all import fitted_on_all
-from peerattn.evaluation.leak_audit.made_of_later import at_later, made_of_later, reach_of_outcome
+from peerattn.evaluation.leak_audit.labels import Labels, at_later
+from peerattn.evaluation.leak_audit.made_of_later import REACH, made_of_later, reach_of_outcome
 from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
-from peerattn.evaluation.leak_audit.made_of_outcomes import Labels, made_of_outcomes
-from peerattn.evaluation.leak_audit.relations import FEWEST, SAME, closer, correlation
+from peerattn.evaluation.leak_audit.made_of_outcomes import made_of_outcomes
+from peerattn.evaluation.leak_audit.relations import FEWEST, closer
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.network import PeerNetwork
-from peerattn.panel.codes import looks_like_code
+from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
 from peerattn.render import show_label
 
 ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
+Found = tuple[bool, str]  # whether the claim stands, and what was seen
 BY_NAME = ("network", "prior", "own_group")  # parameters that may name firms
 
 
@@ -62,10 +63,12 @@ def columns(
     found: dict[str, str] = {}
     for name in frame.columns:
         column = frame[name]
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
         if looks_like_outcome(name):
             found[name] = "is named like an outcome"
-        elif name not in declared and looks_like_code(name) and _whole(column):
-            found[name] = "is a code used as a number"
+        elif name not in declared and looks_like_code(name) and numeric:
+            if are_whole(column.to_numpy(dtype=float, na_value=np.nan)):
+                found[name] = "is a code used as a number"
     numbers = frame.drop(columns=list(found)).select_dtypes("number").astype(float)
     past = None if labels is None else at_later(y, *labels, -1)
     for name in possible_leaks(numbers, y):
@@ -82,22 +85,12 @@ def columns(
     return line, [name for name in found if name not in declared]
 
 
-def _whole(column: pd.Series) -> bool:
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        return False
-    known = column.dropna().to_numpy(dtype=float)
-    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
-
-
-def own_outcome(subject: Subject) -> AuditLine:
+def own_outcome(subject: Subject) -> Found:
     """The own outcome has no effect on the own prediction."""
-    claim = "the own outcome does not move the own prediction"
     if not subject.entry.shown_outcomes:
-        return AuditLine(claim, True, "predict is shown no outcome of the tested periods")
+        return True, "predict is shown no outcome of the tested periods"
     if subject.entry.reference is not None:
-        return AuditLine(
-            claim, True, "not tested: outcomes come with reference=, where a firm is left out by its label"
-        )
+        return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
     rng, period, known = subject.rng(1), subject.period, subject.y.notna().to_numpy()
     own = others = 0.0
     moved = 0
@@ -115,71 +108,64 @@ def own_outcome(subject: Subject) -> AuditLine:
         f"{moved} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
         f"another firm's by up to {others:.2g}"
     )
-    return AuditLine(claim, own <= 1e-8 * subject.scale, evidence)
+    return own <= 1e-8 * subject.scale, evidence
 
 
-def future(subject: Subject) -> AuditLine:
+def future(subject: Subject) -> Found:
     """Values dated after the first tested period, and outcomes unknown at it, change no prediction for it."""
-    claim = "future values change nothing"
     if not getattr(subject.cv, "forecasts", True):
-        return AuditLine(claim, True, f"not asked: {type(subject.cv).__name__} is no forecast and says so")
+        return True, f"not asked: {type(subject.cv).__name__} is no forecast and says so"
     ahead = int(getattr(subject.cv, "horizon", 1))
-    for train, test in subject.folds:
-        if len(train) and subject.when[train].max() > subject.when[test].min() - ahead:
-            late = show_label(subject.panel.X.index[train[subject.when[train].argmax()]][1])
-            tested = show_label(subject.panel.X.index[test[subject.when[test].argmin()]][1])
-            return AuditLine(
-                claim, False, f"the split learns from {late} to predict {tested} at horizon {ahead}"
-            )
-    if subject.known is not None:
-        for train, test in subject.folds:
-            late = subject.known[train] > subject.when[test].min()
-            if late.any():
-                share = f"{late.sum():,} of {len(train):,}"
-                return AuditLine(
-                    claim, False, f"the split learns from {share} outcomes that are known after the origin"
-                )
-    numbers = subject.panel.X.select_dtypes("number")
-    assert subject.panel.firm is not None
-    firm = pd.factorize(subject.panel.firm)[0]
-    reach, of = reach_of_outcome(numbers, subject.panel.y.to_numpy(dtype=float), firm, subject.when)
-    if reach > ahead:
-        return AuditLine(
-            claim,
-            False,
-            f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}",
-        )
-    late = _not_yet_known(numbers, subject, firm, ahead)
-    if late:
-        return AuditLine(claim, False, late)
+    if why := _learns_too_late(subject, ahead) or _not_yet_known(subject, ahead):
+        return False, why
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):
-        return AuditLine(claim, False, "the rows learned from change with values that are not known yet")
+        return False, "the rows learned from change with values that are not known yet"
     y = subject.y.where(subject.period == subject.tested[0], changed.y)
     gap = _gap(changed.fitted.predict(changed.X, y).iloc[first], subject.base.iloc[first])
-    origin = show_label(subject.X.index[first[0]][1])
     evidence = (
-        f"all characteristics after {origin} and all outcomes not known at it changed, model refitted: "
-        f"its predictions change by at most {gap:.2g}"
+        f"all characteristics after {show_label(subject.X.index[first[0]][1])} and all outcomes not known at it changed, model "
+        f"refitted: its predictions change by at most {gap:.2g}"
     )
-    return AuditLine(claim, gap <= _tolerance(subject), evidence)
+    return gap <= _tolerance(subject), evidence
 
 
-def _not_yet_known(numbers: pd.DataFrame, subject: Subject, firm: np.ndarray, ahead: int) -> str:
-    """Say which column holds an outcome of so few periods before that it is not known at this horizon."""
-    y = subject.panel.y.to_numpy(dtype=float)
-    for name, column in numbers.items():
+def _learns_too_late(subject: Subject, ahead: int) -> str:
+    """Say how the split learns from outcomes that are not known at the first period it tests."""
+    when, index = subject.when, subject.panel.X.index
+    for train, test in subject.folds:
+        if len(train) and when[train].max() > when[test].min() - ahead:
+            late, tested = (
+                show_label(index[k][1]) for k in (train[when[train].argmax()], test[when[test].argmin()])
+            )
+            return f"the split learns from {late} to predict {tested} at horizon {ahead}"
+        unknown = 0 if subject.known is None else (subject.known[train] > when[test].min()).sum()
+        if unknown:
+            return f"the split learns from {unknown:,} of {len(train):,} outcomes that are known after the origin"
+    numbers, y = subject.panel.X.select_dtypes("number"), subject.panel.y.to_numpy(dtype=float)
+    reach, of = reach_of_outcome(numbers, y, subject.firm, when)
+    if reach > ahead:
+        return f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}"
+    return ""
+
+
+def _not_yet_known(subject: Subject, ahead: int) -> str:
+    """Say which column holds outcomes of earlier periods that are not known when its rows are."""
+    y, firm = subject.panel.y.to_numpy(dtype=float), subject.firm
+    known = None if subject.known is None else subject.known.astype(float)
+    back = range(1, ahead if known is None else max(ahead, REACH + 1))
+    before = {k: at_later(y, firm, subject.when, -k) for k in (*back, len(back) + 1)}
+    for name, column in subject.panel.X.select_dtypes("number").items():
         x = column.to_numpy(dtype=float)
-        for k in range(1, ahead):
-            before = at_later(y, firm, subject.when, -k)
-            at = np.isfinite(x) & np.isfinite(before)
-            if (
-                at.sum() >= FEWEST
-                and np.ptp(x[at]) > 0
-                and np.allclose(x[at], before[at], rtol=1e-6, atol=0.0)
-            ):
-                return f"{name!r} is the outcome of {k} periods before, which is known {ahead} periods after its row"
+        for k in back:
+            at = np.isfinite(x) & np.isfinite(before[k])
+            at &= before[k] != before[k + 1]  # one that stays is known
+            if k >= ahead and known is not None:
+                at &= at_later(known, firm, subject.when, -k) > subject.when
+            several = at.sum() >= FEWEST and np.ptp(x[at]) > 0
+            if several and np.allclose(x[at], before[k][at], rtol=1e-6, atol=0.0):
+                return f"{name!r} is the outcome of {k} periods before, in {at.sum():,} rows in which it is not yet known"
     return ""
 
 
@@ -192,19 +178,20 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
         X[name] = column
     y = subject.panel.y.copy()
     unknown = subject.when > origin - ahead
+    if subject.known is not None:
+        unknown |= subject.known > origin
     y[unknown] = 5 * subject.scale - 3 * y[unknown]
     return subject.with_panel(X, y)
 
 
-def order_and_batch(subject: Subject) -> AuditLine:
+def order_and_batch(subject: Subject) -> Found:
     """Row order, index order and batch size change nothing."""
-    claim = "row order, index order and batch size change nothing"
     gaps = {
         name: _gap(found.reindex(subject.base.index), subject.base) for name, found in _reordered(subject)
     }
     worst = max(gaps, key=lambda name: gaps[name])
     evidence = ", ".join(f"{name} {gap:.2g}" for name, gap in gaps.items())
-    return AuditLine(claim, gaps[worst] <= _tolerance(subject), f"largest change of a prediction: {evidence}")
+    return gaps[worst] <= _tolerance(subject), f"largest change of a prediction: {evidence}"
 
 
 def _reordered(subject: Subject) -> Iterator[tuple[str, pd.Series]]:
@@ -219,9 +206,8 @@ def _reordered(subject: Subject) -> Iterator[tuple[str, pd.Series]]:
         yield "training rows shuffled", subject.fit(rng).predict(X, y)
 
 
-def sample(subject: Subject) -> AuditLine:
+def sample(subject: Subject) -> Found:
     """Which rows are learned from and tested does not depend on the labels of the tested periods."""
-    claim = "the sample does not depend on labels"
     rng, y = subject.rng(4), subject.panel.y.copy()
     later = np.flatnonzero(subject.when >= subject.tested[0])
     y.iloc[later] = y.iloc[later].to_numpy()[within(rng, subject.when[later])]
@@ -230,30 +216,25 @@ def sample(subject: Subject) -> AuditLine:
         np.array_equal(a, c) and np.array_equal(b, d) for (a, b), (c, d) in zip(subject.folds, other)
     )
     if not same:
-        return AuditLine(claim, False, "permuting the outcomes of tested periods changes which rows are used")
+        return False, "permuting the outcomes of tested periods changes which rows are used"
     n = sum(len(test) for _, test in subject.folds)
     unknown = int(subject.y.isna().sum())
-    return AuditLine(
-        claim,
+    return (
         True,
         f"outcomes of tested periods permuted: the same {n:,} rows are tested; rows without an outcome "
         f"({unknown:,} of those asked for) are predicted, too",
     )
 
 
-def training_only(subject: Subject) -> AuditLine:
+def training_only(subject: Subject) -> Found:
     """What is fitted saw training rows only."""
-    claim = "scalers and everything fitted saw training rows only"
-    carried = _carried(subject.entry.model, len(subject.panel.X)) + _tables(subject)
+    carried = brought_along(subject)
     if carried:
-        return AuditLine(claim, False, f"the model comes with {', '.join(carried)}")
-    scaled = _scaled_before(subject)
+        return False, f"the model comes with {', '.join(carried)}"
+    numbers = subject.panel.X.select_dtypes("number").astype(float)
+    scaled = fitted_on_all(numbers, subject.train, subject.firm, subject.when)
     if scaled:
-        return AuditLine(
-            claim,
-            False,
-            "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items()),
-        )
+        return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
     first = subject.period == subject.tested[0]
     X = subject.X.copy()
     for name in X.select_dtypes("number").columns:
@@ -263,82 +244,11 @@ def training_only(subject: Subject) -> AuditLine:
         f"no fitted part comes with the model, no column is standardised over all rows; other tested periods times 100 "
         f"change predictions by {gap:.2g}"
     )
-    return AuditLine(claim, gap <= _tolerance(subject), evidence)
+    return gap <= _tolerance(subject), evidence
 
 
-def _scaled_before(subject: Subject) -> dict[str, str]:
-    panel = subject.panel
-    assert panel.firm is not None
-    numbers = panel.X.select_dtypes("number").astype(float)
-    return fitted_on_all(numbers, subject.train, pd.factorize(panel.firm)[0], subject.when)
-
-
-def _carried(model: Any, n_rows: int, path: str = "", seen: frozenset[int] = frozenset()) -> list[str]:
-    """Return fitted parts and tables among the attributes of an unfitted model."""
-    if id(model) in seen:
-        return []
-    seen, found = seen | {id(model)}, []
-    items = vars(model).items() if hasattr(model, "get_params") else []
-    if isinstance(model, list | tuple):
-        items = [(str(k), part) for k, part in enumerate(model)]
-    for name, value in list(items):
-        where = f"{path}.{name}" if path else str(name)
-        if name.endswith("_") and not name.startswith("_"):
-            found.append(f"{where}, fitted before")
-        elif isinstance(value, pd.DataFrame | pd.Series | np.ndarray) and len(value) >= n_rows / 2:
-            found.append(f"{where}, a table of {len(value):,} rows")
-        elif hasattr(value, "get_params") or isinstance(value, list | tuple):
-            found += _carried(value, n_rows, where, seen)
-    return found
-
-
-def _tables(subject: Subject) -> list[str]:
-    """Return parameters that hold figures of all rows: mean outcomes by firm, period or code; means and the like of columns."""
-    found, y = [], subject.panel.y
-    numbers = subject.panel.X.select_dtypes("number").astype(float)
-    levels = {"firm": y.index.get_level_values(0), "period": y.index.get_level_values(1)}
-    levels |= {str(name): pd.Index(code) for name, code in subject.panel.X.drop(columns=numbers).items()}
-    for name, value in _values(subject.entry.model):
-        table = pd.Series(value) if isinstance(value, dict) and value else value
-        if isinstance(table, pd.Series) and pd.api.types.is_numeric_dtype(table.dtype):
-            for what, of in levels.items():
-                means, learned = (v.groupby(of[at]).mean() for v, at in _whole_and_learned(y, subject.train))
-                given = table[~table.index.duplicated()]
-                near, before = (abs(correlation(given.reindex(m.index), m, 4)) for m in (means, learned))
-                if near > SAME and 1 - near < 0.2 * (1 - before) or (near > SAME and what == "period"):
-                    found.append(f"{name}, a table of mean outcomes by {what}, tested ones among them")
-        vector = np.ravel(np.asarray(value, dtype=float)) if _is_vector(value) else np.empty(0)
-        if len(vector) == numbers.shape[1]:
-            for how in ("mean", "std", "median", "min", "max"):
-                whole, part = (v.agg(how).to_numpy() for v in (numbers, numbers.iloc[subject.train]))
-                if np.allclose(vector, whole, rtol=1e-6) and not np.allclose(vector, part, rtol=1e-6):
-                    found.append(f"{name}, the {how} of each column over all rows")
-    return found
-
-
-def _whole_and_learned(y: pd.Series, train: np.ndarray) -> list[tuple[pd.Series, Any]]:
-    return [(y, slice(None)), (y.iloc[train], train)]
-
-
-def _is_vector(value: Any) -> bool:
-    if isinstance(value, pd.Series | np.ndarray):
-        return pd.api.types.is_numeric_dtype(value.dtype)
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, int | float) for v in value)
-
-
-def _values(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters of a model and of its parts, and what is bound to functions among them."""
-    for name, value in model.get_params().items():
-        yield name, value
-        if isinstance(value, partial):
-            yield from ((f"{name}({key})", v) for key, v in value.keywords.items())
-        elif isinstance(value, dict):
-            yield from ((f"{name}[{key!r}]", v) for key, v in value.items())
-
-
-def lookups(subject: Subject) -> AuditLine:
+def lookups(subject: Subject) -> Found:
     """Predictions come from characteristics, not from a table of rows that the model brought along or kept."""
-    claim = "nothing is looked up by row"
     first = subject.base
     hair = subject.X.copy()
     for name in hair.select_dtypes("number").columns:
@@ -352,7 +262,7 @@ def lookups(subject: Subject) -> AuditLine:
         f"characteristics moved by a millionth of their deviation: {jumps:.0%} of predictions jump{said}"
     )
     gap = 0.0 if renamed is None else _gap(renamed, first)
-    return AuditLine(claim, jumps <= 0.1 and gap <= 1e-3 * subject.scale, evidence)
+    return jumps <= 0.1 and gap <= 1e-3 * subject.scale, evidence
 
 
 def _renamed(subject: Subject) -> pd.Series | None:
@@ -383,11 +293,10 @@ def _other_periods(period: pd.Index) -> pd.Index:
     return period
 
 
-def learning(subject: Subject) -> AuditLine:
+def learning(subject: Subject) -> Found:
     """What a forecast knows, it learned from the training rows: opposite outcomes there give opposite forecasts."""
-    claim = "what it knows was learned from training rows"
     if subject.entry.shown_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
-        return AuditLine(claim, True, "not asked: it reads the outcomes of peers, which need no learning")
+        return True, "not asked: it reads the outcomes of peers, which need no learning"
     y = subject.panel.y.copy()
     learned = y.iloc[subject.train]
     y.iloc[subject.train] = learned.max() + learned.min() - learned  # of the same range
@@ -401,26 +310,20 @@ def learning(subject: Subject) -> AuditLine:
         f"training outcomes turned upside down, model refitted: {same:.0%} of forecasts stay as they are, their correlation "
         f"with outcomes within periods goes from {known:.3f} to {kept:.3f} (refuted above {bound:.3f})"
     )
-    return AuditLine(claim, known <= bound or (same <= 0.2 and kept <= bound), evidence)
+    return known <= bound or (same <= 0.2 and kept <= bound), evidence
 
 
-def memory(subject: Subject) -> AuditLine:
+def memory(subject: Subject) -> Found:
     """A model fitted on other rows in between is the same again."""
     before = subject.base
     subject.fit(rows=np.flatnonzero(subject.panel.y.notna()))
     gap = _gap(replace(subject).base, before)
-    claim, evidence = (
-        "one fit leaves nothing behind for another",
-        "fitted on all rows in between, then on its own again",
-    )
-    return AuditLine(
-        claim, gap <= 1e-3 * subject.scale, f"{evidence}: its predictions change by at most {gap:.2g}"
-    )
+    evidence = "fitted on all rows in between, then on its own again"
+    return gap <= 1e-3 * subject.scale, f"{evidence}: its predictions change by at most {gap:.2g}"
 
 
-def validation(subject: Subject) -> AuditLine:
+def validation(subject: Subject) -> Found:
     """Nothing inside the model is validated on random rows."""
-    claim = "nothing is validated on random rows"
     panel = subject.panel
     X, y = panel.X.iloc[subject.train], panel.y.iloc[subject.train]
     found = subject.entry.random_rows(X, y)
@@ -434,12 +337,11 @@ def validation(subject: Subject) -> AuditLine:
         for said in random_rows(part, X, y)
     ]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
-    return AuditLine(claim, not found, "; ".join(found) or fine)
+    return not found, "; ".join(found) or fine
 
 
-def networks(subject: Subject) -> AuditLine:
+def networks(subject: Subject) -> Found:
     """A network that comes with the model was not made of the outcomes of tested periods."""
-    claim = "no network was made of tested outcomes"
     given = {
         name: value
         for name, value in subject.entry.model.get_params().items()
@@ -456,12 +358,11 @@ def networks(subject: Subject) -> AuditLine:
         if given
         else "no network is given"
     )
-    return AuditLine(claim, not found, evidence or fine)
+    return not found, evidence or fine
 
 
-def placebo(subject: Subject, n_placebo: int) -> AuditLine:
+def placebo(subject: Subject, n_placebo: int) -> Found:
     """Peers at random give no gain beyond permuted labels."""
-    claim = "permuted labels leave no gain"
     rng, y, period = subject.rng(5), subject.y.to_numpy(), subject.period
     real, bound = skill(y, subject.base.to_numpy(), period)
     found = []
@@ -476,19 +377,18 @@ def placebo(subject: Subject, n_placebo: int) -> AuditLine:
             X = subject.X.iloc[order].set_axis(subject.X.index)
             predicted = subject.fitted.predict(X, subject.y).to_numpy()
             if np.allclose(predicted, subject.base.to_numpy(), rtol=0, atol=1e-12 * subject.scale):
-                return AuditLine(claim, True, "characteristics play no part in what is predicted")
+                return True, "characteristics play no part in what is predicted"
             found.append(skill(y, predicted, period)[0])
     mean = float(np.mean(found))
     evidence = (
         f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "
         f"({min(found):.3f} to {max(found):.3f}; refuted above {bound:.3f})"
     )
-    return AuditLine(claim, mean <= bound, evidence)
+    return mean <= bound, evidence
 
 
-def shuffled(subject: Subject) -> AuditLine:
+def shuffled(subject: Subject) -> Found:
     """A model that learned from shuffled outcomes has no skill on shuffled outcomes."""
-    claim = "shuffled outcomes give no skill"
     order = within(subject.rng(6), subject.when)
     y = subject.panel.y.iloc[order].set_axis(subject.panel.y.index)
     other = subject.with_panel(subject.panel.X, y)
@@ -497,7 +397,7 @@ def shuffled(subject: Subject) -> AuditLine:
         f"outcomes shuffled within periods, model refitted: correlation within periods {found:.3f} "
         f"(refuted above {bound:.3f})"
     )
-    return AuditLine(claim, found <= bound, evidence)
+    return found <= bound, evidence
 
 
 def _gap(found: pd.Series, base: pd.Series) -> float:

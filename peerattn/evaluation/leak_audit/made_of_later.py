@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.leak_audit.labels import at_later
 from peerattn.evaluation.leak_audit.relations import FEWEST, explained, needs
 
 REACH = 12  # periods ahead over which an outcome may be made
@@ -51,37 +52,52 @@ def _calendar(x: np.ndarray, when: np.ndarray) -> bool:
     return bool(rows.nunique().max() <= 1 and len(np.unique(x)) < FEWEST)
 
 
-def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
-    """Return the firm's value so many periods later; NaN where there is none."""
-    ahead = pd.Series(x, pd.MultiIndex.from_arrays([firm, when]))
-    return np.asarray(ahead.reindex(pd.MultiIndex.from_arrays([firm, when + periods])).to_numpy())
-
-
 def reach_of_outcome(
     numbers: pd.DataFrame, y: np.ndarray, firm: np.ndarray, when: np.ndarray
 ) -> tuple[int, str]:
     """Return how many periods ahead the outcome is made of a characteristic's values, and of which; 0 and "" where it is not.
 
     An outcome that is the sum of the next six months' returns is known six months later, whatever its date says. It is known as
-    soon as one characteristic makes it up. One that is a single later value says nothing: the characteristic may be its lag.
+    soon as one characteristic makes it up, if need be up to noise. One that is a single later value says nothing: the
+    characteristic may be its lag.
     """
     found: list[tuple[int, str]] = []
     for name, column in numbers.items():
         x = column.to_numpy(dtype=float)
         leads = np.column_stack([at_later(x, firm, when, k) for k in range(REACH + 1)])
-        for h in range(REACH + 1):
-            table = leads[:, : h + 1]
-            at = np.isfinite(table).all(axis=1) & np.isfinite(y)
-            if at.sum() < 3 * REACH + FEWEST or np.ptp(y[at]) == 0:
-                break
-            if explained(table[at], y[at]) > MADE:  # with the last lead and others, and not without
-                alone, before = (
-                    explained(table[at][:, part], y[at]) for part in (slice(-1, None), slice(-1))
-                )
-                if h <= 1 or alone < MADE - 0.02 > before:
-                    found.append((h, str(name)))
-                break
+        found += [(h, str(name)) for h in (_last_lead(leads, y) or _overlap(leads, y))]
     return min(found, default=(0, ""))
+
+
+def _last_lead(leads: np.ndarray, y: np.ndarray) -> list[int]:
+    """Return the last lead of those that make up the outcome wholly: with it and others, and not without."""
+    for h in range(REACH + 1):
+        table = leads[:, : h + 1]
+        at = np.isfinite(table).all(axis=1) & np.isfinite(y)
+        if at.sum() < 3 * REACH + FEWEST or np.ptp(y[at]) == 0:
+            break
+        if explained(table[at], y[at]) > MADE:
+            alone, before = (explained(table[at][:, part], y[at]) for part in (slice(-1, None), slice(-1)))
+            return [h] if h <= 1 or alone < MADE - 0.02 > before else []
+    return []
+
+
+def _overlap(leads: np.ndarray, y: np.ndarray) -> list[int]:
+    """Return over how many periods ahead the outcome is a sum of x, up to noise (clipping, compounding).
+
+    The sum over these periods leaves less than half of the variance that sums over one period more or less leave, and free
+    slopes, beyond them, too, leave nearly as much: an outcome of one period to which a persistent or smoothed x goes along has
+    slopes that differ.
+    """
+    for h in range(2, REACH - 1):
+        table = leads[:, : h + 3]
+        at = np.isfinite(table).all(axis=1) & np.isfinite(y)
+        if at.sum() < 3 * REACH + FEWEST or np.ptp(y[at]) == 0:
+            break
+        left = [1 - explained(table[at, 1 : k + 1].sum(axis=1), y[at]) for k in (h - 1, h, h + 1)]
+        if left[1] < min(0.2, left[0] / 2, left[2] / 2) and 1 - explained(table[at], y[at]) > 0.8 * left[1]:
+            return [h]
+    return []
 
 
 def _averages(x: np.ndarray, around: list[np.ndarray]) -> bool:

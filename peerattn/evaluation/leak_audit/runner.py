@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
-from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
+from peerattn.evaluation.leak_audit.labels import labels_of
 from peerattn.evaluation.leak_audit.relations import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError
 from peerattn.panel import Panel, as_panel
@@ -25,6 +27,18 @@ from peerattn.render import Table
 
 #: Columns that say when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
+#: What is claimed of the first and of the last fit, and what tries to refute it.
+CHECKS: dict[str, Callable[[Subject], checks.Found]] = {
+    "the own outcome does not move the own prediction": checks.own_outcome,
+    "future values change nothing": checks.future,
+    "row order, index order and batch size change nothing": checks.order_and_batch,
+    "the sample does not depend on labels": checks.sample,
+    "scalers and everything fitted saw training rows only": checks.training_only,
+    "nothing is looked up by row": checks.lookups,
+    "what it knows was learned from training rows": checks.learning,
+    "nothing is validated on random rows": checks.validation,
+    "no network was made of tested outcomes": checks.networks,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +140,8 @@ def audit(
     noise in it looks like a good characteristic and cannot be told from one, nor can a sample from which rows are missing
     because of their outcomes; nor a setting that was chosen on tested periods. Columns that are refuted are left out of the
     other checks. About seven fits of each of the two folds. Where X has a column ``known_at`` or
-    ``outcome_known_at``, no fold may learn from outcomes that are known after its first tested period.
+    ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
+    first tested period, and no characteristic may hold an outcome in a period before it is known.
 
     References
     ----------
@@ -147,7 +162,9 @@ def audit(
     if n_placebo < 1:
         raise InputError(f"n_placebo must be at least 1, got {n_placebo!r}.")
     declared = {*codes, *([industry] if industry else [])}
-    first, X = _columns(X, y, declared, firm, period, characteristics)
+    first = None
+    if y is not None and isinstance(frame := as_pandas(X), pd.DataFrame):
+        first, X = _columns(frame, y, declared, firm, period, characteristics)
     with quiet():
         panel = comparison_panel(
             X,
@@ -160,12 +177,12 @@ def audit(
             industry=industry,
         )
         dates = next((name for name in DATES if name in getattr(X, "columns", ())), None)
-        known = None
-        if dates is not None:
-            dated = as_panel(X, y, known_at=dates, characteristics=(), firm=firm, period=period).sorted()
-            known = np.searchsorted(np.unique(dated.period), np.asarray(dated.known_at))
+        known_at = None
+        if dates is not None and not isinstance(X, Panel):
+            dated = as_panel(X, y, known_at=dates, characteristics=(), firm=firm, period=period)
+            known_at = dated.sorted().known_at
     entry = entries_of({"audited": model}, task, panel, reference)[0]
-    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first, known)
+    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first, known_at)
 
 
 def audit_entry(
@@ -176,12 +193,14 @@ def audit_entry(
     n_placebo: int = 19,
     random_state: int = 0,
     first: AuditLine | None = None,
-    known: np.ndarray | None = None,
+    known_at: pd.Index | None = None,
 ) -> Audit:
-    """Audit a model of a comparison; ``first`` is the line on columns, where those of the source were looked at.
+    """Audit a model on a panel; ``first`` is the line on columns, where those of the source were looked at.
 
-    ``known`` says when each outcome is known, as a number of the panel's periods.
+    ``known_at`` says when each outcome is known, as period labels; by default the panel's, if it has them.
     """
+    known_at = panel.known_at if known_at is None else known_at
+    known = None if known_at is None else first_known(known_at, sorted_periods(panel.period)[1])
     if first is None:
         assert panel.outcomes is not None and panel.firm is not None
         labels = labels_of(panel.firm, panel.period)
@@ -192,32 +211,23 @@ def audit_entry(
     subject = Subject(entry, panel, cv, random_state, known=known)
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
-    tried: list[tuple[str, Callable[[Subject], AuditLine]]] = [
-        ("the own outcome does not move the own prediction", checks.own_outcome),
-        ("future values change nothing", checks.future),
-        ("row order, index order and batch size change nothing", checks.order_and_batch),
-        ("the sample does not depend on labels", checks.sample),
-        ("scalers and everything fitted saw training rows only", checks.training_only),
-        ("nothing is looked up by row", checks.lookups),
-        ("what it knows was learned from training rows", checks.learning),
-        ("nothing is validated on random rows", checks.validation),
-        ("no network was made of tested outcomes", checks.networks),
-        ("permuted labels leave no gain", lambda fit: checks.placebo(fit, n_placebo)),
-        ("shuffled outcomes give no skill", checks.shuffled),
-    ]
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
-    lines = [first, *(_tried(claim, check, fits) for claim, check in tried)]
+    tried = CHECKS | {
+        "permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo),
+        "shuffled outcomes give no skill": checks.shuffled,
+    }
+    lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]
     lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
     return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
 
 
-def _tried(claim: str, check: Callable[[Subject], AuditLine], fits: list[Subject]) -> AuditLine:
+def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subject]) -> AuditLine:
     """Return the line of a check of the first fit, or of the last where it is refuted; one that raises is refuted."""
     lines = []
     for fit in fits:
         try:
-            lines.append(check(fit))
+            lines.append(AuditLine(claim, *check(fit)))
         except Exception as error:  # whatever the model under audit raises on changed input
             lines.append(AuditLine.raised(claim, error))
         if not lines[-1].passed:
@@ -227,21 +237,14 @@ def _tried(claim: str, check: Callable[[Subject], AuditLine], fits: list[Subject
 
 
 def _columns(
-    X: Any, y: Any, declared: set[str], firm: str, period: str, characteristics: Sequence[str] | None
-) -> tuple[AuditLine, Any]:
-    """Return the line on columns, and X without those that were refuted."""
-    if isinstance(X, Panel):
-        panel = X if y is None else as_panel(X, y)
-        rows = None if panel.firm is None else labels_of(panel.firm, panel.period)
-        values = panel.y.to_numpy()[panel.order]
-        both = pd.concat([panel.characteristics, panel.codes], axis=1)
-        return checks.columns(both, values, declared | set(panel.codes.columns), rows)[0], X
-    frame = as_pandas(X)
-    if y is None or not isinstance(frame, pd.DataFrame):
-        fine = (
-            "characteristics were chosen by read_panel, which leaves other outcomes and undeclared codes out"
-        )
-        return AuditLine("no outcome and no numeric code among the characteristics", True, fine), X
+    frame: pd.DataFrame,
+    y: Any,
+    declared: set[str],
+    firm: str,
+    period: str,
+    characteristics: Sequence[str] | None,
+) -> tuple[AuditLine, pd.DataFrame]:
+    """Return the line on columns, and the frame without those that were refuted."""
     used = read_rows(frame, firm, period)[0]
     if characteristics is not None:
         used = used[[name for name in used.columns if name in {*characteristics, *declared}]]

@@ -37,7 +37,7 @@ class Subject:
     fold : int
         Number of the fit.
     known : ndarray (n,) or None
-        When each outcome is known, as a number of the panel's periods.
+        First period in which each outcome is known, as a whole number; None: as the horizon says.
     """
 
     entry: Entry
@@ -57,6 +57,12 @@ class Subject:
     def when(self) -> np.ndarray:
         """Period of each row, as a whole number in time order."""
         return sorted_periods(self.panel.period)[0]
+
+    @cached_property
+    def firm(self) -> np.ndarray:
+        """Firm of each row, as a whole number."""
+        assert self.panel.firm is not None
+        return pd.factorize(self.panel.firm)[0]
 
     @cached_property
     def tested(self) -> np.ndarray:
@@ -144,12 +150,8 @@ class Answering:
 
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
-        asked = FoldRows.__new__(FoldRows)
-        asked.__dict__.update(self.rows.__dict__)
-        asked.X_call, asked.y_call, asked.scored = X, y, np.arange(len(X))
-        asked._encoded = {}
         with quiet():
-            return pd.Series(self.entry.predict(self.model, asked), index=X.index)
+            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
 
 
 def seeded(model: Any, random_state: int) -> Any:

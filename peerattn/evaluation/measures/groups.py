@@ -73,7 +73,7 @@ def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
             )
         return values.astype(object).where(values.notna(), "unknown").to_numpy()
     if not numeric:
-        raise InputError("n_groups= is for numbers; these groups are codes.")
+        raise InputError("n_groups: by holds codes, which are groups as they are; leave n_groups out.")
     group = np.full(len(frame), "unknown", dtype=object)
     there = values.notna().to_numpy()
     codes, _ = sorted_periods(frame["period"][there])

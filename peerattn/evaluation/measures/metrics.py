@@ -23,7 +23,9 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
     if not known.any():
-        raise InputError("no outcome is known, so nothing can be scored; pass at least one that is not NaN.")
+        raise InputError(
+            "outcomes: none is known, so nothing can be scored; pass at least one that is not NaN."
+        )
     return [array[known] for array in arrays]
 
 

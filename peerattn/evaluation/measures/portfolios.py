@@ -186,7 +186,7 @@ def quantile_portfolios(
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
     if returns.empty:
         raise InputError(
-            "in no period do both end portfolios hold a firm with a known outcome; use fewer quantiles."
+            "n_quantiles: in no period do the first and the last portfolio both hold a firm with a known outcome; use fewer."
         )
     formed = returns.index.to_numpy()
     returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")

@@ -19,7 +19,7 @@ from peerattn.evaluation.inference.forecast_tests import (
     short_reason,
 )
 from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.render import Table, markdown_text, write_atomic
 from peerattn.render.regression import MINUS
 
@@ -59,9 +59,7 @@ def as_table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars:
     known = {metric.key: metric for metric in (*METRICS, *REGRESSION_METRICS)}
     for key in metrics:
         if key not in known:
-            raise InputError(
-                f"metrics: there is no {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}."
-            )
+            raise unknown_name("metrics", "metric", key, known)
     if not metrics:
         raise InputError(f"metrics: name at least one of {', '.join(known)}.")
     chosen = [known[key] for key in metrics]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -192,12 +193,12 @@ class Entry:
         if takes_panels(self.model):
             return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
         known = fold.y_train.notna().to_numpy()
-        return model.fit(fold.encoded(self.own_only)[0][known], fold.y_train.to_numpy()[known])
+        return model.fit(fold.encoded("train", self.own_only)[known], fold.y_train.to_numpy()[known])
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
         if not takes_panels(self.model):
-            return self._checked(model.predict(fold.encoded(self.own_only)[1]), fold)
+            return self._checked(model.predict(fold.encoded("call", self.own_only)), fold)
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 
@@ -274,26 +275,35 @@ class FoldRows:
         self.X_call, self.y_call = panel.X.iloc[call], panel.y.iloc[call]
         self.scored = np.searchsorted(call, test)
         self._characteristics = list(panel.choice.characteristics)
-        self._encoded: dict[bool, tuple[pd.DataFrame, pd.DataFrame]] = {}
+        self._encoders: dict[bool, PanelEncoder] = {}
+        self._encoded: dict[tuple[str, bool], pd.DataFrame] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to another process without what can be made again there."""
-        return self.__dict__ | {"_encoded": {}}
+        """Travel to another process, or be copied, without what can be made again there."""
+        return self.__dict__ | {"_encoders": {}, "_encoded": {}}
 
-    def encoded(self, own_only: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return training and test rows as numbers, by an encoding fitted on the training rows alone.
+    def asking(self, X: pd.DataFrame, y: pd.Series) -> FoldRows:
+        """Return the same training rows with other rows to predict."""
+        other = copy(self)
+        other.X_call, other.y_call, other.scored = X, y, np.arange(len(X))
+        other._encoders = self._encoders
+        return other
+
+    def encoded(self, part: Literal["train", "call"], own_only: bool) -> pd.DataFrame:
+        """Return training rows, or those of the call, as numbers, by an encoding fitted on the training rows alone.
 
         All plain regressors share one encoding, made when the first of them needs it; the linear controls
         share another, of the characteristics without codes.
         """
-        if own_only not in self._encoded:
-            columns = self._characteristics if own_only else list(self.X_train.columns)
-            if not columns:
-                return self.X_train[[]], self.X_call[[]]
-            encoder = PanelEncoder().fit(self.X_train[columns])
-            train, test = (encoder.transform(X[columns]) for X in (self.X_train, self.X_call))
-            self._encoded[own_only] = train, test
-        return self._encoded[own_only]
+        columns = self._characteristics if own_only else list(self.X_train.columns)
+        X = self.X_train if part == "train" else self.X_call
+        if not columns:
+            return X[[]]
+        if own_only not in self._encoders:
+            self._encoders[own_only] = PanelEncoder().fit(self.X_train[columns])
+        if (part, own_only) not in self._encoded:
+            self._encoded[part, own_only] = self._encoders[own_only].transform(X[columns])
+        return self._encoded[part, own_only]
 
 
 def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None) -> list[Entry]:
@@ -314,7 +324,9 @@ def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: An
     given = None if reference is None else Reference.of(reference)
     entries = [_entry(name, model, task, given) for name, model in models.items()]
     if given is not None and not any(entry.reference for entry in entries):
-        raise InputError('reference= was given, but no model searches it: none has attention="cross".')
+        raise InputError(
+            'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
+        )
     return entries + [entry for entry in _controls(task, panel, models) if entry.name not in models]
 
 
@@ -364,7 +376,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
     if across and (reference is None or (reference.y is not None) != (task == "explain")):
         needed = "with" if task == "explain" else "without"
         raise InputError(
-            f"model {name!r} searches a reference universe: pass reference=, {needed} outcomes for task={task!r}."
+            f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
         )
     shown = native and task == "explain"
     return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)

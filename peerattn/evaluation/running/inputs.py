@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.gate import refuse_identities, warn_of_leaks
 from peerattn.panel.reading import read_rows
@@ -47,9 +47,7 @@ def comparison_panel(
                 "y is missing: pass y beside X, or name the outcome's column of X with outcome=."
             )
         if industry is not None and hasattr(X, "columns") and industry not in list(X.columns):
-            raise InputError(
-                f"industry: there is no column {industry!r}.{did_you_mean(industry, map(str, X.columns))}"
-            )
+            raise unknown_name("industry", "column", industry, X.columns)
         if not isinstance(X, Panel) and read_rows(X, firm, period)[1] is None:
             raise InputError(
                 f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}; got "
@@ -57,7 +55,9 @@ def comparison_panel(
             )
         panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
     if not panel.dated:
-        raise InputError("X carries no firm and period, which a comparison needs.")
+        raise InputError(
+            "X has no labels of firm and period, which a comparison needs: name them with firm= and period=."
+        )
     panel = panel.with_outcomes(panel.y)  # some must be known
     warn_of_leaks(panel)
     assert panel.firm is not None

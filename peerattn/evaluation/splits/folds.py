@@ -11,7 +11,7 @@ import numpy as np
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
-from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
@@ -48,8 +48,8 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
         raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. Of a column, make "
-            "the panel with read_panel(..., known_at=column), and leave it out here."
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
+            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
         )
     if type(cv) in (WalkForward, PurgedKFold, NewFirms):
         return cv.split(panel)
@@ -62,14 +62,21 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
-        raise InputError("cv: each row may be tested once, and some must be; use WalkForward.")
-    ahead = int(getattr(cv, "horizon", 1))
+        raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
+    ahead, forecasts = int(getattr(cv, "horizon", 1)), getattr(cv, "forecasts", True)
+    known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        if getattr(cv, "forecasts", True) and when[train].max(initial=-1) > when[test].min() - ahead:
+        if forecasts and when[train].max(initial=-1) > when[test].min() - ahead:
             raise InputError(
                 f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
                 f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
                 "WalkForward."
+            )
+        late = 0 if known is None or not forecasts else int((known[train] > when[test].min()).sum())
+        if late:
+            raise InputError(
+                f"cv: {type(cv).__name__} learns from {late:,} rows whose outcome is not yet known (known_at) in "
+                f"{periods[when[test].min()]}, which it predicts. Use WalkForward, which leaves them out."
             )
         if panel.y.iloc[train].notna().sum() < 2:
             raise InputError(

@@ -85,14 +85,14 @@ class PurgedKFold(BaseCrossValidator):
         when, periods = sorted_periods(source_rows(self, X)[1])
         if len(periods) < self.n_splits:
             raise InputError(
-                f"PurgedKFold: n_splits={self.n_splits} blocks of {len(periods)} periods; use fewer."
+                f"PurgedKFold: n_splits={self.n_splits} is more than the {len(periods)} periods of X; use fewer blocks."
             )
         for block in np.array_split(np.arange(len(periods)), self.n_splits):
             purged = (when > block[0] - self.horizon) & (when < block[-1] + self.horizon + self.embargo)
             train = np.flatnonzero(~purged)
             if not len(train):
                 raise InputError(
-                    f"PurgedKFold: nothing is left to learn from beside {periods[block[0]]} to {periods[block[-1]]}; "
+                    f"PurgedKFold: nothing is left to learn from besides {periods[block[0]]} to {periods[block[-1]]}; "
                     "use more blocks, a shorter horizon or embargo."
                 )
             yield train, np.flatnonzero((when >= block[0]) & (when <= block[-1]))
@@ -164,7 +164,7 @@ class NewFirms(BaseCrossValidator):
         distinct = firms.unique().sort_values()
         if len(distinct) < self.n_splits:
             raise InputError(
-                f"NewFirms: n_splits={self.n_splits} groups of {len(distinct)} firms; use fewer."
+                f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups."
             )
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[distinct.get_indexer(firms)]

@@ -1,4 +1,4 @@
-"""Periods as whole numbers in time order."""
+"""Periods as whole numbers in time order, and the first of them in which an outcome is known."""
 
 from __future__ import annotations
 
@@ -26,3 +26,39 @@ def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
     except TypeError as error:
         raise InputError(f"period: labels cannot be sorted ({error}); make them one kind.") from error
     return periods.get_indexer(labels), periods
+
+
+def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
+    """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
+    missing = np.asarray(given.isna())
+    at = np.full(len(given), len(periods))
+    at[~missing] = periods.searchsorted(_like(periods, given[~missing].infer_objects()))
+    return at
+
+
+def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
+    """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
+    if isinstance(periods, pd.CategoricalIndex) and given.isin(periods.categories).all():
+        return given.astype(periods.dtype)
+    if given.inferred_type in ("date", "datetime"):
+        given = pd.DatetimeIndex(given)
+    if pd.api.types.is_float_dtype(given.dtype) and (np.mod(given, 1) == 0).all():
+        given = given.astype("int64")  # whole numbers with missing ones among them
+    if len(given) and _kind(given) != _kind(periods):
+        raise InputError(
+            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
+            f"{given.tolist()[0]!r}, {_kind(given)}. Convert it: labels of different types cannot be compared."
+        )
+    return given
+
+
+def _kind(labels: pd.Index) -> str:
+    if isinstance(labels, pd.CategoricalIndex):
+        return "categorical"
+    if isinstance(labels, pd.DatetimeIndex):
+        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
+    if isinstance(labels, pd.PeriodIndex):
+        return f"period of frequency {labels.freqstr}"
+    if pd.api.types.is_integer_dtype(labels.dtype):
+        return "yyyymm" if labels.min() >= 100_000 else "integer"
+    return "fractional number" if pd.api.types.is_float_dtype(labels.dtype) else labels.inferred_type

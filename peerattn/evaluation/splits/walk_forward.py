@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 
-from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.panel import Panel, as_panel
 
@@ -176,7 +176,7 @@ class WalkForward(BaseCrossValidator):
             np.arange(len(periods)) if panel.outcomes is None else np.unique(ranks[~np.isnan(panel.outcomes)])
         )
         period_of_row = ranks[back]
-        when = period_of_row if panel.known_at is None else _known_at(panel.known_at, periods)[back]
+        when = period_of_row if panel.known_at is None else first_known(panel.known_at, periods)[back]
         tested = self._tested(known, periods)
         return [
             self._fold(period_of_row, when, periods, tested[start : start + self.refit_every])
@@ -249,34 +249,6 @@ class WalkForward(BaseCrossValidator):
         return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
 
 
-def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
-    """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
-    if isinstance(periods, pd.CategoricalIndex) and given.isin(periods.categories).all():
-        return given.astype(periods.dtype)
-    if given.inferred_type in ("date", "datetime"):
-        given = pd.DatetimeIndex(given)
-    if pd.api.types.is_float_dtype(given.dtype) and (np.mod(given, 1) == 0).all():
-        given = given.astype("int64")  # whole numbers with missing ones among them
-    if len(given) and _kind(given) != _kind(periods):
-        raise InputError(
-            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
-            f"{given.tolist()[0]!r}, {_kind(given)}. Convert it: labels of different types cannot be compared."
-        )
-    return given
-
-
-def _kind(labels: pd.Index) -> str:
-    if isinstance(labels, pd.CategoricalIndex):
-        return "categorical"
-    if isinstance(labels, pd.DatetimeIndex):
-        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
-    if isinstance(labels, pd.PeriodIndex):
-        return f"period of frequency {labels.freqstr}"
-    if pd.api.types.is_integer_dtype(labels.dtype):
-        return "yyyymm" if labels.min() >= 100_000 else "integer"
-    return "fractional number" if pd.api.types.is_float_dtype(labels.dtype) else labels.inferred_type
-
-
 def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
     """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
     names = {"firm": splitter.firm, "period": splitter.period}
@@ -297,14 +269,6 @@ def source_rows(splitter: Any, X: Any) -> tuple[pd.Index, pd.Index]:
     back = np.argsort(panel.order)
     assert panel.firm is not None
     return panel.firm[back], panel.period[back]
-
-
-def _known_at(given: pd.Index, periods: pd.Index) -> np.ndarray:
-    """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
-    missing = np.asarray(given.isna())
-    at = np.full(len(given), len(periods))
-    at[~missing] = periods.searchsorted(_like(periods, given[~missing].infer_objects()))
-    return at
 
 
 def check_whole(splitter: Any, name: str, least: int) -> None:

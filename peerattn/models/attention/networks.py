@@ -136,14 +136,14 @@ class AttentionNetworks(PeerModel):
         if member is not None:
             if member not in range(len(members)):
                 raise InputError(
-                    f"member: there is no member {member}; members are numbered from 0 to {len(members) - 1}."
+                    f"member: the model has {len(members)} members, numbered from 0, got {member!r}."
                 )
             members = (members[member],)
         if head is not None:
             members = tuple(m.with_one_head(head) for m in members if head in m.kept)
             if not members:
-                kept = [list(m.kept) for m in self.members_[:1]]
-                raise InputError(f"head: there is no head {head}; heads are {kept[0] if kept else 'none'}.")
+                kept = ", ".join(map(str, self.members_[0].kept)) if self.members_ else ""
+                raise InputError(f"head: expected one of the model's heads ({kept or 'none'}), got {head!r}.")
         return Heads(members, self.pair_terms_)
 
     @one_thread()

@@ -36,7 +36,7 @@ def test_the_statistic_is_that_of_statsmodels_and_p_that_of_the_wild_bootstrap_o
     worse = paired_test(base, loss, firm, period)
     assert worse.p_value == p and worse.upper_p == 1 - p / 2
     assert paired_test(loss, base, firm % 12, period, clustered_by="sector").test == "paired by sector"
-    with pytest.raises(InputError, match="expected two clusters at least, got 1"):
+    with pytest.raises(InputError, match="expected at least two clusters, got 1"):
         paired_test(loss, base, np.zeros(180), period)
     assert paired_test(base, base, firm, period).outcome == "same losses"
     assert paired_test(base - 1, base, firm, period).outcome == "n/a (no variance)"

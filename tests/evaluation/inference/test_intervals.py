@@ -88,7 +88,7 @@ def test_unknown_outcomes_get_an_interval_and_a_comparison_gives_its_own():
     last = found.frame[found.frame["period"] == 2039]
     assert len(last) == 15 and last["covered"].notna().sum() == 1 and np.isfinite(last["upper"]).all()
     assert found.margin > 0 and set(found.frame.columns) >= {"firm", "lower", "upper"}
-    with pytest.raises(InputError, match="no model 'OSL'.*'OLS'"):
+    with pytest.raises(InputError, match="no model is named 'OSL'.*'OLS'"):
         result.intervals("OSL")
 
 

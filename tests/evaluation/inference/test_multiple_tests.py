@@ -77,13 +77,13 @@ def test_bad_losses():
     for bad, message in (
         (L.iloc[:9], "9 periods are too few"),
         (L[["M0"]], "at least two models"),
-        (L.where(L["M0"] < 3), "some are missing"),
+        (L.where(L["M0"] < 3), "some are NaN"),
     ):
         with pytest.raises(InputError, match=message):
             model_confidence_set(bad)
     with pytest.raises(InputError, match="20 periods are too few for a test over time; 52 are needed"):
         superior_ability(L.iloc[:20], "M0", horizon=12)
-    with pytest.raises(InputError, match="no model 'M9'"):
+    with pytest.raises(InputError, match="no model is named 'M9'"):
         superior_ability(L, "M9")
     with pytest.raises(InputError, match="size must lie"):
         model_confidence_set(L, size=1.5)

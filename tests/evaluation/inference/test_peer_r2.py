@@ -108,8 +108,8 @@ def test_bad_input():
         (lambda: peer_r2_test(y.to_numpy(), {"code": code}), "indexed by firm and period"),
         (lambda: peer_r2_test(y, {}), "at least one name"),
         (lambda: peer_r2_test(y, {"code": code.to_numpy()}), "codes are a Series"),
-        (lambda: peer_r2_test(y, {"code": code}, baseline="cod"), "no scheme 'cod'.*'code'"),
-        (lambda: peer_r2_test(y, {"code": code.where(code == "9")}), "in no period"),
+        (lambda: peer_r2_test(y, {"code": code}, baseline="cod"), "no scheme is named 'cod'.*'code'"),
+        (lambda: peer_r2_test(y, {"code": code.where(code == "9")}), "no period has 5 firms"),
         (lambda: peer_r2_test(pd.concat([y, y]), {"code": code}), "duplicated"),
     ):
         with pytest.raises(InputError, match=message):

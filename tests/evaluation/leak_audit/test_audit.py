@@ -11,6 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, compare, explain_score
+from peerattn.evaluation.leak_audit.checks import columns
+from peerattn.evaluation.leak_audit.labels import labels_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import (
@@ -208,7 +210,7 @@ def test_a_model_that_takes_the_first_level_for_the_firm_is_found(panel):
 
 def test_a_model_that_carries_outcomes_is_found(panel):
     X, y = panel
-    found = check(Lookup(table=y), panel)
+    found = check(Lookup(table=y), panel, n_placebo=1)
     assert TRAINING in found.refuted and LOOKUP in found.refuted
     assert "table, a table of" in str(found)
     for level in ("firm", "period"):
@@ -217,7 +219,7 @@ def test_a_model_that_carries_outcomes_is_found(panel):
         for table, leaks in ((means, True), (means.to_dict(), True), (other, False)):
             assert (TRAINING in check(Effects(table), panel, n_placebo=1).refuted) == leaks
     KNOWN["y"] = y
-    assert {LOOKUP, LEARNED} <= set(check(Closure(), panel).refuted)
+    assert {LOOKUP, LEARNED} <= set(check(Closure(), panel, n_placebo=1).refuted)
 
 
 def test_a_scaler_fitted_before_is_found(panel):
@@ -231,7 +233,7 @@ def test_a_scaler_fitted_before_is_found(panel):
 def test_columns_standardised_over_all_rows_are_found(panel):
     X, y = panel
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
-    found = audit(Ridge(), scaled, y, CV)
+    found = audit(Ridge(), scaled, y, CV, n_placebo=2)
     assert found.refuted == [TRAINING] and "'size' is standardised or centred over all rows" in str(found)
     year = X.index.get_level_values("period")
     for when, leaks in ((2013, True), (2003, False)):  # both ends in training rows say nothing of tested ones
@@ -241,7 +243,7 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     by_period = X.assign(
         size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
     )
-    assert audit(Ridge(), by_period, y, CV).passed
+    assert audit(Ridge(), by_period, y, CV, n_placebo=2).passed
 
 
 def test_splits_that_leak_are_found(panel):
@@ -441,7 +443,8 @@ def test_attention_passes_in_every_option(panel, name, monkeypatch):
     )
     options = OPTIONS[name]
     task = "explain" if options.get("values") == "outcomes" else "forecast"
-    found = audit(PeerAttentionRegressor(**(FEW | options)), X, y, CV, codes=["sic"], task=task, n_placebo=3)
+    cv = CV if name == "defaults" else WalkForward(4, 4)  # of several folds two are audited
+    found = audit(PeerAttentionRegressor(**(FEW | options)), X, y, cv, codes=["sic"], task=task, n_placebo=3)
     assert found.passed, str(found)
 
 
@@ -499,7 +502,7 @@ def test_given_networks_pass(panel, task):
         PrecomputedPeerRegressor(network=same_industry(panel[0])),
         LinearInMeansRegressor(network=of_chance(panel[0])),
     ):
-        found = check(model, panel, task=task)
+        found = check(model, panel, task=task, n_placebo=3)
         assert found.passed, str(found)
 
 
@@ -595,11 +598,17 @@ MADE = {
 }
 
 
+def said_of(X, y, codes):
+    """The evidence of the columns' line, which is empty where it passes."""
+    labels = labels_of(X.index.get_level_values("firm"), X.index.get_level_values("period"))
+    line, _ = columns(X, y.to_numpy(), codes, labels)
+    return "" if line.passed else line.evidence
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_functions_of_outcomes_are_no_characteristics(panel, name):
     X, y = panel
-    found = audit(Ridge(), X.assign(extra=MADE[name](X, y)), y, CV, codes=["sic"], n_placebo=1)
-    assert found.refuted[0].startswith("no outcome") and "'extra'" in found.lines[0].evidence
+    assert "'extra'" in said_of(X.assign(extra=MADE[name](X, y)), y, {"sic"})
 
 
 def test_missing_values_codes_and_pairs_that_outcomes_decide_are_found(panel):
@@ -607,13 +616,13 @@ def test_missing_values_codes_and_pairs_that_outcomes_decide_are_found(panel):
     noise = pd.Series(np.random.default_rng(0).normal(size=len(X)), X.index)
     known = y.notna()
     for changed, codes in (
-        (X.assign(extra=noise.where(y > y.median())), ["sic"]),
-        (X.assign(extra=pd.cut(y, 4, labels=list("abcd")).astype(object)), ["sic", "extra"]),
-        (X.assign(extra=noise, other=y - noise), ["sic"]),
-        (X.assign(extra=y * np.exp(noise), other=np.exp(noise)), ["sic"]),
+        (X.assign(extra=noise.where(y > y.median())), {"sic"}),
+        (X.assign(extra=pd.cut(y, 4, labels=list("abcd")).astype(object)), {"sic", "extra"}),
+        (X.assign(extra=noise, other=y - noise), {"sic"}),
+        (X.assign(extra=y * np.exp(noise), other=np.exp(noise)), {"sic"}),
     ):
-        line = audit(Ridge(), changed[known], y[known], CV, codes=codes, n_placebo=1).lines[0]
-        assert not line.passed and "'extra'" in line.evidence
+        assert "'extra'" in said_of(changed[known], y[known], codes)
+    assert said_of(X.assign(extra=noise)[known], y[known], {"sic"}) == ""
 
 
 def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):
@@ -625,6 +634,47 @@ def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):
     assert audit(Ridge(), late, y, waits, **options).passed
     on_time = X.assign(known_at=X.index.get_level_values("period"))
     assert audit(Ridge(), on_time, y, CV, **options).passed
+
+
+class Late(WalkForward):
+    """Learns from all earlier rows, whenever their outcomes are known."""
+
+
+def test_a_panel_says_when_outcomes_are_known(panel):
+    """Every fourth report is filed two years late: a split that learns from it before, and its use before, are refuted."""
+    X, y = panel
+    year, late = X.index.get_level_values("period"), np.arange(len(X)) % 4 == 0
+    frame = X.assign(roa=y, filed=year + 1 + 2 * late).reset_index()
+    options = {"outcome": "roa", "codes": ["sic"], "known_at": "filed"}
+    read = read_panel(frame, **options)
+    assert audit(Ridge(), read, cv=CV, n_placebo=1).passed
+    found = audit(Ridge(), read, cv=Late(4, 2), n_placebo=1)
+    assert FUTURE in found.refuted and "outcomes that are known after the origin" in str(found)
+    with pytest.raises(
+        InputError, match="cv: Late learns from [0-9]+ rows whose outcome is not yet known .* in 2010"
+    ):
+        compare({"Ridge": Ridge()}, read, cv=Late(4, 2), verbose=False)
+    last = later(y, -1)
+    known = last.where(later(pd.Series(late, X.index), -1).eq(False))
+    for column, leaks in ((last, True), (known, False)):
+        held = read_panel(frame.assign(last=column.to_numpy()), **options)
+        found = audit(Ridge(), held, cv=CV, n_placebo=1)
+        assert (FUTURE in found.refuted) == leaks, str(found)
+        assert ("'last' is the outcome of 1 periods before, in " in str(found)) == leaks
+
+
+def test_dates_of_another_kind_are_refused_and_missing_ones_are_never(panel):
+    X, y = panel
+    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+        audit(Ridge(), X.assign(known_at="soon"), y, CV, characteristics=["size"])
+    never = X.assign(known_at=np.where(np.arange(len(X)) % 9 > 0, X.index.get_level_values("period"), np.nan))
+    assert FUTURE in audit(Ridge(), never, y, CV, characteristics=["size"], n_placebo=1).refuted
+
+
+def test_columns_of_a_frame_are_looked_at_wherever_the_outcome_stands(panel):
+    X, y = panel
+    frame = X.assign(roa=y, copy=np.exp(y)).reset_index()
+    assert COLUMNS in audit(Ridge(), frame, outcome="roa", codes=["sic"], cv=CV, n_placebo=1).refuted
 
 
 class Keeps(Ridge):

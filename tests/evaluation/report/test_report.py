@@ -61,7 +61,7 @@ def test_groups_are_fifths_and_broad_industries(panel, result):
     rows = by["rows"].xs("Ridge", level="model")
     known = panel[1].reindex(fifths.index).notna()
     assert rows.to_dict() == fifths[known].value_counts().to_dict()
-    with pytest.raises(InputError, match="groups: there is no column 'sise'. Near matches: 'size'"):
+    with pytest.raises(InputError, match="groups: no column is named 'sise'. Near matches: 'size'"):
         compare(MODELS, *panel, groups=["sise"], industry="sic", verbose=False)
 
 
@@ -104,7 +104,7 @@ def test_portfolios_and_their_words(result, tmp_path):
     pd.testing.assert_frame_equal(found.returns, same.returns)
     assert found.sharpe == pytest.approx(same.sharpe * np.sqrt(12))
     assert result.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
-    with pytest.raises(InputError, match="no model 'ridge'"):
+    with pytest.raises(InputError, match="no model is named 'ridge'"):
         result.portfolios("ridge")
 
 
@@ -154,7 +154,7 @@ def test_market_values_must_be_there_and_positive(panel, result):
         InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"
     ):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, verbose=False)
-    with pytest.raises(InputError, match="market_value: there is no column of numbers 'sise'.* 'size'"):
+    with pytest.raises(InputError, match="market_value: no characteristic is named 'sise'.* 'size'"):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, verbose=False)
     with pytest.raises(
         InputError, match=r"weighting='value' needs market values: compare\(..., market_value"

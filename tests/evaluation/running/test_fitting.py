@@ -267,5 +267,5 @@ def test_audits_are_kept(panel, tmp_path):
     again = run(panel, models, audit=["Ridge"], store=tmp_path / "store")
     assert again.audit == result.audit and fits(counted) == done
     assert list(run(panel, models, audit=True).audit) == ["Peers"]
-    with pytest.raises(InputError, match="audit: there is no model 'Ridg'"):
+    with pytest.raises(InputError, match="audit: no model is named 'Ridg'"):
         run(panel, models, audit=["Ridg"])

@@ -157,9 +157,9 @@ def test_a_column_says_when_outcomes_are_known(panel):
     same = run({"OLS": LinearRegression()}, X, y, cv=WalkForward(1, known_at=late))
     assert np.array_equal(result.predictions["OLS"], same.predictions["OLS"])
     assert result.settings["split"] == same.settings["split"]
-    with pytest.raises(InputError, match=r"leave it out here"):
+    with pytest.raises(InputError, match=r"leave known_at out here"):
         compare({"OLS": LinearRegression()}, frame, outcome="growth", cv=WalkForward(1, known_at="filed"))
-    with pytest.raises(InputError, match="known_at: there is no column 'field'. Near matches: 'filed'"):
+    with pytest.raises(InputError, match="known_at: no column is named 'field'. Near matches: 'filed'"):
         read_panel(frame, outcome="growth", known_at="field")
 
 
@@ -293,9 +293,12 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
     assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(
         "-0", "−0"
     )
-    with pytest.raises(InputError, match="no outcome 'rao'.*'roa'"):
+    with pytest.raises(InputError, match="no outcome is named 'rao'.*'roa'"):
         both["rao"]
-    for outcome, message in ((["roa", "roa"], "different column names"), (["roa", "x"], "no column 'x'")):
+    for outcome, message in (
+        (["roa", "roa"], "different column names"),
+        (["roa", "x"], "no column is named 'x'"),
+    ):
         with pytest.raises(InputError, match=message):
             compare({"Ridge": Ridge()}, flat, outcome=outcome, verbose=False)
 
@@ -314,7 +317,7 @@ def test_cross_attention_searches_a_reference(panel):
         run({"Across": across}, X, y)
     with pytest.raises(InputError, match="cannot do task='forecast'"):
         run({"Across": explains}, X, y, reference=(reference, y.to_numpy()))
-    with pytest.raises(InputError, match="no model searches it"):
+    with pytest.raises(InputError, match="no model uses it"):
         run({"Ridge": Ridge()}, X, y, reference=reference)
 
 
@@ -322,9 +325,9 @@ def test_cross_attention_searches_a_reference(panel):
     ("split", "message"),
     [
         (PurgedKFold(1), "n_splits must be a whole number of at least 2, got 1"),
-        (PurgedKFold(20), "20 blocks of 14 periods"),
+        (PurgedKFold(20), "n_splits=20 is more than the 14 periods"),
         (PurgedKFold(2, horizon=14), "nothing is left to learn from"),
-        (NewFirms(n_splits=30), "30 groups of 24 firms"),
+        (NewFirms(n_splits=30), "n_splits=30 is more than the 24 firms"),
         (WalkForward(3, embargo=-1), "embargo must be a whole number of at least 0"),
     ],
 )

@@ -285,7 +285,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         ({"purge": -1}, "purge must be a whole number of at least 0"),
         ({"purge": True}, "purge must be a whole number of at least 0"),
         ({"codes": "size"}, r"codes must be a sequence of column names, got 'size': write \['size'\]"),
-        ({"codes": ["sic"]}, "codes: there is no column 'sic' in X"),
+        ({"codes": ["sic"]}, "codes: no column is named 'sic'"),
         (
             {"values": "outcomes", "exclude_self": False},
             'exclude_self=False and values="outcomes" do not go together',
@@ -301,7 +301,7 @@ def test_bad_options(panel, options, message):
 
 def test_a_head_that_there_is_not(panel):
     model = quick().fit(*panel)
-    with pytest.raises(InputError, match=r"head: there is no head 7; heads are \[0, 1\]"):
+    with pytest.raises(InputError, match=r"head: expected one of the model's heads \(0, 1\), got 7"):
         model.peer_network(panel[0], head=7)
 
 

@@ -5,11 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.made_of_later import made_of_later, reach_of_outcome
-from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
-from peerattn.evaluation.leak_audit.made_of_outcomes import labels_of
-from peerattn.evaluation.leak_audit.relations import function_of, one_sided, rows_on_a_line
-from peerattn.network import PeerNetwork
+from peerattn.evaluation.leak_audit.labels import labels_of
 
 INDEX = pd.MultiIndex.from_product(
     [[f"F{k:02d}" for k in range(40)], range(2000, 2015)], names=["firm", "period"]
@@ -249,94 +245,3 @@ def test_levels_of_a_code_that_are_ranges_within_another_are_said(panel):
     assert "'side' has levels that are, within" in line.evidence
     other = X["sic"] + np.where(X["lev"] > 0, "a", "b")
     assert columns(X.assign(side=other), y.to_numpy(), {"sic", "side"}, labels)[0].passed
-
-
-@pytest.mark.parametrize("periods", [1, 4])
-def test_the_reach_of_an_outcome_is_the_periods_it_is_made_of(periods):
-    rng = np.random.default_rng(0)
-    r = pd.Series(rng.normal(size=600), INDEX)
-    y = sum(of_firm(r).shift(-k) for k in range(1, periods + 1))
-    X = pd.DataFrame({"month": r, "other": rng.normal(size=600)})
-    assert reach_of_outcome(X, y.to_numpy(), *LABELS) == (periods, "month")
-    assert reach_of_outcome(X[["other"]], y.to_numpy(), *LABELS) == (0, "")
-
-
-def test_lags_of_the_outcome_are_known():
-    """The second lag alone could be of an outcome known two periods later; beside the first it is a lag."""
-    y = pd.Series(np.random.default_rng(0).normal(size=600), INDEX)
-    lags = pd.DataFrame({f"lag {k}": of_firm(y).shift(k) for k in (1, 2, 5)})
-    assert reach_of_outcome(lags, y.to_numpy(), *LABELS) == (1, "lag 1")
-    assert reach_of_outcome(lags[["lag 2", "lag 5"]], y.to_numpy(), *LABELS) == (0, "")
-    long = sum(of_firm(y).shift(-k) for k in range(3))  # known two periods after the row's own
-    assert reach_of_outcome(lags[["lag 1"]], long.to_numpy(), *LABELS)[0] == 3
-
-
-def half_of_industries(y, weights, code):
-    """Half of the weight on the own industry, half on weights of the period."""
-    made = {}
-    for t, here in y.unstack().items():
-        parts = [(code[:, None] == code[None, :]).astype(float), weights(here.to_numpy())]
-        for W in parts:
-            np.fill_diagonal(W, 0.0)
-        made[t] = (here.index, None, sum(W / W.sum(axis=1, keepdims=True) for W in parts) / 2)
-    return PeerNetwork.from_matrices(made)
-
-
-def test_a_network_made_of_outcomes_in_part_is_found():
-    rng = np.random.default_rng(1)
-    y, code = pd.Series(rng.normal(size=600), INDEX), np.arange(40) % 4
-    train, tested = np.flatnonzero(LABELS[1] < 10), np.arange(10, 13)
-    close = half_of_industries(y, lambda v: np.exp(-np.abs(v[:, None] - v)), code)
-    assert "the closeness of outcomes" in network_made_of_outcomes(close, y, train, tested)
-    other = half_of_industries(y, lambda v: rng.random((40, 40)), code)
-    assert network_made_of_outcomes(other, y, train, tested) == ""
-
-
-def correlations(y, lag, window=6):
-    table, made = y.unstack(0), {}
-    for k in range(window + lag, len(table)):
-        W = table.iloc[k - lag - window + 1 : k - lag + 1].corr().clip(lower=0).to_numpy(copy=True)
-        np.fill_diagonal(W, 0.0)
-        made[table.index[k]] = (table.columns, None, W / W.sum(axis=1, keepdims=True))
-    return PeerNetwork.from_matrices(made)
-
-
-def test_a_window_of_correlations_may_end_before_the_tested_period():
-    y = pd.Series(np.random.default_rng(1).normal(size=600), INDEX)
-    train, tested = np.flatnonzero(LABELS[1] < 10), np.arange(10, 13)
-    why = network_made_of_outcomes(correlations(y, 0), y, train, tested)
-    assert "the correlation of outcomes over 6 periods, the tested one among them" in why
-    assert network_made_of_outcomes(correlations(y, 1), y, train, tested) == ""
-
-
-def test_functions_in_small_groups_and_of_few_values_are_told_from_chance():
-    rng = np.random.default_rng(0)
-    y, group = rng.normal(size=400), np.repeat(np.arange(50), 8)
-    rank = pd.Series(y).groupby(group).rank().to_numpy()
-    assert function_of(rank, y, group) and function_of((y > 0).astype(float), y, group)
-    assert not function_of(rng.permutation(rank), y, group)
-    assert not function_of((rng.normal(size=400) > 0).astype(float), y, group)
-    assert not function_of(y + rng.normal(size=400), y, group)
-
-
-def test_rows_on_a_line_are_counted():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2, 300))
-    assert rows_on_a_line(x, y) < 5
-    x[:60] = 1 - 2 * y[:60]
-    assert rows_on_a_line(x, y) == 60
-
-
-def test_made_of_later_needs_rows():
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
-    assert made_of_later(frame, np.zeros(2, dtype=int), np.arange(2)) == {}
-
-
-def test_marks_on_one_side_of_the_outcome_are_told_from_those_of_a_period():
-    rng = np.random.default_rng(3)
-    y, when = rng.normal(size=600) + LABELS[1] % 3, LABELS[1]
-    low = pd.Series(y).groupby(when).rank(pct=True).to_numpy() < 0.3
-    half = rng.random(600) > 0.5
-    assert one_sided((low & half).astype(float), y, when)
-    assert not one_sided(half.astype(float), y, when) and not one_sided((when == 0).astype(float), y, when)
-    assert not one_sided((low & half & (np.cumsum(low & half) < 10)).astype(float), y, when)

@@ -24,7 +24,7 @@ from peerattn.models.attention.evidence import (
     weigh,
 )
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.own_model import Own, OwnSettings, row_weight
+from peerattn.models.attention.own_model import LinearOwn, Own, OwnSettings, row_weight
 from peerattn.models.attention.parts import Candidate, Part
 from peerattn.models.attention.stability import MOST_STARTS, stable
 from peerattn.models.attention.stages import remembered
@@ -129,6 +129,8 @@ def fit_nested(
                 evidence = replace(evidence, factor=0.0)
         rows.append({"part": candidate.name, **vars(evidence)})
     columns = ["part", *vars(NOTHING)]
+    if parts and not plan.outcomes and isinstance(own, LinearOwn) and plan.loss is squared_error:
+        own = _beside_parts(whole, plan)
     return Nested(
         own,
         of_period,
@@ -138,6 +140,20 @@ def fit_nested(
         pd.concat(compared, ignore_index=True) if compared else NO_COMPARISON,
         whole.pool,
     )
+
+
+def _beside_parts(block: Block, plan: Plan) -> Own:
+    """Fit the own model again, to what the parts leave: alone, its curves took what peers of like firms have in common.
+
+    One step of backfitting (Buja, Hastie and Tibshirani 1989). Parts that read outcomes are made of what the own model left,
+    and keep it.
+    """
+    sections = []
+    for section, offset, own in zip(block.sections, block.offset, block.own, strict=True):
+        assert section.focal.y is not None
+        y = section.focal.y - (offset - own)[:, 0]
+        sections.append(replace(section, focal=replace(section.focal, y=y)))
+    return cross_fit(sections, plan.own)[0]
 
 
 def _kept_fit(plan: Plan, candidate: Candidate, sections: Sequence[Section], start: int) -> Part:

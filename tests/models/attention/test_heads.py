@@ -79,7 +79,7 @@ def test_ensemble_is_the_mean_of_its_members(panel, pair):
     edge = (whole.periods[2], "F001", "F002")
     assert spread.loc[edge, "weight"] == pytest.approx(np.mean(values))
     assert spread.loc[edge, "spread"] == pytest.approx(np.std(values))
-    with pytest.raises(InputError, match="members are numbered from 0 to 1"):
+    with pytest.raises(InputError, match="member: the model has 2 members, numbered from 0, got 2"):
         pair.peer_network(panel.X, member=2)
 
 

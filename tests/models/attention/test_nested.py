@@ -1,5 +1,7 @@
 """The own model, then parts that later periods speak for: nothing on noise, a network where there is one."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +26,13 @@ def noise(seed, n=10, T=14):
     index = pd.MultiIndex.from_product([range(n), range(T)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(n * T, 2)), index=index, columns=["size", "momentum"])
     return X, X["size"] + pd.Series(rng.normal(size=n * T), index=index)
+
+
+def without_parts(model):
+    """Return the model with its own model alone."""
+    alone = copy.copy(model)
+    alone.parts_ = {}
+    return alone
 
 
 # ---------------------------------------------------------------- nothing to find
@@ -93,7 +102,7 @@ def test_a_strong_network_enters_and_is_the_true_one(strong):
 def test_the_factor_multiplies_what_heads_add(strong):
     panel, train, model = strong
     X = panel.X[~train]
-    own = PeerAttentionRegressor(n_heads=0).fit(panel.X[train], panel.y[train]).predict(X)
+    own = without_parts(model).predict(X)
     (_, sections), (added,) = model._gate_call(X, None), model.parts_.values()
     seen = [model._as_seen(section) for section in sections]
     periods = X.index.get_level_values("period")
@@ -267,3 +276,20 @@ def test_other_losses_find_the_length_of_a_step_and_the_level(size):
         losses = [float(huber(torch.tensor(predicted + c), y).mean()) for c in grid]
         assert found.level[0] == pytest.approx(grid[np.argmin(losses)], abs=0.03)
         assert abs(found.level[0]) > 0.1
+
+
+def test_beside_heads_the_own_model_is_fitted_again():
+    """It is the own model of what the heads leave; where outcomes are read it stays, since parts are made of what it left."""
+    panel = simulate_panel(20, 70, 4, signal_share=0.9, d_head=2, random_state=5)
+    train = np.asarray(
+        panel.X.index.get_level_values("period") < panel.X.index.get_level_values("period")[-1]
+    )
+    X, y = panel.X[train], panel.y[train]
+    model = PeerAttentionRegressor(random_state=0).fit(X, y)
+    assert model.evidence_.loc["heads", "factor"] > 0.9
+    alone = without_parts(model)
+    left = y - (model.predict(X) - alone.predict(X))
+    again = PeerAttentionRegressor(n_heads=0).fit(X, left)
+    np.testing.assert_allclose(alone.predict(panel.X), again.predict(panel.X), atol=1e-5)
+    before = PeerAttentionRegressor(n_heads=0).fit(X, y)
+    assert np.abs(before.predict(X) - again.predict(X)).mean() > 0.01

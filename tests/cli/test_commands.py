@@ -79,7 +79,7 @@ def test_plain_models_and_explanations(capsys, tmp_path):
     assert "is not a peer model" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
     without = tmp_path / "new.csv"
     pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)
-    assert "the file has none" in refused(capsys, "predict", tmp_path / "industry.model", without)
+    assert "the file holds none" in refused(capsys, "predict", tmp_path / "industry.model", without)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "html", "graphml", "gexf"])
@@ -233,7 +233,7 @@ def test_fit_goes_on_from_a_checkpoint_and_deletes_it(capsys, saved, tmp_path, m
 
 def test_only_attention_has_a_checkpoint(capsys, tmp_path):
     command = ["fit", SAMPLE, *COLUMNS, "--model", "kernel", "--checkpoint", tmp_path, "--quiet"]
-    assert "--checkpoint: NadarayaWatsonRegressor has none" in refused(capsys, *command)
+    assert "--checkpoint: NadarayaWatsonRegressor writes none" in refused(capsys, *command)
 
 
 def test_panels_in_files_are_read_by_period(tmp_path, capsys):

@@ -85,7 +85,7 @@ def test_bad_portfolios():
         quantile_portfolios(r, forecast, firm, period, n_quantiles=1)
     with pytest.raises(InputError, match="weight must be positive"):
         quantile_portfolios(r, forecast, firm, period, weight=size - 5)
-    with pytest.raises(InputError, match="use fewer quantiles"):
+    with pytest.raises(InputError, match="hold a firm with a known outcome; use fewer"):
         quantile_portfolios(r, np.ones_like(r), firm, period)
 
 
@@ -132,7 +132,7 @@ def test_a_comparison_scores_by_group():
     for by, options, message in (
         ("month", {}, "by must be 'year'"),
         (X["size"], {}, "more than 50 different numbers"),
-        (industry, {"n_groups": 2}, "these groups are codes"),
+        (industry, {"n_groups": 2}, "by holds codes, which are groups as they are"),
         ([1], {}, "a Series indexed by firm and period"),
     ):
         with pytest.raises(InputError, match=message):

@@ -82,7 +82,7 @@ def test_rows_known_late_are_not_learned_from(panel):
             assert np.array_equal(fold.train, expected)
     by_column = WalkForward(4, known_at="filed").folds(X.assign(filed=late))
     assert np.array_equal(by_column[0].train, WalkForward(4, known_at=late).folds(X)[0].train)
-    with pytest.raises(InputError, match="no column 'filled'.*'filed'"):
+    with pytest.raises(InputError, match="no column is named 'filled'.*'filed'"):
         WalkForward(4, known_at="filled").folds(X.assign(filed=late))
     with pytest.raises(InputError, match="3 values for"):
         WalkForward(4, known_at=[1, 2, 3]).folds(X)

@@ -32,7 +32,7 @@ _FINISHED = "_finished.jsonl"
 
 
 def training_panel(model: PanelModel, X: Any, y: Any) -> Panel:
-    """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` was told it."""
+    """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     if isinstance(X, StoredPanel):
         stored = X
         if y is not None and y != X.outcome:

@@ -18,6 +18,7 @@ from peerattn.evaluation.leak_audit.made_of_outcomes import made_of_outcomes
 from peerattn.evaluation.leak_audit.relations import FEWEST, closer
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
+from peerattn.evaluation.splits.periods import learned_too_late
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
@@ -135,12 +136,12 @@ def _learns_too_late(subject: Subject, ahead: int) -> str:
     """Say how the split learns from outcomes that are not known at the first period it tests."""
     when, index = subject.when, subject.panel.X.index
     for train, test in subject.folds:
-        if len(train) and when[train].max() > when[test].min() - ahead:
-            late, tested = (
+        late, unknown = learned_too_late(train, test, when, subject.known, ahead)
+        if late:
+            last, tested = (
                 show_label(index[k][1]) for k in (train[when[train].argmax()], test[when[test].argmin()])
             )
-            return f"the split learns from {late} to predict {tested} at horizon {ahead}"
-        unknown = 0 if subject.known is None else (subject.known[train] > when[test].min()).sum()
+            return f"the split learns from {last} to predict {tested} at horizon {ahead}"
         if unknown:
             return f"the split learns from {unknown:,} of {len(train):,} outcomes that are known after the origin"
     numbers, y = subject.panel.X.select_dtypes("number"), subject.panel.y.to_numpy(dtype=float)

@@ -14,15 +14,8 @@ from peerattn.evaluation.leak_audit.relations import left_by
 
 MOST_PAIRED = 15  # columns that are looked at together with others
 MOST_LOG = 30.0  # a column of larger values is no logarithm
-WINDOWS = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    8,
-    11,
-)  # periods before or after the tested one over which spread and extremes are taken
+#: Periods before or after the tested one over which spread and extremes are taken.
+WINDOWS = (1, 2, 3, 4, 5, 8, 11)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
-from peerattn.evaluation.splits.periods import first_known, sorted_periods
+from peerattn.evaluation.splits.periods import first_known, learned_too_late, sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
@@ -66,16 +66,16 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     ahead, forecasts = int(getattr(cv, "horizon", 1)), getattr(cv, "forecasts", True)
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        if forecasts and when[train].max(initial=-1) > when[test].min() - ahead:
+        late, unknown = learned_too_late(train, test, when, known, ahead) if forecasts else (False, 0)
+        if late:
             raise InputError(
                 f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
                 f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
                 "WalkForward."
             )
-        late = 0 if known is None or not forecasts else int((known[train] > when[test].min()).sum())
-        if late:
+        if unknown:
             raise InputError(
-                f"cv: {type(cv).__name__} learns from {late:,} rows whose outcome is not yet known (known_at) in "
+                f"cv: {type(cv).__name__} learns from {unknown:,} rows whose outcome is not yet known (known_at) in "
                 f"{periods[when[test].min()]}, which it predicts. Use WalkForward, which leaves them out."
             )
         if panel.y.iloc[train].notna().sum() < 2:

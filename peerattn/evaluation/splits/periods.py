@@ -36,6 +36,15 @@ def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     return at
 
 
+def learned_too_late(
+    train: np.ndarray, test: np.ndarray, when: np.ndarray, known: np.ndarray | None, ahead: int
+) -> tuple[bool, int]:
+    """Tell whether a fold learns from periods less than ``ahead`` before its origin, and from how many outcomes unknown at it."""
+    origin = when[test].min()
+    unknown = 0 if known is None else int((known[train] > origin).sum())
+    return bool(len(train) and when[train].max() > origin - ahead), unknown
+
+
 def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
     """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
     if isinstance(periods, pd.CategoricalIndex) and given.isin(periods.categories).all():

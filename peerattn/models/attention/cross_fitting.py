@@ -13,6 +13,7 @@ from peerattn.models.attention.losses import Loss, shown, working_residual
 from peerattn.models.attention.own_model import (
     Own,
     OwnSettings,
+    Shrinkage,
     fit_own,
     has_period_effects,
     of_period,
@@ -124,24 +125,46 @@ def peers_shown(peers: Rows, pool: np.ndarray, loss: Loss, outcomes: bool) -> Ro
     return replace(peers, y=y)
 
 
+@dataclass(frozen=True)
+class _Learned:
+    """The focal rows of this process one after another, their folds and periods, and the shrinkage that the folds chose."""
+
+    rows: Rows
+    fold: np.ndarray
+    period: np.ndarray
+    settings: OwnSettings
+    shrinkage: tuple[Shrinkage, Shrinkage]
+
+    @classmethod
+    def of(cls, sections: Sequence[Section], folds: Sequence[np.ndarray], settings: OwnSettings) -> _Learned:
+        here = [k for k, section in enumerate(sections) if section.here]
+        rows, fold = stacked_rows([sections[k] for k in here]), np.concatenate([folds[k] for k in here])
+        period = np.repeat(here, [len(folds[k]) for k in here])
+        return cls(rows, fold, period, settings, best_shrinkage(rows, fold, settings, period))
+
+    def fit(self, at: np.ndarray | slice = slice(None)) -> Own:
+        """Fit the own model to these rows."""
+        return fit_own(self.rows.take(at), self.settings, self.shrinkage, self.period[at])
+
+
+def fit_chosen(sections: Sequence[Section], settings: OwnSettings) -> Own:
+    """Fit the own model with the shrinkage that held-out folds choose."""
+    return _Learned.of(sections, folds_of(sections), settings).fit()
+
+
 def cross_fit(sections: Sequence[Section], settings: OwnSettings) -> tuple[Own, Block]:
     """Fit the own model; return it with the out-of-fold terms of all rows (Chernozhukov et al. 2018).
 
     In sample a flexible own model leaves too little, and what is left out of sample would be mistaken for peers.
     """
     here, folds = [section.here for section in sections], folds_of(sections)
-    rows = stacked_rows([section for section in sections if section.here])
-    fold = np.concatenate([f for f, mine in zip(folds, here, strict=True) if mine])
-    period = np.repeat(np.flatnonzero(here), [len(f) for f, mine in zip(folds, here, strict=True) if mine])
-    shrinkage = best_shrinkage(rows, fold, settings, period)
-    own = fit_own(rows, settings, shrinkage, period)
-    block = Block.of(own, sections)
-    every = distinct(fold)
+    learned = _Learned.of(sections, folds, settings)
+    own = learned.fit()
+    block, every = Block.of(own, sections), distinct(learned.fold)
     if len(every) == 1 or _is_constant(settings.own):
         return own, block
     for f in every:
-        rest = fold != f
-        without = fit_own(rows.take(rest), settings, shrinkage, period[rest])
+        without = learned.fit(learned.fold != f)
         for k, section in enumerate(sections):
             if not section.here:
                 continue

@@ -11,11 +11,10 @@ import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.attention.clusters import firm_keys
+from peerattn.models.attention.clusters import FEW_PERIODS, firm_keys
 from peerattn.models.attention.convex import minimised
-from peerattn.models.attention.cross_fitting import Block, cross_fit
+from peerattn.models.attention.cross_fitting import Block, cross_fit, fit_chosen
 from peerattn.models.attention.evidence import (
-    FEW_PERIODS,
     LEVEL,
     NOTHING,
     Evidence,
@@ -153,7 +152,7 @@ def _beside_parts(block: Block, plan: Plan) -> Own:
         assert section.focal.y is not None
         y = section.focal.y - (offset - own)[:, 0]
         sections.append(replace(section, focal=replace(section.focal, y=y)))
-    return cross_fit(sections, plan.own)[0]
+    return fit_chosen(sections, plan.own)
 
 
 def _kept_fit(plan: Plan, candidate: Candidate, sections: Sequence[Section], start: int) -> Part:

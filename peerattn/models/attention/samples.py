@@ -13,9 +13,8 @@ from peerattn.models.attention.heads import Settings
 from peerattn.models.pools import Section
 
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
-SMALL = (
-    2**22
-)  # pairs of focal row and peer, times heads, up to which batches are kept, and L-BFGS sees the whole sample
+#: Pairs of focal row and peer, times heads, up to which batches are kept, and L-BFGS sees the whole sample.
+SMALL = 2**22
 
 
 class Sample:

@@ -75,12 +75,13 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     a small sample shows no head that does, scores may be too free for it: the search is made again with a larger λ_θ, and the
     λ_θ whose first head has the smaller held-out error is taken.
 
-    Heads of several layers are chains i ← j ← k, and most random chains find nothing: what j is told by its peers is seen
-    through the firms that look to j alone. In one bracket the last layers of a chain therefore start from the best heads that
-    are shorter by one layer (the firm's peers are known, their peers are searched). Then all layers, and each layer of the
-    best chains by itself, are drawn anew in turn, until none of it lowers the squared error any more (iterated local search).
-    Longer chains are taken if they lower the log of the shorter ones' squared error, period by period on the last fifth of
-    the periods, by one standard error: where the truth is short they have the larger error, since they fit more.
+    Heads of several layers are chains i ← j ← k, and most random chains find nothing: whom j looks to matters only to the
+    firms that look to j, so that neither layer shows what the other one has to learn. In one bracket the last layers of a
+    chain therefore start from the best heads that are shorter by one layer (the firm's peers are known, their peers are
+    searched). Then all layers, and each layer of the best chains by itself, are drawn anew in turn, until none of it lowers
+    the squared error any more (iterated local search). Longer chains are taken if they lower the log of the shorter ones'
+    squared error, period by period on the last fifth of the periods, by one standard error: where the truth is short they
+    have the larger error, since they fit more.
 
     Parameters
     ----------

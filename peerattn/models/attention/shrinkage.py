@@ -55,15 +55,16 @@ def best_shrinkage(
     finite = path[(path > 0) & np.isfinite(path)]
     if len(distinct(fold)) < 2:
         return Shrinkage(float(path[0])), straight
-    z = standardised(rows)[2]
+    z, firm = standardised(rows)[2], firm_keys(rows, settings.dated)
     bends = settings.own == "additive"
     curves = Curves.of(rows.x, row_weight(rows)).columns(rows.x) if bends else np.zeros((len(rows), 0))
     z, curves, y = absorbed(z, curves, rows, settings, period)
     rows = replace(rows, y=y)
-    lines = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, path, period)
+    lines = _best(z[:, :1], 0.0, z[:, 1:], rows, fold, settings, path, firm, period)
     if not bends:
         return lines, straight
-    return lines, _best(z, lines.penalty, curves, rows, fold, settings, np.r_[np.inf, finite[::-1]], period)
+    path = np.r_[np.inf, finite[::-1]]
+    return lines, _best(z, lines.penalty, curves, rows, fold, settings, path, firm, period)
 
 
 def _best(
@@ -74,6 +75,7 @@ def _best(
     fold: np.ndarray,
     settings: OwnSettings,
     penalties: np.ndarray,
+    firm: np.ndarray,
     period: np.ndarray | None,
 ) -> Shrinkage:
     """Return how far the free columns depart from their coefficients at the first penalty."""
@@ -89,14 +91,13 @@ def _best(
             y = torch.as_tensor(rows.y[at])
             losses[at, k] = settings.loss(torch.as_tensor(columns[at] @ found[:, k]), y).numpy()
     losses *= weight[:, None]
-    firm, least = firm_keys(rows, settings.dated), int(np.argmin(all_sum(losses.sum(axis=0))))
+    least = int(np.argmin(all_sum(losses.sum(axis=0))))
     excess = sums_by(firm, losses - losses[:, [least]])
     error = np.array([variance_of_sum(each) for each in excess.T]) ** 0.5
     if excess[:, 0].sum() <= ERRORS * error[0]:
         return Shrinkage(float(penalties[0]))
     best = int(np.argmax(excess.sum(axis=0) <= error))
-    gain = losses[:, [0]] - losses[:, [best]]
-    by_firm = sums_by(firm, gain)[:, 0]
+    by_firm, gain = excess[:, 0] - excess[:, best], losses[:, [0]] - losses[:, [best]]
     by_period = np.zeros(0) if period is None else sums_by(period, gain)[:, 0]
     sums = [by_firm, by_period] if len(by_period) >= FEW_PERIODS else [by_firm]
     total, squares, n = all_sum(np.array([gain.sum(), (gain**2).sum(), len(gain)]))

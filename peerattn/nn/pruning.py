@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ Batch = TypeVar("Batch")
 
 @contextmanager
 def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
-    r"""Multiply every head of the given layers by its gate for as long as the context lasts.
+    r"""Multiply every head of the given layers, and the weights they return, by its gate for as long as the context lasts.
 
     .. math:: \operatorname{out}_i = \sum_h \xi_h\, W_O^h \sum_j \alpha^h_{ij} W_V^h z_j
 
@@ -46,7 +46,12 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
                 f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
             )
     hooks = [
-        layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)) for layer, gate in gates.items()
+        hook
+        for layer, gate in gates.items()
+        for hook in (
+            layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)),
+            layer.register_forward_hook(_gate_weights(gate)),
+        )
     ]
     try:
         yield
@@ -174,6 +179,12 @@ def most_important(importance: Tensor, n_keep: int) -> Tensor:
 
 def _gate(gate: Tensor, d_value: int) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:
     return lambda _, inputs: (inputs[0] * gate.repeat_interleave(d_value),)
+
+
+def _gate_weights(gate: Tensor) -> Callable[[nn.Module, Any, Any], Any]:
+    return lambda _, inputs, found: (
+        (found[0], found[1] * gate[:, None, None]) if isinstance(found, tuple) else found
+    )
 
 
 def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:

@@ -101,7 +101,7 @@ class TranslatorModule(torch.nn.Module):
         if hasattr(self, "pointer"):
             weights, gate = self._copy(rows, source)
             copied = (weights * (source.symbols[:, None, :] == truth[..., None])).sum(-1)  # (B, m)
-            by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known, -1e4)
+            by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known & (copied > 0), -1e4)
             log_p = torch.logaddexp(by_hand, F.logsigmoid(-gate) + copied.clamp_min(1e-30).log())
         losses = -(1 - smoothing) * log_p - smoothing * written.mean(-1)
         return losses[there].mean()
@@ -116,9 +116,15 @@ class TranslatorModule(torch.nn.Module):
         return p.scatter_add(1, source.symbols, weights[:, 0] * (-gate).sigmoid()).clamp_min(1e-30).log()
 
     def _copy(self, rows: Tensor, source: Source) -> tuple[Tensor, Tensor]:
-        """Return where the pointer points (B, m, n), and the logit of writing rather than copying (B, m)."""
-        found, weights = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
-        return weights[:, 0], self.gate(torch.cat([rows, found], dim=-1))[..., 0]
+        """Return where the pointer points (B, m, n), and the logit of writing rather than copying (B, m).
+
+        Without its head, which may be pruned, the pointer points nowhere and everything is written.
+        """
+        found, heads = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
+        weights = heads.sum(1)
+        share = weights.sum(-1, keepdim=True).clamp_min(1e-30)  # 1, less where the head is silenced
+        gate = self.gate(torch.cat([rows, found], dim=-1)) - share.log()
+        return weights / share, gate[..., 0]
 
     def _known(self, symbols: Tensor) -> Tensor:
         return symbols.masked_fill(symbols >= self.n_symbols, UNKNOWN)

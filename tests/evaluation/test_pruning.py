@@ -135,6 +135,10 @@ def test_a_pruned_sequence_model_is_the_model_with_silenced_heads(name, tmp_path
         silenced = loss(model, module)
     assert loss(pruned, pruned._module()) == pytest.approx(silenced, rel=1e-5)
     assert silenced != loss(model, module)
+    curve = pruning_curve(model, importance, *told) if name == "translation" else None
+    if curve is not None:  # down to no head at all, the pointer's among them
+        assert curve["heads"].tolist() == list(range(len(importance), -1, -1))
+        assert np.isfinite(curve["score"]).all()
     pruned.save(tmp_path / "pruned.safetensors")
     loaded = type(model).load(tmp_path / "pruned.safetensors")
     assert loss(loaded, loaded._module()) == pytest.approx(silenced, rel=1e-5)
@@ -169,3 +173,23 @@ def test_what_cannot_be_pruned_is_refused(panel, model):
         TextClassifier(**SMALL, n_epochs=1, line=False).fit(TEXTS, ["good", "bad"] * 12).head_importance(
             ["a film"], ["poor"]
         )
+
+
+def test_a_translator_without_its_pointer_writes_and_copies_nothing(tmp_path):
+    model, X, y = SEQUENCES["translation"]
+    model = model.fit(X, y)
+    importance = head_importance(model, X, y)
+    assert ("pointer", 0) in importance.index
+    without = prune(model, [name for name in importance.index if name != ("pointer", 0)])
+    module = model._module()
+    gates = {module.pointer: torch.zeros(1)}
+    with nn.head_gates(gates), torch.inference_mode():
+        sums = [(float(total), n) for total, n in model._loss_sums(module, X, y)]
+    silenced = sum(total for total, _ in sums) / sum(n for _, n in sums)
+    assert without.loss(X, y) == pytest.approx(silenced, rel=1e-5)
+    assert silenced != pytest.approx(model.loss(X, y), rel=1e-5)
+    without.save(tmp_path / "without.safetensors")
+    loaded = Translator.load(tmp_path / "without.safetensors")
+    assert loaded.predict(["a new word"]) == without.predict(["a new word"])
+    assert "word" not in without.predict(["word word word"])[0]  # no training text has it
+    assert loaded.attention("a film").keys[-1] == "<end>"

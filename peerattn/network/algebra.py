@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -160,14 +161,52 @@ def normalized(network: PeerNetwork) -> PeerNetwork:
         When the network is signed.
     """
     if network.signed:
-        raise InputError("normalized: rows of a signed network may sum to zero and cannot be normalised.")
-    sections = []
+        raise InputError(
+            "normalized: rows of a signed network may sum to zero and cannot be normalised; take positive()."
+        )
+    return _row_normalised(network, [section for _, section in network.sections()])
+
+
+def positive(network: PeerNetwork) -> PeerNetwork:
+    """Return the positive weights on other firms, each row divided by its sum: ``w⁺_ij = max(w_ij, 0) / Σ_{k≠i} max(w_ik, 0)``.
+
+    What a next step needs that takes no negative weights (linear in means, a spatial model, a flow) from the signed
+    network of a ridge or a covariance. A weight on oneself (a firm's own past) is no peer and is left out; a firm
+    without a positive weight on another is an isolate. How large the positive part was is lost: report it beside.
+
+    Returns
+    -------
+    PeerNetwork
+        Not signed; rows sum to one or zero. Of a network cut to its largest weights, the positive among those kept.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.2, 0.6, -0.3], [0.1, 0.0, 0.3], [-0.5, 0.0, 0.0]])
+    >>> PeerNetwork.from_matrices({None: ("ABC", None, W)}, signed=True).positive().matrix().round(2)
+    peer     A    B     C
+    firm
+    A     0.00  1.0  0.00
+    B     0.25  0.0  0.75
+    C     0.00  0.0  0.00
+    """
+    kept = []
     for _, section in network.sections():
+        i, j, w = section.entries()
+        found = (w > 0) & (section.rows[i] != section.columns[j])
+        weights: Any = sparse.csr_array((w[found], (i[found], j[found])), shape=section.weights.shape)
+        kept.append(replace(section, weights=weights if section.is_sparse else weights.toarray()))
+    return _row_normalised(network, kept)
+
+
+def _row_normalised(network: PeerNetwork, given: list[CrossSection]) -> PeerNetwork:
+    sections = []
+    for section in given:
         sums = section.row_sums()
         factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
         exact: Any = section.weights.astype(np.float64)
         sections.append(CrossSection(section.rows, section.columns, frozen(_scaled_rows(exact, factors))))
-    return network.replaced(sections, row_normalized=True, top_k=None)
+    return network.replaced(sections, row_normalized=True, signed=False, top_k=None)
 
 
 def peer_average(network: PeerNetwork, values: Values) -> Values:

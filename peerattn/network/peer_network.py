@@ -372,6 +372,7 @@ class PeerNetwork:
     mean = algebra.mean
     symmetrized = algebra.symmetrized
     normalized = algebra.normalized
+    positive = algebra.positive
     __matmul__ = algebra.peer_average
     asymmetry = measured_asymmetry
     heat_map = matrices.heat_map

@@ -1,6 +1,6 @@
 """Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown."""
 
-from peerattn.render.escape import csv_text, escape, latex_text, markdown_text, printable
+from peerattn.render.escape import csv_text, escape, figure_text, latex_text, markdown_text, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, unfinished, write_atomic
 from peerattn.render.page import Code, Frame, Picture, Section, page
@@ -12,7 +12,8 @@ from peerattn.render.workbook import write_workbook
 
 __all__ = [
     "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "UNSEALED", "atomic_path",
-    "check_writable", "csv_text", "escape", "figure_style", "latex_text", "markdown_text", "page", "printable", "progress_bar",
+    "check_writable", "csv_text", "escape", "figure_style", "figure_text", "latex_text", "markdown_text",
+    "page", "printable", "progress_bar",
     "read_sealed", "regression_table", "seal", "show_label", "svg", "unfinished", "weight_colours", "write_atomic",
     "write_workbook",
 ]  # fmt: skip

@@ -106,6 +106,20 @@ def markdown_text(text: object) -> str:
     return "".join(f"\\{character}" if character in _MARKDOWN else character for character in printable(text))
 
 
+def figure_text(text: object, length: int | None = None) -> str:
+    r"""Return text for a figure, cut to a length, in which no dollar sign begins a formula of matplotlib.
+
+    Examples
+    --------
+    >>> figure_text("US$ 5_% $"), figure_text("International Business Machines", 12)
+    ('US\\$ 5_% \\$', 'Internation…')
+    """
+    shown = printable(text)
+    if length is not None and len(shown) > length:
+        shown = shown[: length - 1] + "…"
+    return shown.replace("$", r"\$")
+
+
 def csv_text(text: object) -> str:
     r"""Return text for a CSV cell that no spreadsheet runs as a formula: an apostrophe stands before ``= + - @``.
 

@@ -145,14 +145,13 @@ def test_unbalanced_periods_and_their_table() -> None:
 
 def test_signed_empty_and_rectangular() -> None:
     rng = np.random.default_rng(10)
-    weights = rng.normal(size=(4, 4))
-    signed = PeerNetwork.from_matrices({None: (range(4), None, weights)}, signed=True).asymmetry()
-    off = weights - np.diag(np.diag(weights))
-    assert signed.by_period["raw"].iloc[0] == pytest.approx(
-        np.linalg.norm(off - off.T) / np.linalg.norm(off + off.T)
-    )
-    assert np.isnan(signed.by_period["direction"].iloc[0])
-    assert "n/a" in str(signed)
+    signed = PeerNetwork.from_matrices({None: (range(4), None, rng.normal(size=(4, 4)))}, signed=True)
+    with pytest.raises(InputError, match=r"signed.*popularity.*positive\(\)"):
+        signed.asymmetry()
+    x = rng.normal(size=(30, 3))
+    symmetric = PeerNetwork.from_matrices({None: (range(30), None, x @ x.T)}, signed=True)
+    split = symmetric.positive().asymmetry().by_period.iloc[0]
+    assert split["direction"] < 1e-10 < split["popularity"]  # a covariance has no direction but popularity
     empty = PeerNetwork.from_matrices({None: (range(3), None, np.zeros((3, 3)))}).asymmetry()
     assert np.isnan(empty.by_period["raw"].iloc[0]) and empty.most_one_sided().empty
     apart = PeerNetwork.from_matrices({None: (["a"], ["x", "y"], [[0.5, 0.5]])})

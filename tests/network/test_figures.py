@@ -17,6 +17,7 @@ from peerattn.network import (
     ego_plot,
     flow_map,
     group_flows,
+    heat_map,
     pair_plot,
     search_map,
     strength_plot,
@@ -24,6 +25,7 @@ from peerattn.network import (
     timeline,
 )
 from peerattn.network.figures.matrices import by_ties
+from peerattn.render import svg
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +232,31 @@ def test_time_lines_of_every_kind_of_period(periods: pd.Index) -> None:
     upper.figure.canvas.draw()
     with pytest.raises(InputError, match="several"):
         timeline(network)
+
+
+def test_dollar_signs_in_names_are_names() -> None:
+    """Two dollar signs are a formula to matplotlib, and most are none that it can read."""
+    firms = ["A$$", "US$ 5_% $", "$\\frac{1", "_x", "B\n$", "C"]
+    weights = (np.ones((6, 6)) - np.eye(6)) / 5
+    network = PeerNetwork.from_matrices({"$^$": (firms, None, weights)}, name="$a_$ $")
+    groups = pd.Series(["$_$", "_g", "$x$", "$_$", "_g", "$x$"], index=firms)
+    drawn = [
+        heat_map(network),
+        heat_map(network, order=groups),
+        ego_plot(network, "A$$"),
+        ego_plot(network, "US$ 5_% $"),
+        ties_plot(network, groups=groups),
+        flow_map(network, groups),
+        search_map(pd.DataFrame(np.eye(2), index=["$s$", "$_$"], columns=["$s$", "$_$"])),
+    ]
+    pages = [svg(axes.figure) for axes in drawn]
+    assert all(name in pages[0] for name in ("A$$", "US$ 5_% $", "$\\frac{1", "B $"))
+    assert "US$ 5_% $" in pages[3] and "$a_$ $, $^$" in pages[0]
+    assert {text.get_text() for text in drawn[4].get_legend().get_texts()} == {
+        r"\$_\$",
+        "\u200b_g",
+        r"\$x\$",
+    }  # none left out
 
 
 def test_search_map_is_centred_on_zero() -> None:

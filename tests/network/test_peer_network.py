@@ -442,3 +442,25 @@ def test_a_network_that_was_cut_measures_nothing_that_needs_the_whole(tmp_path: 
     network.to_graphml(tmp_path / "n.graphml", 1)
     assert PeerNetwork.from_graphml(tmp_path / "n.graphml").top_k == 2
     network.to_explorer(tmp_path / "n.html", codes=codes)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_positive_part_of_a_signed_network(kind) -> None:
+    rng = np.random.default_rng(3)
+    weights = {t: rng.normal(size=(6, 6)) for t in (2001, 2002)}
+    weights[2002][4] = -np.abs(weights[2002][4])
+    signed = PeerNetwork.from_matrices(
+        {t: (list("ABCDEF"), None, kind(w)) for t, w in weights.items()}, name="cov", signed=True
+    )
+    found = signed.positive()
+    assert not found.signed and found.row_normalized and found.name == "cov"
+    assert all(section.is_sparse == sparse.issparse(kind(np.eye(2))) for _, section in found.sections())
+    for t, w in weights.items():
+        expected = np.where(np.eye(6, dtype=bool), 0.0, np.maximum(w, 0.0))
+        sums = expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(found.matrix(t), expected / np.where(sums > 0, sums, 1.0), atol=1e-15)
+    assert found.isolates.to_numpy().tolist() == [[2002, "E"]]
+    cut = PeerNetwork.from_edges(signed.edges(top_k=2), list("ABCDEF"), signed=True).replaced(top_k=2)
+    assert cut.positive().top_k is None and (cut.positive().edges().weight > 0).all()
+    reference = PeerNetwork.from_matrices({None: (["A"], ["X", "A", "Y"], [[0.5, 2.0, -1.0]])}, signed=True)
+    assert reference.positive().matrix().to_numpy().tolist() == [[1.0, 0.0, 0.0]]

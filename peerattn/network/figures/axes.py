@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from peerattn.network.cross_section import Array
-from peerattn.render import show_label
+from peerattn.render import figure_text, show_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,15 +42,17 @@ def label_points(axes: Axes, x: Array, y: Array, names: Sequence[str], *, right:
 
 def title_of(network: PeerNetwork, period: Any) -> str:
     """Return "name, period" with what is there of them."""
-    return ", ".join(part for part in (network.name or "Peer network", show_label(period)) if part)
+    return figure_text(
+        ", ".join(part for part in (network.name or "Peer network", show_label(period)) if part)
+    )
 
 
-def short_name(name: str, length: int = 24) -> str:
-    """Return a name cut to a length.
+def short_name(label: Any, length: int = 24) -> str:
+    """Return a label as figures show it, cut to a length.
 
     Examples
     --------
     >>> short_name("International Business Machines", 12)
     'Internation…'
     """
-    return name if len(name) <= length else name[: length - 1] + "…"
+    return figure_text(show_label(label), length)

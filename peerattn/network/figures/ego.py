@@ -78,7 +78,7 @@ def ego_plot(
                         connectionstyle="arc3", capstyle="butt",
                     )
                 )  # fmt: skip
-                shown = short_name(show_label(name))
+                shown = short_name(name)
                 text = f"{shown}\u2002{weight:.1%}" if direction < 0 else f"{weight:.1%}\u2002{shown}"
                 axes.text(
                     1.82 * direction, height, text, ha="right" if direction < 0 else "left", va="center"

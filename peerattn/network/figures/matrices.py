@@ -13,7 +13,7 @@ from peerattn.network.attributes import labels_of
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import fresh_axes, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
-from peerattn.render import INK, figure_style, show_label, weight_colours
+from peerattn.render import INK, figure_style, weight_colours
 from peerattn.render.regression import MINUS
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _block_means(weights: Array) -> Array:
 def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[Any] | None) -> None:
     axis = axes.yaxis if side == "y" else axes.xaxis
     if len(firms) <= _LABELLED:
-        names = [short_name(show_label(firm)) for firm in firms]
+        names = [short_name(firm) for firm in firms]
         axis.set_ticks(range(len(firms)), names)
         if side == "x" and (len(firms) > 6 or max(map(len, names), default=0) > 8):
             axes.tick_params(axis="x", labelrotation=90)
@@ -274,8 +274,8 @@ def _grid(
             axes.text(
                 j, i, written(value).replace("-", MINUS), ha="center", va="center", fontsize=8, color=color
             )
-    axes.set_yticks(range(frame.shape[0]), [short_name(str(name)) for name in frame.index])
-    axes.set_xticks(range(frame.shape[1]), [short_name(str(name)) for name in frame.columns], rotation=90)
+    axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
+    axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)
     axes.tick_params(length=0)
     _bar(axes, image, label)
     return axes

@@ -89,10 +89,7 @@ def pair_plot(network: PeerNetwork, period: Any = None, *, ax: Axes | None = Non
         top = np.argsort(-gap, kind="stable")[: min(label, int(both.sum()))]
         forward = weights[i[top], j[top]] >= weights[j[top], i[top]]
         ends = np.where(forward, (i[top], j[top]), (j[top], i[top]))
-        names = [
-            " → ".join(short_name(show_label(network.labels[positions[p]]), 18) for p in pair)
-            for pair in ends.T
-        ]
+        names = [" → ".join(short_name(network.labels[positions[p]], 18) for p in pair) for pair in ends.T]
         label_points(axes, larger[top], smaller[top], names, right=np.ones(len(top), dtype=bool))
     return axes
 
@@ -154,7 +151,7 @@ def strength_plot(
         rank = pd.Series(x).corr(pd.Series(y), method="spearman") if varies else float("nan")
         axes.set_title(title_of(network, when) + (f" (rank correlation {rank:.2f})" if varies else ""))
         first = np.argsort(-y, kind="stable")[:label]
-        names = [short_name(show_label(network.labels[positions[place]])) for place in first]
+        names = [short_name(network.labels[positions[place]]) for place in first]
         label_points(axes, x[first], y[first], names, right=x[first] <= (x.min() + x.max()) / 2)
     return axes
 

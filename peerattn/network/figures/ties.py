@@ -12,7 +12,7 @@ from peerattn.exceptions import InputError
 from peerattn.network.attributes import labels_of
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import fresh_axes, short_name, title_of
-from peerattn.render import INK, PALETTE, figure_style, show_label
+from peerattn.render import INK, PALETTE, figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def ties_plot(
         axes = fresh_axes((7.4, 5.8)) if ax is None else ax
         box = axes.get_window_extent()
         size = np.array([box.width, box.height]) / axes.figure.dpi
-        names = [short_name(show_label(firm), _NAME) for firm in drawn]
+        names = [short_name(firm, _NAME) for firm in drawn]
         places = _places(ties, names, size)
         top = max(weight for *_, weight in ties)
         for i, j, weight in ties:
@@ -195,7 +195,8 @@ def _colours(axes: Axes, network: PeerNetwork, groups: Any, drawn: pd.Index, per
         return [INK] * len(drawn)
     names = labels_of(network, groups, network.labels.get_indexer_for(drawn), period, "groups")
     palette = dict(zip(pd.Series(names).value_counts().index, PALETTE, strict=False))
-    for name, colour in palette.items():
-        axes.plot([], [], "o", color=colour, markersize=5, label=short_name(name, 28))
+    for name, colour in palette.items():  # matplotlib leaves out a label that begins with an underscore
+        shown = short_name(name, 28)
+        axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * shown.startswith("_") + shown)
     axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
     return [palette.get(name, INK) for name in names]

@@ -151,16 +151,20 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     Returns
     -------
     Asymmetry
-        Of a signed network only the raw measure; the parts are NaN.
 
     Raises
     ------
     InputError
-        When no firm is both a focal firm and a peer, or the network was cut to its largest weights.
+        When the network is signed (see Notes), no firm is both a focal firm and a peer, or the network was cut to its
+        largest weights.
 
     Notes
     -----
     Costs n³ / 3 per period.
+
+    A signed network is refused. The weights of a ridge or a covariance are rows of a symmetric matrix (``z_i'Az_j``, and
+    its inverse): no pair has a direction of its own, a firm only counts for more or less (popularity), and a negative
+    weight has no logarithm. ``network.positive()`` is the non-negative, row-normalised part.
 
     References
     ----------
@@ -179,6 +183,12 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     Asymmetry(raw 0.263, popularity 0.662, direction 0.000, 1 period)
     """
     check_whole(network, "asymmetry")
+    if network.signed:
+        raise InputError(
+            "asymmetry: the network is signed. Its weights come from a symmetric similarity (a covariance, a ridge), which has "
+            "no direction but popularity, and log w_ij - log w_ji needs positive weights. Pass network.positive(), the "
+            "non-negative part, or a network of attention heads."
+        )
     measures = []
     potentials: dict[str, list[Array]] = {"firm": [], "popularity": []}
     pairs: dict[str, list[Array]] = {name: [] for name in _PAIR}
@@ -190,18 +200,16 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
                 "network with a separate reference universe has no asymmetry."
             )
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
-        split = _split(weights) if not network.signed else None
+        split = _split(weights)
         measures.append(_measures(weights, split))
-        if split is not None:
-            potentials["firm"].append(positions)
-            potentials["popularity"].append(split[0])
-            for name, part in _extreme_pairs(weights, split[0], positions).items():
-                pairs[name].append(part)
-    compared = network.replaced([], periods=network.periods[:0]) if network.signed else network
+        potentials["firm"].append(positions)
+        potentials["popularity"].append(split[0])
+        for name, part in _extreme_pairs(weights, split[0], positions).items():
+            pairs[name].append(part)
     return Asymmetry(
         by_period=pd.DataFrame(measures, index=network.periods.rename("period")),
-        potential=labelled(compared, potentials),
-        pairs=labelled(compared, pairs),
+        potential=labelled(network, potentials),
+        pairs=labelled(network, pairs),
         name=network.name,
     )
 
@@ -269,12 +277,10 @@ def potential(ratios: Array, counts: Array) -> Array:
     return result
 
 
-def _measures(weights: Array, split: tuple[Array, Array, Array] | None) -> dict[str, float]:
+def _measures(weights: Array, split: tuple[Array, Array, Array]) -> dict[str, float]:
     found = dict.fromkeys(_MEASURES, np.nan) | {"pairs": 0}
     if both_ways := np.linalg.norm(weights + weights.T):
         found["raw"] = float(np.linalg.norm(weights - weights.T) / both_ways)
-    if split is None:
-        return found
     c, ratios, both = split
     found["pairs"] = pairs = int(both.sum()) // 2
     if total := float(weights.sum()):

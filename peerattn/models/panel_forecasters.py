@@ -328,10 +328,7 @@ def _estimated() -> Iterator[None]:
 
 def _ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
-    ordered = [isinstance(labels.dtype, pd.CategoricalDtype) for labels in (asked, known)]
     try:
-        if any(ordered) and asked.dtype != known.dtype:
-            raise TypeError("ordered categories have no order beside other labels")
         ranks = pd.factorize(asked.append(known), sort=True)[0]
     except TypeError as error:
         raise InputError(

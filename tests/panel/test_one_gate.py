@@ -89,41 +89,6 @@ def test_forecasters_find_outcomes_by_label(model):
         assert model.score(*given) == pytest.approx(r2)
 
 
-# ---------------------------------------------------------------- 4: ordered categories
-
-
-def phases():
-    X, y = simulated(n_periods=3)
-    order = pd.CategoricalDtype(["pre", "crisis", "post"], ordered=True)
-    names = dict(zip(range(2001, 2004), order.categories, strict=True))
-    flat = X.reset_index()
-    return flat.assign(period=flat["period"].map(names).astype(order)), y.to_numpy(), X
-
-
-def test_ordered_categories_keep_their_order():
-    flat, y, X = phases()
-    (fold,) = WalkForward(test_periods=1).folds(flat, y)
-    assert list(fold.train_periods) == ["pre", "crisis"] and list(fold.periods) == ["post"]
-    assert [period for period, _ in as_panel(flat).cross_sections()] == ["pre", "crisis", "post"]
-    last = LastValueRegressor().fit(flat, y)
-    np.testing.assert_array_equal(last.predict(flat), LastValueRegressor().fit(X, y).predict(X))
-    told, plain = (
-        compare({"ridge": CrossSectionalRidge()}, frame, y, cv=WalkForward(1), verbose=False)
-        for frame in (flat, X)
-    )
-    np.testing.assert_allclose(told.scores["r2_mean"], plain.scores["r2_mean"], rtol=1e-12)
-    assert told.predictions["period"].unique().tolist() == ["post"]
-
-
-def test_known_at_of_ordered_categories():
-    flat, y, _ = phases()
-    known = flat["period"].where(flat["firm"] > 5, "post")
-    (fold,) = WalkForward(test_periods=1, known_at=known).folds(flat, y)
-    assert len(fold.train) == 60  # an outcome that is known in the tested period is known
-    with pytest.raises(InputError, match="known_at must hold period labels"):
-        WalkForward(test_periods=1, known_at=["later"] * 90).folds(flat, y)
-
-
 # ---------------------------------------------------------------- 5: an index without names
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.panel.labels import in_time
 
 
 def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
@@ -21,11 +22,8 @@ def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
     labels = pd.Index(period) if labelled else pd.Index(np.asarray(period).reshape(-1))
     if labels.hasnans:
         raise InputError("period: a label is missing in some rows; every row needs one.")
-    try:
-        periods = labels.unique().sort_values()
-    except TypeError as error:
-        raise InputError(f"period: labels cannot be sorted ({error}); make them one kind.") from error
-    return periods.get_indexer(labels), periods
+    codes, periods = pd.factorize(in_time(labels), sort=True)
+    return codes, pd.Index(periods)
 
 
 def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
@@ -47,12 +45,7 @@ def learned_too_late(
 
 def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
     """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
-    if isinstance(periods, pd.CategoricalIndex) and given.isin(periods.categories).all():
-        return given.astype(periods.dtype)
-    if given.inferred_type in ("date", "datetime"):
-        given = pd.DatetimeIndex(given)
-    if pd.api.types.is_float_dtype(given.dtype) and (np.mod(given, 1) == 0).all():
-        given = given.astype("int64")  # whole numbers with missing ones among them
+    given = in_time(given, "known_at", check=False)
     if len(given) and _kind(given) != _kind(periods):
         raise InputError(
             f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
@@ -62,8 +55,6 @@ def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
 
 
 def _kind(labels: pd.Index) -> str:
-    if isinstance(labels, pd.CategoricalIndex):
-        return "categorical"
     if isinstance(labels, pd.DatetimeIndex):
         return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
     if isinstance(labels, pd.PeriodIndex):

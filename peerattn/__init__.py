@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peerattn.datasets import SimulatedPanel, load_grunfeld, load_russell, simulate_panel
+    from peerattn.datasets import SimulatedPanel, load_grunfeld, load_multiples, load_russell, simulate_panel
     from peerattn.evaluation import (
         Comparison,
         NewFirms,
@@ -111,6 +111,7 @@ _HOMES = {
     "ladder": "peerattn.evaluation",
     "load": "peerattn.loading",
     "load_grunfeld": "peerattn.datasets",
+    "load_multiples": "peerattn.datasets",
     "load_russell": "peerattn.datasets",
     "make_model": "peerattn.models",
     "prune": "peerattn.evaluation",
@@ -175,6 +176,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "ladder",
     "load",
     "load_grunfeld",
+    "load_multiples",
     "load_russell",
     "make_model",
     "prune",

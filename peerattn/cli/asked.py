@@ -10,7 +10,7 @@ from peerattn.cli.panels import take_panel, walk_forward
 from peerattn.exceptions import unknown_name
 
 if TYPE_CHECKING:
-    from peerattn.evaluation import WalkForward
+    from peerattn.evaluation import NewFirms, WalkForward
     from peerattn.models.attention.reference import Reference
     from peerattn.panel import Panel
 
@@ -47,8 +47,13 @@ def reference_asked(asked: dict[str, Any], panel: Panel, task: str) -> Reference
     return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
 
 
-def split_asked(panel: Panel, asked: dict[str, Any]) -> WalkForward:
+def split_asked(panel: Panel, asked: dict[str, Any]) -> WalkForward | NewFirms:
     """Return the split that the options describe."""
     split = {key: asked.get(key) for key in ("test_periods", "refit_every", "train_periods")}
     window, horizon = asked.get("window", "expanding"), asked.get("horizon", 1)
-    return walk_forward(panel, **split, window=window, horizon=horizon)
+    walk = walk_forward(panel, **split, window=window, horizon=horizon)
+    if asked.get("new_firms") is None:
+        return walk
+    from peerattn.evaluation import NewFirms
+
+    return NewFirms(walk, n_splits=asked["new_firms"], random_state=asked.get("seed", 0))

@@ -13,7 +13,7 @@ from peerattn.cli.app import command
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
-    from peerattn.evaluation import Comparison, WalkForward
+    from peerattn.evaluation import Comparison, NewFirms, WalkForward
     from peerattn.panel import Panel
 
 _EDGES = 50  # of each firm, in edges.parquet
@@ -111,7 +111,7 @@ def _asked(
     return options | given, sets, {} if changed else made
 
 
-def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward, **options: Any) -> Comparison:
+def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward | NewFirms, **options: Any) -> Comparison:
     from peerattn.evaluation import compare as compare_models
 
     return compare_models(models, panel, cv=cv, **options)

@@ -15,6 +15,7 @@ class Dataset(StrEnum):
     """Panels that need no file."""
 
     grunfeld = "grunfeld"
+    multiples = "multiples"
     russell = "russell"
     simulated = "simulated"
 
@@ -53,8 +54,9 @@ _CHARACTERISTICS = (
     "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
 )
 _MODELS = (
-    "Of industry, industry_shrunk, kernel, cross_sectional_ridge, cross_attention, attention, stacked_attention; zero, mean, "
-    "firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, industry_characteristics"
+    "Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention, "
+    "stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, "
+    "industry_characteristics"
 )
 _CONTROLS = (
     f"{_MODELS}. To run one twice, give the second a name of your own: linear=attention, with --set linear.similarity=linear. "
@@ -136,6 +138,12 @@ class CompareOptions(SplitOptions, PanelOptions):
         "The firms that answer in cross-attention: columns as in PANEL, the outcome to explain.",
         "--reference",
         metavar="FILE",
+    )
+    new_firms: int | None = given_as(
+        "Test on firms never learned from as well: firms are dealt into N groups, each predicted by models fitted on "
+        "the others.",
+        metavar="N",
+        min=2,
     )
     group_by: list[str] | None = given_as(
         "Columns to report by, besides year and codes: numbers, in fifths.", metavar="A,B,..."

@@ -10,7 +10,7 @@ from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel
-    from peerattn.evaluation import WalkForward
+    from peerattn.evaluation import NewFirms, WalkForward
     from peerattn.panel import Panel
 
 DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention")
@@ -43,9 +43,9 @@ def take_panel(
         raise InputError(
             f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
-    from peerattn.datasets import load_grunfeld, load_russell
+    from peerattn.datasets import load_grunfeld, load_multiples, load_russell
 
-    made = {Dataset.grunfeld: load_grunfeld, Dataset.russell: load_russell}
+    made = {Dataset.grunfeld: load_grunfeld, Dataset.multiples: load_multiples, Dataset.russell: load_russell}
     return _share(made[dataset]() if dataset in made else simulated(seed))
 
 
@@ -224,8 +224,12 @@ def period_named(option: str, label: str, periods: Any) -> Any:
         raise InputError(f"{option}: {error}") from error
 
 
-def split_in_words(cv: WalkForward) -> str:
+def split_in_words(cv: WalkForward | NewFirms) -> str:
     """Say what is tested and learned from."""
+    from peerattn.evaluation import NewFirms, WalkForward
+
+    if isinstance(cv, NewFirms):
+        return f"{split_in_words(cv.walk or WalkForward())}; firms never seen, in {cv.n_splits} groups"
     tested = (
         "the last third of the periods" if cv.test_periods is None else f"the last {cv.test_periods} periods"
     )

@@ -29,6 +29,7 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, pricing_errors, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
@@ -43,10 +44,9 @@ __all__ = [
     "describe_panel",
     "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
     "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
-    "Ladder", "ladder", "mae", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "PanelDescription",
-    "paired_test",
-    "peer_r2_test", "PeerR2", "pinball_loss", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios",
-    "QuantilePortfolios",
-    "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "ShortPanelWarning", "Step",
-    "superior_ability", "SuperiorAbility", "supports", "WalkForward",
+    "Ladder", "ladder", "mae", "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",
+    "PanelDescription", "paired_test", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss",
+    "pricing_errors", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios",
+    "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near",
+    "ShortPanelWarning", "Step", "superior_ability", "SuperiorAbility", "supports", "WalkForward",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient
 from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.sorting import portfolios_of
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report import files, page
 from peerattn.evaluation.report import table as tables
 from peerattn.evaluation.report.methods import methods_paragraph
@@ -214,7 +215,8 @@ class Comparison:
 
     @cached_property
     def _scored(self) -> Scores:
-        return score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon)
+        logs = named_like_log(self.outcome)
+        return score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
 
     @property
     def scores(self) -> pd.DataFrame:

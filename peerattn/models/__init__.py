@@ -12,6 +12,7 @@ from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.panel_forecasters import (
@@ -34,6 +35,7 @@ __all__ = [
     "FirmMeanRegressor",
     "Identification",
     "IndustryMeansRegressor",
+    "IndustryMedianRegressor",
     "IndustryPeerRegressor",
     "LastValueRegressor",
     "LinearInMeansRegressor",

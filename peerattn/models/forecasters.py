@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.attention import PeerAttentionRegressor
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
@@ -85,6 +86,9 @@ RECIPES: dict[str, Recipe] = {
         lambda s: IndustryPeerRegressor(industry=s.industry, shrinkage="leave_one_out"),
         needs_industry=True,
     ),
+    "industry_median": Recipe(
+        "{industry} median", lambda s: IndustryMedianRegressor(industry=s.industry), needs_industry=True
+    ),
     "kernel": Recipe("Kernel regression", lambda s: NadarayaWatsonRegressor()),
     "cross_sectional_ridge": Recipe("Cross-sectional ridge", lambda s: CrossSectionalRidge(scale="rank")),
     "cross_attention": Recipe("Cross-attention", lambda s: _attention(s, attention="cross")),
@@ -126,8 +130,8 @@ def make_model(
         ``"zero"``, ``"mean"`` (prevailing), ``"firm_mean"``, ``"last_value"``; of own characteristics ``"ols"``, ``"ridge"``,
         ``"elastic_net"``, ``"fama_macbeth"``, ``"neighbors"``; ``"boosting"`` (own characteristics and codes);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
-        ``"kernel"``, ``"cross_sectional_ridge"``, ``"cross_attention"`` (searches a ``reference``), ``"attention"``,
-        ``"stacked_attention"``.
+        ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"cross_attention"`` (searches a ``reference``),
+        ``"attention"``, ``"stacked_attention"``.
     task : {"forecast", "explain"}, default "forecast"
         What it is for: to explain, attention reads peers' outcomes.
     industry : str, optional

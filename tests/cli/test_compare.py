@@ -452,7 +452,7 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\naudit = 1", "expected true or false"),
         ("[compare]\ntest_periods = true", "expected a whole number"),
         ("[compare]\nmodels = [1]", "expected a list of texts"),
-        ("[compare]\ndataset = 'x'", "expected one of grunfeld, russell, simulated"),
+        ("[compare]\ndataset = 'x'", "expected one of grunfeld, multiples, russell, simulated"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "[other] is no section"),

@@ -11,6 +11,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.valuation import median_ape, share_near
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Metric:
     format: str
 
 
+#: Of an outcome in logs: the median absolute error in per cent of the level, and the share within 15 per cent of it.
+LOG_METRICS = ("median_ape", "within_15")
 #: R² against zero, against the prevailing mean (rows equal, and periods equal) and between the firms of a period; errors;
 #: correlation within periods (of ranks, with its t, and of values) and its mean over its standard
 #: deviation; the panel Diebold–Mariano t against the baseline (positive = better) with its two-sided p-value.
@@ -31,6 +34,8 @@ METRICS = (
     Metric("r2_within", "R² within period", ".4f"),
     Metric("rmse", "RMSE", "#.4g"),
     Metric("mae", "MAE", "#.4g"),
+    Metric("median_ape", "Median |e|", ".1%"),
+    Metric("within_15", "|e| ≤ 15%", ".1%"),
     Metric("r2_mean_periods", "R² mean, periods equal", ".4f"),
     Metric("rank_ic", "Rank IC", ".4f"),
     Metric("rank_ic_t", "IC t", ".2f"),
@@ -86,7 +91,12 @@ def errors_of(y: pd.Series, forecast: pd.Series, mean: np.ndarray, period: pd.Se
 
 
 def score(
-    predictions: pd.DataFrame, models: Sequence[str], training_mean: np.ndarray, baseline: str, horizon: int
+    predictions: pd.DataFrame,
+    models: Sequence[str],
+    training_mean: np.ndarray,
+    baseline: str,
+    horizon: int,
+    logs: bool = False,
 ) -> Scores:
     """Score every model on the rows whose outcome is known.
 
@@ -99,6 +109,8 @@ def score(
         The prevailing mean of each row: the mean of the training outcomes of its fold.
     baseline : str
     horizon : int
+    logs : bool, default False
+        Whether the outcome is a natural log.
 
     Returns
     -------
@@ -119,6 +131,8 @@ def score(
             )
         rows[name] = {
             **errors_of(y, forecast, mean, period),
+            "median_ape": median_ape(y, forecast) if logs else None,
+            "within_15": share_near(y, forecast) if logs else None,
             "rank_ic": ranked.mean,
             "rank_ic_t": ranked.t,
             "rank_icir": ranked.icir,

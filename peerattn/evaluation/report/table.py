@@ -18,7 +18,14 @@ from peerattn.evaluation.inference.forecast_tests import (
     periods_needed,
     short_reason,
 )
-from peerattn.evaluation.measures.scores import METRICS, ORDER_METRICS, REGRESSION_METRICS, Metric
+from peerattn.evaluation.measures.scores import (
+    LOG_METRICS,
+    METRICS,
+    ORDER_METRICS,
+    REGRESSION_METRICS,
+    Metric,
+)
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.render import Table, markdown_text, write_atomic
 from peerattn.render.regression import MINUS
@@ -81,7 +88,12 @@ def as_table(comparison: Comparison, metrics: Sequence[str] = PRINTED, *, stars:
 
 
 def without_tests(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
-    """Leave out the tests over time where the periods are too few for any; the note under the table says so."""
+    """Leave out the tests over time where the periods are too few for any; the note under the table says so.
+
+    Errors in per cent are added where the outcome is a log.
+    """
+    if named_like_log(comparison.outcome):
+        metrics = [key for name in metrics for key in (name, *(LOG_METRICS if name == "rmse" else ()))]
     few = len(comparison.periods) < periods_needed(comparison.horizon)
     return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
 
@@ -174,6 +186,10 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
             "R² zero, R² mean: out of sample, against a forecast of zero and against the prevailing mean.",
         ),
         ({"r2_within"}, "R² within period: of differences between the firms of a period."),
+        (
+            set(LOG_METRICS),
+            "e: error in per cent of the level, exp(ŷ − y) − 1; the median of its absolute value, and the share within 15%.",
+        ),
         (
             {"rank_ic", "rank_ic_t"},
             "Rank IC: mean Spearman correlation"

@@ -1,0 +1,102 @@
+"""Comparable firms as practitioners use them: the median outcome of the industry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
+from peerattn.models.pools import Rows, Section
+from peerattn.panel.panel import Panel
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class IndustryMedianRegressor(IndustryPeerRegressor):
+    r"""Median outcome of the firms in the same industry, own firm left out.
+
+    .. math:: \hat y_i = \operatorname{median}\{y_j : g_j = g_i,\ j \ne i\},
+
+    the valuation by comparables of practice. Where fewer than ``min_peers`` firms share the code the group widens as in
+    :class:`IndustryPeerRegressor`. The weights are 1 on the middle peer, or ½ on each of the two middle ones, which are
+    chosen by their outcomes.
+
+    Parameters
+    ----------
+    industry, scheme, min_peers, firm, period
+        As in :class:`IndustryPeerRegressor`; ``min_peers=1`` by default.
+    shrinkage, value_weight
+        Not used with a median; other values than the defaults are refused.
+
+    Notes
+    -----
+    Time: of each group its members squared. Of peers that are the same firm (training rows of several periods) each row
+    counts.
+
+    References
+    ----------
+    Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting Research 40(1), 135–172.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": [3711, 3711, 3711, 3711]})
+    >>> y = [1.0, 3.0, 5.0, 100.0]
+    >>> IndustryMedianRegressor(industry="sic").fit(X, y).predict(X, outcomes=y).tolist()
+    [5.0, 5.0, 3.0, 3.0]
+    """
+
+    def _check_parameters(self, panel: Panel) -> None:
+        for name, plain in (("shrinkage", 0.0), ("value_weight", None)):
+            if getattr(self, name) != plain:
+                raise InputError(
+                    f"{name}: not used with a median, got {getattr(self, name)!r}; leave it out."
+                )
+        super()._check_parameters(panel)
+
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        super()._learn(training, panel)
+        rows = self.training_rows_
+        assert rows.y is not None
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        order = np.argsort(rows.y, kind="stable")
+        self.mean_ = float(np.mean([rows.y[order][at[0]] for at in _middle_of(weight[order][None, :])]))
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        peers = section.peers.y
+        assert peers is not None
+        predicted = np.full(len(section.focal), self.mean_)
+        for rows in section.chunks():
+            weights = self._middle(section, rows)
+            some = weights.any(axis=1)
+            predicted[rows] = np.where(some, weights @ peers, predicted[rows])
+        return predicted, self._groups(section).level == UNKNOWN
+
+    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        weights = self._middle(section, rows)
+        weights[self._groups(section).level[rows] == UNKNOWN] = 0.0
+        return weights
+
+    def _middle(self, section: Section, rows: slice) -> np.ndarray:
+        """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
+        groups, peers = self._groups(section), section.peers.y
+        assert peers is not None
+        finest = np.argmax(groups.counts[:, rows] > 0, axis=0)
+        admissible, order = section.admissible(rows), np.argsort(peers, kind="stable")
+        counted = np.ones(len(peers)) if section.peers.weight is None else section.peers.weight
+        weights = np.zeros(admissible.shape)
+        for level, (mine, theirs) in enumerate(groups.groups):
+            here = np.flatnonzero((finest == level) & (groups.counts[level, rows] > 0))
+            for group in np.unique(mine[rows][here]):
+                focal = here[mine[rows][here] == group]
+                members = order[theirs[order] == group]  # by outcome
+                present = admissible[np.ix_(focal, members)] * counted[members]
+                for at in _middle_of(present):
+                    np.add.at(weights, (focal, members[at]), 0.5 * present.any(axis=1))
+        return weights
+
+
+def _middle_of(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of the lower and the upper median of sorted values with these weights, one pair a row."""
+    reached, half = np.cumsum(weight, axis=1), weight.sum(axis=1, keepdims=True) / 2
+    return (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)

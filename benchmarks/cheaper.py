@@ -16,7 +16,7 @@ import language
 import torch
 from attention import drawn, mebibytes
 
-from peerattn.nn import TransformerBlock, causal_mask
+from peerattn.nn import TransformerBlock, causal_mask, cheaper_attention
 from peerattn.sequence import LanguageModel
 from report import Row, kept_rows, median_ratio, publish, side_by_side
 
@@ -36,7 +36,8 @@ def blocks() -> list[Row]:
 
     def call(options: dict[str, int], n: int = N) -> torch.Tensor:
         causal = bool(options)
-        block = TransformerBlock(WIDTH, HEADS, rotary=True, causal=causal, **options)
+        attend = cheaper_attention(causal=causal, **options)
+        block = TransformerBlock(WIDTH, HEADS, rotary=True, attend=attend)
         with torch.no_grad():
             return torch.as_tensor(block(x[:, :n], mask=None if causal else causal_mask(n)))
 

@@ -94,9 +94,9 @@ with figure_style():
         ax.set(xticks=[], yticks=[], title=name)
 
 # %%
-# ``LanguageModel``, ``MaskedLanguageModel``, ``TextClassifier``, ``AttentionForecaster`` and every layer take these
-# three options; a fitted model takes them by ``set_params``, to see what they lose. Measured by
-# ``benchmarks/cheaper.py``, on one thread:
+# ``LanguageModel``, ``MaskedLanguageModel``, ``TextClassifier``, ``AttentionForecaster`` and others take these three
+# options, every layer takes ``attend=cheaper_attention(...)`` of them; a fitted model takes them by ``set_params``, to
+# see what they lose. Measured by ``benchmarks/cheaper.py``, on one thread:
 
 root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "benchmarks" / "results").is_dir())
 stored = json.loads((root / "benchmarks" / "results" / "cheaper.json").read_text())

@@ -4,15 +4,19 @@ Masks are boolean and True means *may attend*, everywhere.
 Every random number comes from an explicit generator.
 """
 
-from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import FeedForward, TransformerBlock
 from peerattn.nn.cache import KeyValueCache, StackCache
+from peerattn.nn.cheaper import (
+    cheaper_attention,
+    linear_attention,
+    local_attention,
+    sparse_attention,
+)
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
 from peerattn.nn.linear import linear, normal, split_heads
-from peerattn.nn.local import local_attention
 from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
 from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.positions import (
@@ -31,52 +35,23 @@ from peerattn.nn.pruning import (
     prune_heads,
     take_heads,
 )
-from peerattn.nn.scores import additive_scores, kernel_weights, leaky_relu_scores, score_terms
+from peerattn.nn.scores import (
+    additive_scores,
+    kernel_attention,
+    kernel_weights,
+    leaky_relu_scores,
+    score_terms,
+)
 from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
 
 __all__ = [
-    "Dropout",
-    "Encoder",
-    "EncoderDecoder",
-    "FeedForward",
-    "GraphAttention",
-    "InputEmbedding",
-    "KeyValueCache",
-    "LearnedPositions",
-    "LearnedPositions2d",
-    "MultiheadAttention",
-    "PairBias",
-    "StackCache",
-    "TokenEmbedding",
-    "TransformerBlock",
-    "additive_scores",
-    "attention",
-    "attention_weights",
-    "block_mask",
-    "causal_mask",
-    "edge_attention",
-    "edge_mean",
-    "edge_softmax",
-    "head_gates",
-    "head_importance",
-    "hop_distance",
-    "kernel_weights",
-    "leaky_relu_scores",
-    "linear",
-    "linear_attention",
-    "local_attention",
-    "local_mask",
-    "most_important",
-    "normal",
-    "padding_mask",
-    "prune_heads",
-    "relative_distance",
-    "rotary",
-    "score_terms",
-    "sinusoidal_positions",
-    "sparse_attention",
-    "split_heads",
-    "take_heads",
-    "top_k_weights",
-]
+    "Dropout", "Encoder", "EncoderDecoder", "FeedForward", "GraphAttention", "InputEmbedding",
+    "KeyValueCache", "LearnedPositions", "LearnedPositions2d", "MultiheadAttention", "PairBias",
+    "StackCache", "TokenEmbedding", "TransformerBlock", "additive_scores", "attention", "attention_weights",
+    "block_mask", "causal_mask", "cheaper_attention", "edge_attention", "edge_mean", "edge_softmax",
+    "head_gates", "head_importance", "hop_distance", "kernel_attention", "kernel_weights", "leaky_relu_scores", "linear",
+    "linear_attention", "local_attention", "local_mask", "most_important", "normal", "padding_mask",
+    "prune_heads", "relative_distance", "rotary", "score_terms", "sinusoidal_positions", "sparse_attention",
+    "split_heads", "take_heads", "top_k_weights",
+]  # fmt: skip

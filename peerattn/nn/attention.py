@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -79,16 +79,6 @@ def attention_weights(
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
-@overload
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = ..., bias: Tensor | None = ...,
-    scale: float | None = ..., return_weights: Literal[False] = ...,
-) -> Tensor: ...  # fmt: skip
-@overload
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = ..., bias: Tensor | None = ...,
-    scale: float | None = ..., return_weights: Literal[True],
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def attention(
     query: Tensor,
     key: Tensor,
@@ -98,7 +88,7 @@ def attention(
     bias: Tensor | None = None,
     scale: float | None = None,
     return_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     r"""Return every query's weighted mean of the values.
 
     .. math:: o_i = \sum_j \alpha_{ij} v_j
@@ -204,19 +194,12 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
             f"mask: expected a bool tensor (True = may attend), got {mask.dtype}. "
             "Pass numbers as bias instead."
         )
-    for name, extra in (("mask", mask), ("bias", bias)):
-        if extra is not None:
-            _check_broadcast(name, extra, query, key)
-
-
-def _check_broadcast(name: str, extra: Tensor, query: Tensor, key: Tensor) -> None:
     wanted = (*_leading(query, key), query.shape[-2], key.shape[-2])
-    got = tuple(extra.shape)
-    fits = len(got) <= len(wanted) and all(
-        g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False)
-    )
-    if not fits:
-        raise InputError(
-            f"{name}: expected a shape that broadcasts to {wanted}, got {got}. "
-            "Its last two dimensions are queries and keys; add dimensions of length 1 for batch and heads."
-        )
+    for name, extra in (("mask", mask), ("bias", bias)):
+        got = () if extra is None else tuple(extra.shape)
+        fits = all(g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False))
+        if len(got) > len(wanted) or not fits:
+            raise InputError(
+                f"{name}: expected a shape that broadcasts to {wanted}, got {got}. "
+                "Its last two dimensions are queries and keys; add dimensions of length 1 for batch and heads."
+            )

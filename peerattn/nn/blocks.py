@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from peerattn.nn.linear import linear
 from peerattn.nn.multihead import MultiheadAttention
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
-NORMS = ("pre", "post", "residual-post", "normalised-residual")
+NORMS = get_args(Norm)
 Activation = Literal["relu", "gelu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -98,9 +98,8 @@ class TransformerBlock(nn.Module):
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
     **heads
-        Further options of the self-attention: ``score``, ``temperature``, ``symmetric``, ``rotary``, ``keep``, ``n_features``,
-        ``window``, ``causal``, ``d_head``, ``d_value``;
-        see `MultiheadAttention`.
+        Further options of the self-attention: ``score``, ``temperature``, ``symmetric``, ``rotary``, ``attend``, ``d_head``,
+        ``d_value``; see `MultiheadAttention`.
 
     Raises
     ------

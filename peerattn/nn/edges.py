@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -83,16 +83,6 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
     return parts.new_zeros(*parts.shape[:-2], n_queries, parts.shape[-1]).index_add(-2, edges[0], parts)
 
 
-@overload
-def edge_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, *, bias: Tensor | None = ...,
-    scale: float | None = ..., return_weights: Literal[False] = ...,
-) -> Tensor: ...  # fmt: skip
-@overload
-def edge_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, *, bias: Tensor | None = ...,
-    scale: float | None = ..., return_weights: Literal[True],
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def edge_attention(
     query: Tensor,
     key: Tensor,
@@ -102,7 +92,7 @@ def edge_attention(
     bias: Tensor | None = None,
     scale: float | None = None,
     return_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     r"""Return what `attention` does with a mask that is True along the edges, without that mask.
 
     .. math:: o_i = \sum_{e : i(e) = i} \alpha_e v_{j(e)}, \qquad
@@ -229,9 +219,7 @@ class GraphAttention(nn.Module):
         self.drop_value = Dropout(dropout, generator=generator)
         self.drop_weights = Dropout(dropout, generator=generator)
 
-    def forward(
-        self, x: Tensor, edges: Tensor, *, return_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, edges: Tensor, *, return_weights: bool = False) -> Any:
         """Let every row of x attend along its edges.
 
         Parameters

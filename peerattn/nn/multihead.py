@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,12 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn.approximate import linear_attention, sparse_attention
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
-from peerattn.nn.local import local_attention
-from peerattn.nn.masks import causal_mask, local_mask
 from peerattn.nn.positions import rotary
 from peerattn.nn.scores import Score, check_score, score_terms
 
@@ -55,23 +52,16 @@ class MultiheadAttention(nn.Module):
         Whether keys are made by the weights of the queries, without intercept: :math:`W_K = W_Q`.
     rotary : bool, default False
         Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
-    keep : int, default None
-        Attend only to the so many keys of largest score, see `sparse_attention` for the error; None: to all.
-    n_features : int, default None
-        Replace the exponential by so many random features, in time linear in the rows, see `linear_attention` for the
-        error; None: exact. Only with the scaled dot product, and a mask of keys.
-    window : int, default None
-        Self-attention to so many rows on either side only, at the cost of the window, see `local_attention`; None: to all.
-    causal : bool, default False
-        With ``window``, ``keep`` or ``n_features``: whether rows attend to themselves and rows before only, without a mask.
+    attend : callable, default `attention`
+        How weights become means, a function with the arguments of `attention`: `sparse_attention`, `linear_attention` or
+        `local_attention` with their option set, as `cheaper_attention` returns them, `kernel_attention`, or your own.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
     Raises
     ------
     InputError
-        When ``n_heads`` is less than one, or does not divide ``d_model`` and no ``d_head`` is given; when options
-        do not go together.
+        When ``n_heads`` is less than one, or does not divide ``d_model`` and no ``d_head`` is given.
 
     References
     ----------
@@ -102,10 +92,7 @@ class MultiheadAttention(nn.Module):
         temperature: float = 1.0,
         symmetric: bool = False,
         rotary: bool = False,
-        keep: int | None = None,
-        n_features: int | None = None,
-        window: int | None = None,
-        causal: bool = False,
+        attend: Callable[..., Any] = attention,
         generator: torch.Generator | None = None,
     ):
         super().__init__()
@@ -117,17 +104,6 @@ class MultiheadAttention(nn.Module):
                 "Change one of them, or give d_head."
             )
         check_score(score)
-        plain = score == "scaled_dot_product" and temperature == 1.0
-        if n_features is not None and (not plain or keep is not None):
-            raise InputError(
-                "n_features: goes with score='scaled_dot_product', temperature=1 and keep=None only."
-            )
-        if window is not None and (keep is not None or n_features is not None):
-            raise InputError("window: goes with keep=None and n_features=None only.")
-        if causal and window is None and keep is None and n_features is None:
-            raise InputError(
-                "causal: goes with window, keep or n_features; without, pass mask=causal_mask(n)."
-            )
         generator = torch.Generator() if generator is None else generator
         d_memory = d_model if d_memory is None else d_memory
         if symmetric and d_memory != d_model:
@@ -136,8 +112,7 @@ class MultiheadAttention(nn.Module):
         d_value = d_head if d_value is None else d_value
         d_output = d_model if d_output is None else d_output
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
-        self.score, self.rotary, self.keep, self.n_features = score, rotary, keep, n_features
-        self.window, self.causal, self.temperature = window, causal, temperature
+        self.score, self.temperature, self.rotary, self.attend = score, temperature, rotary, attend
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
         self.key: nn.Linear | None = None
         if not symmetric:
@@ -158,7 +133,7 @@ class MultiheadAttention(nn.Module):
         cache: KeyValueCache | None = None,
         sizes: Sequence[int] | None = None,
         return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Let every row of x attend to the rows of ``memory``, or of x itself.
 
         Parameters
@@ -184,12 +159,18 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
-        if (self.window is not None or self.causal) and memory is not None:
-            raise InputError("memory: expected None with a window or causal=True, which are of one sequence.")
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
-        if sizes is not None:
-            self._check_sizes(sizes, x, memory, mask, bias, cache, return_weights)
+        if sizes is not None and (
+            any(other is not None for other in (memory, mask, bias, cache)) or return_weights or self.rotary
+        ):
+            raise InputError(
+                "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
+            )
+        if sizes is not None and sum(sizes) != x.shape[-2]:
+            raise InputError(
+                f"sizes: expected numbers that add up to the {x.shape[-2]} rows of x, got {sum(sizes)}."
+            )
         query = split_heads(self.query(x), self.d_head)  # (..., H, Nq, d_head)
         start = 0 if cache is None else cache.length
         if self.rotary:
@@ -197,23 +178,12 @@ class MultiheadAttention(nn.Module):
         key, value = self._keys_and_values(x, memory, cache, start)
         if sizes is not None:
             each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
-            heads = torch.cat([self._attend(q, k, v, None, None, False)[0] for q, k, v in each], -2)
-            return self.output(self._join(heads))
-        heads, weights = self._attend(query, key, value, mask, bias, return_weights)
-        output = self.output(self._join(heads))
-        return output if weights is None else (output, weights)
-
-    def _check_sizes(
-        self, sizes: Sequence[int], x: Tensor, *others: Tensor | KeyValueCache | bool | None
-    ) -> None:
-        if self.rotary or any(other is not None and other is not False for other in others):
-            raise InputError(
-                "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
-            )
-        if sum(sizes) != x.shape[-2]:
-            raise InputError(
-                f"sizes: expected numbers that add up to the {x.shape[-2]} rows of x, got {sum(sizes)}."
-            )
+            return self._joined(torch.cat([self._attended(*rows) for rows in each], -2))
+        options: dict[str, Any] = {"mask": mask, "bias": bias, "return_weights": return_weights}
+        if not return_weights:
+            return self._joined(self._attended(query, key, value, **options))
+        heads, weights = self._attended(query, key, value, **options)
+        return self._joined(heads), weights
 
     def _keys_and_values(
         self, x: Tensor, memory: Tensor | None, cache: KeyValueCache | None, start: int
@@ -228,39 +198,16 @@ class MultiheadAttention(nn.Module):
             key = rotary(key, start=start)
         return (key, value) if cache is None else cache.extend(key, value)
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        bias: Tensor | None,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
+    def _attended(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any
+    ) -> Any:
         """Return every head's weighted mean, and its weights where they are wanted."""
-        options: dict[str, Any] = {"causal": self.causal, "mask": mask, "return_weights": return_weights}
-        if self.n_features is not None:
-            return linear_attention(query, key, value, self.n_features, bias=bias, **options)
         combine = getattr(self, "combine", None)
         terms = score_terms(query, key, self.score, combine=combine, bias=bias, temperature=self.temperature)
-        if self.keep is not None:
-            return sparse_attention(value=value, keep=self.keep, **terms, **options)
-        if self.window is not None:
-            n_queries, n_keys = query.shape[-2], key.shape[-2]
-            of_keys = mask is None or mask.shape[-2] == 1
-            if n_queries == n_keys and of_keys and terms["bias"] is None and not return_weights:
-                return local_attention(
-                    value=value, window=self.window, causal=self.causal, mask=mask, **terms
-                ), None
-            near = local_mask(n_queries, self.window, n_keys, device=query.device)
-            near = near & causal_mask(n_queries, n_keys, device=query.device) if self.causal else near
-            mask = near if mask is None else mask & near
-        if return_weights:
-            return attention(value=value, mask=mask, return_weights=True, **terms)
-        return attention(value=value, mask=mask, **terms), None
+        return self.attend(value=value, **terms, **options)
 
-    def _join(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, H d)
-        return heads.transpose(-2, -3).flatten(-2)
+    def _joined(self, heads: Tensor) -> Tensor:  # (..., H, N, d) -> (..., N, d_output)
+        return self.output(heads.transpose(-2, -3).flatten(-2))
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> MultiheadAttention:
@@ -296,19 +243,12 @@ class MultiheadAttention(nn.Module):
             )
         has_bias = module.in_proj_bias is not None
         layer = cls(module.embed_dim, module.num_heads, d_memory=module.kdim, bias=has_bias)
-        if module.in_proj_weight is not None:
-            matrices = module.in_proj_weight.chunk(3)
-        else:
-            matrices = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-        layer.to(module.out_proj.weight)
-        assert layer.key is not None
-        projections = (layer.query, layer.key, layer.value)
-        with torch.no_grad():
-            for projection, matrix in zip(projections, matrices, strict=True):
-                projection.weight.copy_(matrix)
-            layer.output.weight.copy_(module.out_proj.weight)
-            if has_bias:
-                for projection, intercept in zip(projections, module.in_proj_bias.chunk(3), strict=True):
-                    projection.bias.copy_(intercept)
-                layer.output.bias.copy_(module.out_proj.bias)
+        apart = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        matrices = apart if module.in_proj_weight is None else module.in_proj_weight.chunk(3)
+        parts = {"weight": (*matrices, module.out_proj.weight)}
+        if has_bias:
+            parts["bias"] = (*module.in_proj_bias.chunk(3), module.out_proj.bias)
+        names = ("query", "key", "value", "output")
+        state = {f"{name}.{kind}": x for kind, all4 in parts.items() for name, x in zip(names, all4)}
+        layer.to(module.out_proj.weight).load_state_dict(state)
         return layer

@@ -45,14 +45,10 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
             raise InputError(
                 f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
             )
-    hooks = [
-        hook
-        for layer, gate in gates.items()
-        for hook in (
-            layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)),
-            layer.register_forward_hook(_gate_weights(gate)),
-        )
-    ]
+    hooks: list[Any] = []
+    for layer, gate in gates.items():
+        hooks.append(layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)))
+        hooks.append(layer.register_forward_hook(_gate_weights(gate)))
     try:
         yield
     finally:
@@ -183,7 +179,7 @@ def _gate(gate: Tensor, d_value: int) -> Callable[[nn.Module, tuple[Tensor]], tu
 
 def _gate_weights(gate: Tensor) -> Callable[[nn.Module, Any, Any], Any]:
     return lambda _, inputs, found: (
-        (found[0], found[1] * gate[:, None, None]) if isinstance(found, tuple) else found
+        (found[0], found[1] * gate[:, None, None]) if type(found) is tuple else found
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"]
-SCORES = ("scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu")
+SCORES = get_args(Score)
 
 
 def score_terms(
@@ -162,11 +162,11 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     Parameters
     ----------
     scores : Tensor, shape (..., n_queries, n_keys)
-        Not negative: a kernel, counts, market values.
+        A kernel, counts, market values; negative ones, such as inner products, only where sums are not normalised.
     mask : bool Tensor broadcastable to (..., n_queries, n_keys), default None
         True where a query may attend.
     normalise : bool, default True
-        False: kernel sums, which say how much there is nearby, too.
+        False: kernel sums, which say how much there is nearby, too, and may be signed.
 
     Returns
     -------
@@ -176,11 +176,12 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     Raises
     ------
     InputError
-        When a score is negative.
+        When a score is negative and rows are to be normalised: their sum may be near zero.
 
     References
     ----------
-    Nadaraya (1964); Watson (1964): with a kernel of the distance these are the weights of kernel regression.
+    Nadaraya (1964); Watson (1964): with a kernel of the distance these are the weights of kernel regression. Schlag, Irie and
+    Schmidhuber (2021), Linear transformers are secretly fast weight programmers, ICML: inner products, not normalised.
 
     Examples
     --------
@@ -188,10 +189,52 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     tensor([[0.2500, 0.7500],
             [0.0000, 0.0000]])
     """
-    if (scores < 0).any():
-        raise InputError(
-            f"scores: expected none below 0, got {float(scores.min()):.3g}. Use attention_weights."
-        )
     weights = scores if mask is None else scores.masked_fill(~mask, 0.0)
+    if not normalise:
+        return weights
+    if (weights < 0).any():
+        raise InputError(
+            f"scores: expected none below 0 where rows are normalised, got {float(weights.min()):.3g}. "
+            "Use normalise=False for signed sums, or attention_weights."
+        )
     total = weights.sum(-1, keepdim=True)
-    return weights / total.masked_fill(total == 0, 1.0) if normalise else weights
+    return weights / total.masked_fill(total == 0, 1.0)
+
+
+def kernel_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    normalise: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
+    r"""Return sums of the values weighed by the scores themselves, without an exponential.
+
+    .. math:: o_i = \sum_j m_{ij} (s\, q_i' k_j + b_{ij})\, v_j
+
+    Parameters
+    ----------
+    query, key, value, mask, bias, scale, return_weights
+        As in `attention`.
+    normalise : bool, default False
+        As in `kernel_weights`: True divides by the sum of a row's scores, none of which may be negative.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+    weights : Tensor, shape (..., n_queries, n_keys)
+        Only with ``return_weights=True``. Signed where scores are.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0], [-2.0]])
+    >>> kernel_attention(x, x, x, scale=1.0).flatten()  # 1·1·1 + 1·(−2)·(−2), −2·1·1 + (−2)·(−2)·(−2)
+    tensor([  5., -10.])
+    """
+    scores = (1 / math.sqrt(query.shape[-1]) if scale is None else scale) * query @ key.mT
+    weights = kernel_weights(scores if bias is None else scores + bias, mask=mask, normalise=normalise)
+    return (weights @ value, weights) if return_weights else weights @ value

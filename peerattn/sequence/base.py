@@ -166,9 +166,10 @@ class SequenceEstimator(SavedEstimator):
         """Return the module at its random start."""
         raise NotImplementedError
 
-    def _cheaper(self) -> dict[str, Any]:
-        """Return the arguments by which attention costs less than all pairs, as `peerattn.nn.MultiheadAttention` takes them."""
-        return {name: getattr(self, name) for name in ("window", "keep", "n_features")}
+    def _attend(self, causal: bool = False) -> Callable[..., Any]:
+        """Return the attention of the options ``window``, ``keep`` and ``n_features``."""
+        options = {name: getattr(self, name) for name in ("window", "keep", "n_features")}
+        return nn.cheaper_attention(**options, causal=causal)
 
     def _generator(self) -> torch.Generator:
         """Return the generator of all of fit's random numbers, seeded by ``random_state``."""

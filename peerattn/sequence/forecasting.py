@@ -231,7 +231,7 @@ class AttentionForecaster(WindowedEstimator):
         return [] if self.quantiles is None else sorted(self.quantiles)
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = self._encoder(self.lookback, generator, **self._cheaper())
+        encoder = self._encoder(self.lookback, generator, attend=self._attend())
         return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
 
     # ------------------------------------------------------------------ forecasts

@@ -29,11 +29,9 @@ _EVALUATED = 2**14  # symbols at once in `loss`
 class LanguageModule(torch.nn.Module):
     """Embedding, a stack that looks back only, and the embedding again as output."""
 
-    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder, causal: bool):
         super().__init__()
-        self.embedding, self.stack = embedding, stack
-        blocks: Any = stack.blocks
-        self.causal = any(block.attention.causal for block in blocks)
+        self.embedding, self.stack, self.causal = embedding, stack, causal
 
     def forward(
         self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
@@ -338,10 +336,9 @@ class LanguageModel(SequenceEstimator):
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
-        options |= self._cheaper() | {"causal": any(n is not None for n in self._cheaper().values())}
-        rotary = self.positions == "rotary"
-        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, rotary=rotary, **options)
-        return LanguageModule(embedding, stack)
+        attend, rotary = self._attend(causal=True), self.positions == "rotary"
+        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, attend=attend, rotary=rotary, **options)
+        return LanguageModule(embedding, stack, causal=attend is not nn.attention)
 
     def _learn_symbols(self, X: Any) -> Tensor:
         """Set tokenizer and number of symbols, and return the training text as numbers."""

@@ -31,7 +31,7 @@ class PatchEncoder(nn.Module):
     dropout : float, default 0
     generator : torch.Generator, default None
     **heads
-        Further options of attention within a column: ``window``, ``keep``, ``n_features``; see `MultiheadAttention`.
+        Further options of attention within a column, ``attend`` among them; see `MultiheadAttention`.
 
     References
     ----------

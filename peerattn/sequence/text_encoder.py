@@ -62,7 +62,7 @@ class TextEstimator(SequenceEstimator):
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
         return TextEncoder(
-            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **size._cheaper(), **options)
+            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, attend=size._attend(), **options)
         )
 
     def _learn_symbols(self, texts: list[str]) -> None:

@@ -11,6 +11,7 @@ from peerattn.nn import (
     KeyValueCache,
     MultiheadAttention,
     causal_mask,
+    cheaper_attention,
     linear,
     local_mask,
     padding_mask,
@@ -154,7 +155,7 @@ def test_symmetric_scores_have_one_matrix_for_queries_and_keys():
 @pytest.mark.parametrize("score", ["scaled_dot_product", "gaussian", "additive"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
-    layer = MultiheadAttention(8, 2, window=3, causal=causal, score=score)
+    layer = MultiheadAttention(8, 2, attend=cheaper_attention(window=3, causal=causal), score=score)
     whole = MultiheadAttention(8, 2, score=score)
     whole.load_state_dict(layer.state_dict())
     x = torch.randn(2, 11, 8, generator=torch.Generator().manual_seed(0))
@@ -170,22 +171,9 @@ def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
         torch.testing.assert_close(torch.cat(parts, dim=1), whole(x, mask=near))
 
 
-def test_options_of_the_window_that_do_not_go_together_are_refused():
-    for options, match in [
-        ({"window": 2, "keep": 3}, "window: goes with keep=None and n_features=None only"),
-        ({"causal": True}, "causal: goes with window, keep or n_features"),
-    ]:
-        with pytest.raises(InputError, match=match):
-            MultiheadAttention(4, 2, **options)
-    with pytest.raises(InputError, match="memory: expected None with a window"):
-        MultiheadAttention(4, 2, window=1)(torch.zeros(3, 4), torch.zeros(2, 4))
-    with pytest.raises(InputError, match="memory: expected None with a window or causal=True"):
-        MultiheadAttention(4, 2, n_features=8, causal=True)(torch.zeros(3, 4), torch.zeros(2, 4))
-
-
-@pytest.mark.parametrize("options", [{}, {"score": "gaussian"}, {"window": 2}, {"keep": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"window": 2}, {"keep": 2}], ids=str)
 def test_sections_in_one_call_are_those_of_a_call_each(options):
-    layer = MultiheadAttention(12, 3, **options).double()
+    layer = MultiheadAttention(12, 3, attend=cheaper_attention(**options), score="gaussian").double()
     x, sizes = draw(9, 12).requires_grad_(), [4, 1, 4]
     together = layer(x, sizes=sizes)
     apart = torch.cat([layer(part) for part in x.split(sizes)])

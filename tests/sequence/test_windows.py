@@ -100,7 +100,7 @@ COST = """
 import resource, torch
 from peerattn import nn
 torch.set_num_threads(1)
-layer = nn.TransformerBlock(64, 4, 128, window=64, causal=True, rotary=True)
+layer = nn.TransformerBlock(64, 4, 128, attend=nn.cheaper_attention(window=64, causal=True), rotary=True)
 x = torch.randn(1, 8000, 64, generator=torch.Generator().manual_seed(0))
 layer(x[:, :100]).sum().backward()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,364 @@
+"""Attention for less: to few keys (sparse), within a window (local), or by a feature map (linear in the rows)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from peerattn.exceptions import InputError
+from peerattn.nn.attention import attention, attention_weights
+from peerattn.nn.masks import causal_mask, local_mask
+
+STRETCH = 128  # rows that are gone through at once
+
+
+def cheaper_attention(
+    *, window: int | None = None, keep: int | None = None, n_features: int | None = None, causal: bool = False
+) -> Callable[..., Any]:
+    """Return the attention that one of these options asks for, as `MultiheadAttention` takes it.
+
+    Parameters
+    ----------
+    window, keep, n_features : int, default None
+        Of `local_attention`, `sparse_attention` and `linear_attention`. None of them: `attention` to all.
+    causal : bool, default False
+        With one of the three: whether rows attend to themselves and rows before only, without a mask.
+
+    Returns
+    -------
+    callable
+        With the arguments of `attention`.
+
+    Raises
+    ------
+    InputError
+        When more than one is given.
+
+    Examples
+    --------
+    >>> x = torch.arange(3.0)[:, None]
+    >>> cheaper_attention(window=1)(0 * x, 0 * x, x).flatten()
+    tensor([0.5000, 1.0000, 1.5000])
+    """
+    ways: dict[str, tuple[Callable[..., Any], Any]] = {
+        "window": (local_attention, window),
+        "keep": (sparse_attention, keep),
+        "n_features": (linear_attention, n_features),
+    }
+    given = {name: way for name, way in ways.items() if way[1] is not None}
+    if len(given) > 1:
+        raise InputError(f"{next(iter(given))}: expected one of {list(ways)} at most, got {list(given)}.")
+    for name, (attend, n) in given.items():
+        _at_least_one(name, n)
+        return partial(attend, **{name: n}, causal=causal)
+    return attention
+
+
+def _at_least_one(name: str, n: int) -> None:
+    if n < 1:
+        raise InputError(f"{name}: expected an integer of at least 1, got {n}.")
+
+
+def sparse_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keep: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
+    r"""Attend to the ``keep`` keys of largest weight only.
+
+    .. math:: \tilde\alpha_{ij} = \alpha_{ij} 1[j \in T_i] / m_i, \quad m_i = \sum_{j \in T_i} \alpha_{ij},
+              \qquad \|\tilde o_i - o_i\| \le 2 (1 - m_i) \max_j \|v_j\|
+
+    Parameters
+    ----------
+    query, key, value, mask, bias, scale
+        As in `attention`.
+    keep : int
+        How many keys each query keeps, :math:`|T_i|`.
+    causal : bool, default False
+        Whether a query attends to its own row and to rows before it only, as `causal_mask` says.
+    return_weights : bool, default False
+        Also return the weights, an array of all pairs.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+    weights : Tensor, shape (..., n_queries, n_keys)
+        Only with ``return_weights=True``. Zero where a key was not kept; rows sum to one.
+
+    Raises
+    ------
+    InputError
+        When ``keep`` is less than one.
+
+    Notes
+    -----
+    The error is bounded by the dropped mass :math:`1 - m_i`. Fewer neighbours, not fewer operations: all scores are
+    computed, in stretches of 128 queries, so that memory is linear in the keys; for a gradient each stretch is
+    computed a second time.
+
+    References
+    ----------
+    Zhao et al. (2019), Explicit sparse transformer.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.0], [1.0], [2.0]])
+    >>> sparse_attention(x, x, x, keep=1).flatten()
+    tensor([0., 2., 2.])
+    """
+    _at_least_one("keep", keep)
+    column = torch.arange(key.shape[-2], device=key.device)
+    own = column[key.shape[-2] - query.shape[-2] :, None]  # where the queries' own rows stand among the keys
+
+    def stretch(query: Tensor, key: Tensor, value: Tensor, start: int) -> tuple[Tensor, ...]:
+        rows = slice(start, start + STRETCH)
+        may, added = (x if x is None or x.shape[-2] == 1 else x[..., rows, :] for x in (mask, bias))
+        if causal:
+            past = column <= own[rows]
+            may = past if may is None else may & past
+        weights = _largest(attention_weights(query, key, mask=may, bias=added, scale=scale), keep)
+        output = (weights @ value.to(weights.dtype)).to(value.dtype)
+        return (output, weights) if return_weights else (output,)
+
+    found = [
+        checkpoint(stretch, part, key, value, k * STRETCH, use_reentrant=False, preserve_rng_state=False)
+        for k, part in enumerate(query.split(STRETCH, -2))
+    ]
+    joined = tuple(torch.cat(parts, -2) for parts in zip(*found, strict=True))
+    return joined if return_weights else joined[0]
+
+
+def _largest(weights: Tensor, keep: int) -> Tensor:
+    """Return weights of which only the ``keep`` largest of a row are left, with the sum of one."""
+    if keep >= weights.shape[-1]:
+        return weights
+    best, kept = weights.topk(keep, dim=-1, sorted=False)
+    shares = best / best.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    return torch.zeros_like(weights).scatter(-1, kept, shares)
+
+
+def linear_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    n_features: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
+    r"""Kernelized (feature-map) linear attention: scaled dot-product attention by positive random features.
+
+    .. math:: \phi_r(x) = \tfrac{1}{\sqrt R} \exp\big(w_r' x - \tfrac12 \|x\|^2\big), \quad
+              E\,\phi(q)'\phi(k) = e^{q'k}, \quad
+              o_i = \frac{\phi(q_i)' \sum_j \phi(k_j) v_j'}{\phi(q_i)' \sum_j \phi(k_j)}
+
+    with q and k times :math:`\sqrt s` and w standard normal, orthogonal within blocks of d. Time is linear in the rows.
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., n_queries, d)
+    key : Tensor, shape (..., n_keys, d)
+    value : Tensor, shape (..., n_keys, d_value)
+    n_features : int
+        R. They are always the same ones (drawn with seed 0).
+    causal : bool, default False
+        Whether a query attends to its own row and to rows before it only, as `causal_mask` says.
+    mask : bool Tensor, default None
+        Of keys, (..., 1, n_keys); others would need all pairs.
+    bias : None
+        A bias cannot be taken.
+    scale : float, default None
+        :math:`s`; None means :math:`1/\sqrt d`.
+    return_weights : bool, default False
+        Also return the weights that the features imply, an array of all pairs.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+    weights : Tensor, shape (..., n_queries, n_keys)
+        Only with ``return_weights=True``.
+
+    Raises
+    ------
+    InputError
+        With a bias, or a mask of pairs.
+
+    Notes
+    -----
+    Unbiased for the exponential; relative mean squared error of one pair's exponential at most
+    :math:`(e^{\|q + k\|^2} - 1)/R` (Choromanski et al., lemma 2): small where queries and keys are short, useless where
+    they are long. Memory is linear in the rows, too: causal attention goes through them in stretches, with a running sum.
+
+    References
+    ----------
+    Choromanski et al. (2021), Rethinking attention with performers, ICLR.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.1, 0.0], [0.0, 0.3]])
+    >>> exact = attention_weights(x, x) @ x
+    >>> bool((linear_attention(x, x, x, 256) - exact).abs().max() < 0.01)
+    True
+    """
+    if bias is not None:
+        raise InputError("bias: kernelized linear attention does not support one. Use exact attention.")
+    root = query.shape[-1] ** -0.25 if scale is None else math.sqrt(scale)
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
+    looking = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
+    shown = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
+    if mask is not None and mask.shape[-2] != 1:
+        raise InputError(
+            f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), and causal=True; got shape "
+            f"{tuple(mask.shape)}. Use exact attention for others."
+        )
+    if mask is not None:
+        shown = shown * mask.mT
+    tiny = torch.finfo(dtype).tiny
+    if return_weights:
+        products = looking @ shown.mT
+        products = products.tril(key.shape[-2] - query.shape[-2]) if causal else products
+        weights = products / products.sum(-1, keepdim=True).clamp_min(tiny)
+        return (weights @ value.to(dtype)).to(value.dtype), weights
+    counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # the last column adds up to the sum of weights
+    sums = _causal_sums(looking, shown, counted) if causal else looking @ (shown.mT @ counted)
+    return (sums[..., :-1] / sums[..., -1:].clamp_min(tiny)).to(value.dtype)
+
+
+def _causal_sums(looking: Tensor, shown: Tensor, value: Tensor) -> Tensor:
+    """Return the sums of values over the keys up to each query's own row, the queries being the last rows of the keys."""
+    before = shown.shape[-2] - looking.shape[-2]
+    past, found = shown[..., :before, :].mT @ value[..., :before, :], []  # (..., R, d_value)
+    rows = (looking, shown[..., before:, :], value[..., before:, :])
+    for q, k, v in zip(*(x.split(STRETCH, -2) for x in rows), strict=True):
+        found.append((q @ k.mT).tril() @ v + q @ past)
+        past = past + k.mT @ v
+    return torch.cat(found, -2)
+
+
+def _features(x: Tensor, projection: Tensor, *, per_row: bool) -> Tensor:
+    """Return φ(x) up to a factor that cancels: of the row for queries, of the whole set for keys."""
+    exponent = x @ projection.T - 0.5 * x.square().sum(-1, keepdim=True)
+    largest = exponent.detach().amax((-1,) if per_row else (-2, -1), keepdim=True)
+    return (exponent - largest).exp() / math.sqrt(len(projection))
+
+
+def _orthogonal(n: int, d: int) -> Tensor:
+    """Return n vectors of standard normal length, orthogonal within blocks of d."""
+    generator = torch.Generator().manual_seed(0)
+    blocks = []
+    for _ in range(-(-n // d)):
+        directions, upper = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
+        directions = directions * upper.diagonal().sign()  # so that every direction is as likely as any other
+        lengths = torch.randn(d, d, generator=generator, dtype=torch.float64).norm(dim=1, keepdim=True)
+        blocks.append(directions.T * lengths)
+    return torch.cat(blocks)[:n]
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    window: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
+    r"""Return what `attention` does with `local_mask`, without that mask: exact, block by block.
+
+    .. math:: o_i = \sum_{j : |i - j| \le w} \alpha_{ij} v_j, \qquad j \le i \text{ where causal}
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., n_queries, d)
+        The last rows of the keys, all of them as a rule.
+    key : Tensor, shape (..., n, d)
+    value : Tensor, shape (..., n, d_value)
+    window : int
+        :math:`w`, rows on either side of a row's own that it may attend to.
+    causal : bool, default False
+        Whether a row attends to itself and to rows before it only.
+    mask, bias, scale, return_weights
+        As in `attention`.
+
+    Returns
+    -------
+    output : Tensor, shape (..., n_queries, d_value)
+    weights : Tensor, shape (..., n_queries, n)
+        Only with ``return_weights=True``.
+
+    Raises
+    ------
+    InputError
+        When the window is less than one.
+
+    Notes
+    -----
+    Takes O(n w d) time and O(n (w + d)) memory: rows are cut into blocks of w, and each block attends to itself and its
+    neighbours. With a bias, a mask of pairs, other queries than keys, or weights to return, it is `attention` under a
+    mask, at the cost of all pairs.
+
+    References
+    ----------
+    Beltagy, Peters and Cohan (2020), Longformer: the long-document transformer, section 3.1.
+
+    Examples
+    --------
+    >>> x = torch.arange(5.0)[:, None]
+    >>> local_attention(0 * x, 0 * x, x, window=1).flatten()  # means of neighbours
+    tensor([0.5000, 1.0000, 2.0000, 3.0000, 3.5000])
+    """
+    n, n_keys = query.shape[-2], key.shape[-2]
+    _at_least_one("window", window)
+    of_pairs = bias is not None or (mask is not None and mask.shape[-2] != 1)
+    if of_pairs or return_weights or n != n_keys:
+        may = local_mask(n, window, n_keys, device=query.device)
+        may = may & causal_mask(n, n_keys, device=query.device) if causal else may
+        may = may if mask is None else mask & may
+        return attention(query, key, value, mask=may, bias=bias, scale=scale, return_weights=return_weights)
+    w = min(window, n)
+    n_blocks, n_near = math.ceil(n / w), 2 * w if causal else 3 * w
+    lead = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
+    filled = n_blocks * w - n  # up to whole blocks
+    around = (w, filled + n_near - 2 * w)
+
+    def blocks(x: Tensor) -> Tensor:  # (n_blocks, all leading, rows, d)
+        return x.movedim(-3, 0).reshape(n_blocks, math.prod(lead), *x.shape[-2:])
+
+    def near(x: Tensor) -> Tensor:  # (..., n, d) -> (..., n_blocks, n_near, d)
+        padded = F.pad(x.expand(*lead, *x.shape[-2:]), (0, 0, *around))
+        return padded.unfold(-2, n_near, w).mT
+
+    focal = F.pad(query.expand(*lead, *query.shape[-2:]), (0, 0, 0, filled)).unflatten(-2, (n_blocks, w))
+    row, column = (torch.arange(size, device=query.device) for size in (w, n_near))
+    distance = column - w - row[:, None]  # of key from query
+    there = F.pad(torch.ones(n, dtype=torch.bool, device=query.device), around).unfold(0, n_near, w)
+    near_by = (distance.abs() <= w) & (distance <= (0 if causal else w))  # (w, n_near)
+    may = (near_by & there[:, None])[:, None]  # (n_blocks, 1, w, n_near)
+    if mask is not None:
+        allowed = F.pad(mask.expand(*lead, 1, n), around).unfold(-1, n_near, w)  # (..., 1, n_blocks, n_near)
+        may = may & blocks(allowed.transpose(-2, -3))
+    found = attention(blocks(focal), blocks(near(key)), blocks(near(value)), mask=may, scale=scale)
+    found = found.reshape(n_blocks, *lead, w, -1).movedim(0, -3)
+    return found.flatten(-3, -2)[..., :n, :]

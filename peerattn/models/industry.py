@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, did_you_mean, unknown_name, warn_user
 from peerattn.models.base import PeerRegressor
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
@@ -206,7 +206,7 @@ class IndustryPeerRegressor(PeerRegressor):
         ):
             integers, _ = pd.factorize(np.concatenate([mine, theirs]))  # None becomes -1, the group of nobody
             both = np.split(integers, [len(focal)])
-            mean, count = leave_out_means(
+            mean, count = means_of_others(
                 both[0], focal.identity, both[1], peers.identity, peers.y, peers.weight
             )
             groups.append((both[0], both[1]))
@@ -281,45 +281,3 @@ class Groups:
         shares = self.shares(shrinkage)
         predicted = (shares * self.means).sum(axis=0)
         return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
-
-
-def leave_out_means(
-    focal_group: np.ndarray,
-    focal_identity: np.ndarray,
-    peer_group: np.ndarray,
-    peer_identity: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return each focal row's group mean over rows of other identities, and the number of those identities.
-
-    Groups and identities are integers; a negative group has no members, identity −1 equals no other. O(n) by group sums.
-
-    >>> mean, count = leave_out_means(*[np.array(a) for a in ([0, 0], [0, 1], [0, 0, 0], [0, 1, 2], [1.0, 2.0, 6.0])])
-    >>> mean.tolist(), count.tolist()
-    ([4.0, 3.5], [2, 2])
-    """
-    member = peer_group >= 0
-    if not member.any():
-        return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
-    group, identity, y = peer_group[member], peer_identity[member], y[member]
-    w = np.ones(len(y)) if weight is None else weight[member]
-    shift = float(np.average(y, weights=w))  # sums of deviations lose no digits
-    span = int(max(focal_identity.max(initial=0), identity.max())) + 1
-    keys, pair = np.unique(group.astype(np.int64) * span + identity, return_inverse=True)
-    n_groups = int(max(focal_group.max(initial=0), group.max())) + 1
-    n_identities = np.bincount(keys // span, minlength=n_groups)
-    inside = np.maximum(focal_group, 0)
-    wanted = inside.astype(np.int64) * span + focal_identity
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    own = (keys[at] == wanted) & (focal_identity != NOBODY)
-
-    def rest(values: np.ndarray) -> np.ndarray:
-        return np.bincount(group, values, n_groups)[inside] - np.where(
-            own, np.bincount(pair, values)[at], 0.0
-        )
-
-    others = np.where(focal_group >= 0, n_identities[inside] - own, 0)
-    total, total_weight = rest(w * (y - shift)), rest(w)
-    safe = (others > 0) & (total_weight > 0)
-    return np.where(safe, shift + total / np.where(safe, total_weight, 1.0), 0.0), others

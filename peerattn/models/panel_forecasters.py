@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.base import PanelRegressor
 from peerattn.models.by_period import periods_of
-from peerattn.models.pools import refuse_other_kinds
+from peerattn.models.pools import refuse_other_kinds, sums_of_others
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
@@ -311,10 +311,8 @@ def _with_one(X: np.ndarray) -> np.ndarray:
 
 def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the mean of the group's other rows; a row alone keeps its own values."""
-    total = np.zeros((group.max() + 1, values.shape[1]))
-    np.add.at(total, group, values)
     others = (np.bincount(group)[group] - 1)[:, None]
-    return np.where(others > 0, (total[group] - values) / np.maximum(others, 1), values)
+    return np.where(others > 0, sums_of_others(values, group) / np.maximum(others, 1), values)
 
 
 @contextmanager

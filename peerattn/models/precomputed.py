@@ -11,7 +11,7 @@ from scipy import sparse
 
 from peerattn.models.base import PeerRegressor
 from peerattn.models.given_network import given_network, network_weights, row_normalised
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import NOBODY, Rows, Section, means_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
@@ -84,18 +84,17 @@ class PrecomputedPeerRegressor(PeerRegressor):
         weight = np.ones(len(peers)) if peers.weight is None else peers.weight
         assert peers.y is not None
         group, firms = pd.factorize(peers.label)
-        size = np.bincount(group, weight)
-        mean = np.bincount(group, weight * (peers.y - self.mean_)) / size
         own = pd.Index(firms).get_indexer(section.focal.label)
-        own = np.where(section.focal.identity == NOBODY, -1, own)
-        others = np.where(own >= 0, size.sum() - size[own], size.sum())
-        rest = np.where(own >= 0, (size * mean).sum() - (size * mean)[own], (size * mean).sum())
-        everybody = np.divide(rest, others, out=np.zeros(len(own)), where=others > 0)
+        own = np.where(section.focal.identity == NOBODY, NOBODY, own)
+        one = np.zeros(len(own), dtype=int), np.zeros(len(group), dtype=int)
+        mean, others = means_of_others(one[0], own, one[1], group, peers.y, weight)
+        everybody = np.where(others > 0, mean, self.mean_)
         if self.network_ is None:
-            return self.mean_ + everybody, others <= 0
+            return everybody, others == 0
         W = self._firm_weights(section, pd.Index(firms))
         alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
-        return self.mean_ + np.where(alone, everybody, W @ mean), alone
+        of_firm = np.bincount(group, weight * (peers.y - self.mean_)) / np.bincount(group, weight)
+        return np.where(alone, everybody, self.mean_ + W @ of_firm), alone
 
     def _firm_weights(self, section: Section, firms: pd.Index) -> sparse.csr_array:
         """Return the normalised weights on firms, own firm left out."""

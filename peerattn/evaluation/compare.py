@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from typing import Any, overload
 
 import numpy as np
@@ -293,8 +294,7 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
 
 
 def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:
-    train = folds[-1][0]
-    for entry in entries:
+    for entry, (train, _) in product(entries, folds):
         found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
         if found:
             raise InputError(

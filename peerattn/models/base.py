@@ -355,6 +355,7 @@ class PeerModel(PanelModel):
             )
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
+        self.learned_until_ = _last_known(panel)
         _, sizes = np.unique(panel.period, return_counts=True)
         self.median_cross_section_ = float(np.median(np.concatenate(gathered(sizes))))
         x, codes = self._encode(panel, weight, fitting=True)
@@ -559,7 +560,11 @@ class PeerModel(PanelModel):
         network = PeerNetwork.from_matrices(
             matrices, name=self._network_name(), signed=self._signed, row_normalized=top_k is None
         )
-        return network if top_k is None else network.replaced(top_k=top_k)
+        given = getattr(self, "network_", None)
+        until = self.learned_until_ if self._learns_network else getattr(given, "learned_until", None)
+        return network.replaced(top_k=top_k, learned_until=until)
+
+    _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
 
     def _network_name(self) -> str:
         return type(self).__name__
@@ -576,6 +581,14 @@ class PeerModel(PanelModel):
         return labels, sparse.csr_array(
             (ones, (np.arange(len(column)), column)), shape=(len(column), len(labels))
         )
+
+
+def _last_known(panel: Panel) -> Any:
+    """Return the last period of which an outcome is known, over all processes; NaN where rows are undated."""
+    if not panel.dated or panel.outcomes is None:
+        return float("nan")
+    last = panel.period[np.isfinite(panel.outcomes)].max()
+    return max(gathered(last.item() if isinstance(last, np.generic) else last))
 
 
 class PeerRegressor(PanelRegressor, PeerModel):

@@ -12,7 +12,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.network import PeerNetwork
-from peerattn.panel.labels import is_date
+from peerattn.panel.labels import is_date, within_or_before
 
 
 def given_network(network: Any) -> PeerNetwork:
@@ -35,6 +35,27 @@ def given_network(network: Any) -> PeerNetwork:
     return network
 
 
+def refuse_learned(until: Any, periods: pd.Index | None) -> None:
+    """Raise where a network was learned from outcomes of the periods in which it is to be used: it was chosen to fit them.
+
+    Parameters
+    ----------
+    until : label, optional
+        Last period from whose outcomes it was learned (to its end); NaN = of no date; None = it was not.
+    periods : Index, optional
+        In which it is used; None = undated.
+    """
+    if until is None or (periods is not None and not len(periods)):
+        return
+    undated = periods is None or (isinstance(until, float) and np.isnan(until))
+    if undated or within_or_before(periods, until).any():
+        raise InputError(
+            f"network was learned from outcomes{'' if undated else f' until {until}'}, and is used "
+            f"{'without periods' if undated or periods is None else f'in {periods.min()}'}: it was chosen to fit them. Learn it on "
+            "earlier periods, and use it in later ones."
+        )
+
+
 class NetworkStartsLater(InputError):
     """A network has no cross-section up to a panel's period."""
 
@@ -47,6 +68,7 @@ def network_period(network: PeerNetwork, period: Any) -> Any:
     InputError
         When the network starts later, when only one of the two has periods, or when their order is not known.
     """
+    refuse_learned(network.learned_until, None if period is None else pd.Index([period]))
     if len(network.periods) == 1 and pd.isna(network.periods[0]):
         return None
     if period is None:

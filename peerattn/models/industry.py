@@ -91,6 +91,7 @@ class IndustryPeerRegressor(PeerRegressor):
     period: str = "period"
 
     _isolates_get = "the mean of all other firms"
+    _learns_network = False
 
     def peer_levels(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
         """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code)."""

@@ -13,17 +13,15 @@ from scipy.sparse.linalg import spsolve
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import given_network, network_weights, row_normalised
+from peerattn.models.given_network import given_network, network_weights, refuse_learned, row_normalised
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects
-from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
 from peerattn.render import Table
 
-LEARNED = ("PeerAttention",)  # networks named so were learned from outcomes
 SINGULAR = 1e-8
 PEERS_OUTCOME = "peers' outcome"
 LABELS = ("firm", "period", "network")  # effects that are no code
@@ -47,8 +45,8 @@ class LinearInMeansRegressor(PeerRegressor):
     peer_outcome : bool, default True
         Whether the peers' outcome is a regressor; False: own and peers' characteristics, by least squares.
     learned_until : period label, optional
-        Last period whose outcomes the network was learned from, to its end (``"2000-06"``: all of June); None = it was not
-        learned from outcomes. A network learned from outcomes that are explained here is refused: it was chosen to fit them.
+        Last period whose outcomes the network was learned from, to its end (``"2000-06"``: all of June); None = what the
+        network itself says. One learned from outcomes that are explained here is refused: it was chosen to fit them.
     effects : sequence of str, default ("period",)
         Effects that are absorbed, by ``pyhdfe``: ``"firm"``, ``"period"``, a column with codes, ``"network"`` (the connected
         parts of a period's network: network effects, Bramoullé, Djebbari and Fortin 2009), or several joined by ``×``:
@@ -116,6 +114,8 @@ class LinearInMeansRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    _learns_network = False
+
     @property
     def reads_outcomes(self) -> bool:
         """Whether ``predict`` can take ``outcomes=``."""
@@ -156,23 +156,14 @@ class LinearInMeansRegressor(PeerRegressor):
             raise InputError(
                 f"network: X carries no {self.firm!r} to find a row in it; index X by firm and period."
             )
-        if self.learned_until is None:
-            if self.network_.name.startswith(LEARNED):
-                raise InputError(
-                    f"network was learned by {self.network_.name}: say with learned_until= the last period whose outcomes it "
-                    "was fitted on, and explain later ones."
-                )
-        elif panel.dated:
-            explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
-            if within_or_before(explained.unique(), self.learned_until).any():
-                raise InputError(
-                    f"network was learned from outcomes until {self.learned_until}, and outcomes from {explained.min()} are "
-                    "explained: it was chosen for fitting them. Fit on later periods, or learn it on earlier ones."
-                )
+        until = self.network_.learned_until if self.learned_until is None else self.learned_until
+        explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
+        refuse_learned(until, explained.unique() if panel.dated else None)
+        if until is not None:
             warn_user(
                 GeneratedRegressorWarning(
-                    f"network was learned from outcomes until {self.learned_until}: it is a generated regressor, whose error is "
-                    "not in the standard errors."
+                    f"network was learned from outcomes until {until}: it is a generated regressor, whose error is not in the "
+                    "standard errors."
                 )
             )
 

@@ -196,7 +196,9 @@ def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
         same = groups[1:] == groups[:-1]
         sums = np.zeros((len(values), values.shape[1]))
         sums[1:][same] = values[rows[:-1][same]]  # of the row before; then of the 2, 4, 8, ... rows before
-        place = np.arange(len(groups)) - np.maximum.accumulate(np.where(np.r_[True, ~same], np.arange(len(groups)), 0))
+        place = np.arange(len(groups)) - np.maximum.accumulate(
+            np.where(np.r_[True, ~same], np.arange(len(groups)), 0)
+        )
         step = 1
         while (further := place > step).any():
             at = np.flatnonzero(further)

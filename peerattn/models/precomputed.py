@@ -57,6 +57,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
     period: str = "period"
 
     _isolates_get = "the mean of all other firms"
+    _learns_network = False
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool

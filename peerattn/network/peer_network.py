@@ -50,6 +50,9 @@ class PeerNetwork:
         How well repeated estimates of this network agree, a row for each pair of estimates: ``comparison``
         (``"seeds"`` or ``"folds"``), ``correlation`` (:func:`network_correlation`) and ``common_top5``
         (:func:`common_peers`). A choice of periods keeps it, other changes drop it.
+    learned_until : label, optional
+        Last period from whose outcomes the weights were learned; NaN: learned from undated ones; None: not learned from
+        outcomes. Models refuse such a network as ``network=`` or ``prior=`` in periods up to it.
 
     Notes
     -----
@@ -77,6 +80,7 @@ class PeerNetwork:
     row_normalized: bool
     top_k: int | None
     stability: pd.DataFrame | None
+    learned_until: Any
     _sections: tuple[CrossSection, ...]
 
     def __init__(
@@ -90,6 +94,7 @@ class PeerNetwork:
         row_normalized: bool = True,
         top_k: int | None = None,
         stability: pd.DataFrame | None = None,
+        learned_until: Any = None,
     ) -> None:
         vars(self).update(  # the class is frozen: this is the only place that sets anything
             labels=labels,
@@ -99,6 +104,7 @@ class PeerNetwork:
             row_normalized=bool(row_normalized) and not signed,
             top_k=None if top_k is None else int(top_k),
             stability=comparison.checked_stability(stability),
+            learned_until=learned_until,
             _sections=tuple(sections),
         )
         if self.row_normalized:
@@ -117,6 +123,7 @@ class PeerNetwork:
         signed: bool | None = None,
         top_k: int | Literal["same"] | None = "same",
         stability: pd.DataFrame | None = None,
+        learned_until: Any = "same",
     ) -> PeerNetwork:
         """Return a network with the same labels and name and other cross-sections.
 
@@ -132,6 +139,8 @@ class PeerNetwork:
             Default: as here; None: nothing is cut.
         stability : pandas.DataFrame, optional
             Default: none, for other weights are another estimate.
+        learned_until : label, optional
+            Default: as here.
 
         Returns
         -------
@@ -146,6 +155,9 @@ class PeerNetwork:
             top_k=self.top_k if top_k == "same" else top_k,
             row_normalized=self.row_normalized if row_normalized is None else row_normalized,
             stability=stability,
+            learned_until=self.learned_until
+            if isinstance(learned_until, str) and learned_until == "same"
+            else learned_until,
         )
 
     @property

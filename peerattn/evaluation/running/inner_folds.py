@@ -13,6 +13,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.models.base import PanelModel
 
 ROWS_STOPPED_EARLY = (
     10_000  # scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond
@@ -56,6 +57,8 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
         yield f"{who}(early_stopping={stops!r}) stops early on random rows"
     if isinstance(model, GradientBoostingRegressor) and params["n_iter_no_change"] is not None:
         yield f"{who}(n_iter_no_change={params['n_iter_no_change']}) stops early on random rows"
+    if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
+        X, y = X[y.notna()], y[y.notna()]
     for part in _parts(params):
         yield from random_rows(part, X, y, f"{who}: ")
 

@@ -224,7 +224,7 @@ def _of_graph(cls: type[PeerNetwork], graph: nx.DiGraph, path: Any) -> PeerNetwo
     weights = nx.to_scipy_sparse_array(graph, nodelist=list(graph.nodes), format="csr")
     peers = None if np.array_equal(rows, columns) else labels.take(columns)
     kind = stored_facts(facts)
-    more = {name: kind.pop(name) for name in ("stability", "top_k")}
+    more = {name: kind.pop(name) for name in ("stability", "top_k", "learned_until")}
     return cls.from_matrices(
         {period: (labels.take(rows), peers, weights[rows][:, columns])}, **kind
     ).replaced(**more)

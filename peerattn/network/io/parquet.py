@@ -195,7 +195,8 @@ def facts_of(network: PeerNetwork) -> dict[str, Any]:
     """Return the arguments of :class:`PeerNetwork` beside labels and weights, ready for JSON."""
     facts = {name: getattr(network, name) for name in ("name", "signed", "row_normalized", "top_k")}
     stability = None if network.stability is None else network.stability.to_dict("list")
-    return facts | {"stability": stability}
+    until = None if network.learned_until is None else packed(pd.Index([network.learned_until]))
+    return facts | {"stability": stability, "learned_until": until}
 
 
 def stored_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -203,6 +204,8 @@ def stored_facts(facts: dict[str, Any]) -> dict[str, Any]:
     kept = {name: facts[name] for name in ("name", "signed", "row_normalized")}
     stability = facts.get("stability")
     kept["top_k"] = facts.get("top_k")
+    until = facts.get("learned_until")
+    kept["learned_until"] = None if until is None else unpacked_labels(until)[0]
     return kept | {"stability": None if stability is None else pd.DataFrame(stability)}
 
 

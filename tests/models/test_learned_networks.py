@@ -1,0 +1,84 @@
+"""A network that was learned from outcomes is used in later periods only, whoever uses it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import WalkForward, compare
+from peerattn.exceptions import InputError
+from peerattn.models import (
+    CrossSectionalRidge,
+    IndustryPeerRegressor,
+    LinearInMeansRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    PrecomputedPeerRegressor,
+)
+from peerattn.network import PeerNetwork
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+INDEX = pd.MultiIndex.from_product([range(20), range(2001, 2009)], names=["firm", "period"])
+
+
+def panel():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=160), "sic": rng.choice(["3711", "2911"], 160)}, INDEX)
+    return X, pd.Series(X["size"] + rng.normal(size=160), INDEX, name="y")
+
+
+def at(frame, *periods):
+    return frame[frame.index.get_level_values("period").isin(periods)]
+
+
+@pytest.mark.parametrize("learner", [NadarayaWatsonRegressor(bandwidth=1.0), CrossSectionalRidge()])
+def test_one_guard_for_every_use(learner):
+    X, y = panel()
+    numbers, early = X[["size"]], range(2001, 2005)
+    network = learner.fit(at(numbers, *early), at(y, *early)).peer_network(numbers, outcomes=y)
+    network = network.positive() if network.signed else network
+    assert network.learned_until == 2004
+    model = PrecomputedPeerRegressor(network=network).fit(numbers, y)
+    model.predict(at(numbers, 2006), outcomes=at(y, 2006))
+    with pytest.raises(InputError, match="network was learned from outcomes until 2004.*later"):
+        model.predict(at(numbers, 2004), outcomes=at(y, 2004))
+    with pytest.raises(InputError, match="network was learned from outcomes until 2004"):
+        LinearInMeansRegressor(network=network).fit(numbers, y)
+    with pytest.raises(InputError, match="network was learned from outcomes until 2004"):
+        PeerAttentionRegressor(prior=network).fit(numbers, y)
+    LinearInMeansRegressor(network=network).fit(at(numbers, 2005, 2006, 2007), at(y, 2005, 2006, 2007))
+
+
+def test_compare_refuses_a_network_of_tested_outcomes():
+    X, y = panel()
+    network = NadarayaWatsonRegressor(bandwidth=1.0).fit(X[["size"]], y).peer_network(X[["size"]], outcomes=y)
+    with pytest.raises(InputError, match="learned from outcomes"):
+        compare(
+            {"given": PrecomputedPeerRegressor(network=network)},
+            X,
+            y,
+            cv=WalkForward(2),
+            task="explain",
+            verbose=False,
+        )
+
+
+def test_the_network_keeps_what_it_was_learned_from(tmp_path):
+    X, y = panel()
+    network = NadarayaWatsonRegressor(bandwidth=1.0).fit(X[["size"]], y).peer_network(X[["size"]], outcomes=y)
+    network.to_parquet(tmp_path / "n.parquet")
+    network.to_graphml(tmp_path / "n.graphml", 2003)
+    for kept in (
+        PeerNetwork.from_parquet(tmp_path / "n.parquet"),
+        PeerNetwork.from_graphml(tmp_path / "n.graphml"),
+        network.mean(),
+        network.subset(periods=[2002]),
+    ):
+        assert kept.learned_until == 2008
+    passed_on = PrecomputedPeerRegressor(network=network).fit(X, y)
+    assert passed_on.network_.learned_until == 2008
+    industry = IndustryPeerRegressor(industry="sic").fit(X, y).peer_network(X, outcomes=y)
+    assert industry.learned_until is None
+    PrecomputedPeerRegressor(network=industry).fit(X, y).predict(X, outcomes=y)
+    one = X[["size"]].reset_index(drop=True)
+    arrays = NadarayaWatsonRegressor(bandwidth=1.0).fit(one, y.to_numpy()).peer_network(one)
+    assert np.isnan(arrays.learned_until)

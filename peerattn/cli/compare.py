@@ -77,8 +77,8 @@ def compare(
         n_jobs=jobs,
         store=None if fresh else folder / "fits",
         verbose=not quiet,
-        factors=read_factors(asked.get("factors"), taken),
-        **{name: asked.get(name) for name in ("baseline", "is_return", "market_value")},
+        factors=read_factors(asked.get("factors")),
+        **{name: asked.get(name) for name in ("baseline", "is_return", "market_value", "outcome_horizon")},
     )
     result = replace(result, configuration=write_config(asked, sets, result, folder))
     written = _write(result, folder)

@@ -156,8 +156,13 @@ class CompareOptions(SplitOptions, PanelOptions):
         "Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"
     )
     factors: str | None = given_as(
-        "CSV or Parquet of factor returns in decimals, first column the period: alphas of portfolios.",
+        "CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207): alphas of portfolios.",
         metavar="FILE",
+    )
+    outcome_horizon: int | None = given_as(
+        "Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next]",
+        metavar="N",
+        min=0,
     )
     audit: bool | None = given_as("Test each peer model for leaks; four more fits each.", "--audit")
 

@@ -16,6 +16,7 @@ from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.description import Labels, describe_panel
 from peerattn.evaluation.leak_audit.auditing import run_audits
+from peerattn.evaluation.measures.factors import horizon_named, match_factors, realised_words
 from peerattn.evaluation.measures.sorting import named_like_return
 from peerattn.evaluation.report.methods import PACKAGES
 from peerattn.evaluation.running.entries import (
@@ -81,6 +82,8 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     is_return: bool | None = None,
     market_value: str | None = None,
     factors: pd.DataFrame | None = None,
+    outcome_horizon: int | None = None,
+    realised_at: Mapping[Any, Any] | pd.Series | None = None,
     labels: Labels | None = None,
     audit: bool | Sequence[str] = False,
     n_jobs: int | None = None,
@@ -143,7 +146,13 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
     factors : DataFrame, optional
-        Factor returns in decimals, indexed by period: where the outcome is a return, the report shows the spread's alpha.
+        Factor returns in decimals, indexed by period (month-ends, Periods, 201207): where the outcome is a return, the report
+        shows the spread's alpha against the factors of the time in which the outcome is realised.
+    outcome_horizon : int, optional
+        When that is: an outcome labelled t is realised over the periods t + 1 to t + h, or in t for 0. By default 1 where the
+        outcome's name says so (``ret_next``, ``ret_lead1m``); otherwise factors need this, or ``realised_at``.
+    realised_at : mapping or Series, optional
+        From each period to the one in which its outcome is realised, instead of ``outcome_horizon``.
     labels : mapping of str to str or (str, str), optional
         Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
         :func:`peerattn.evaluation.describe_panel`.
@@ -226,6 +235,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
+    factors = _dated(factors, panel, tested, task, outcome_horizon, realised_at)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
@@ -261,6 +271,26 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         factors=factors,
         description=describe_panel(panel, labels=labels),
     )
+
+
+def _dated(
+    factors: pd.DataFrame | None,
+    panel: Panel,
+    tested: np.ndarray,
+    task: Task,
+    horizon: int | None,
+    realised_at: Any,
+) -> pd.DataFrame | None:
+    """Return the factors of the time in which the tested outcomes are realised, by the period of their rows."""
+    if factors is None or task != "forecast":  # an explanation makes no portfolios
+        return None
+    rows = tested[panel.y.notna().to_numpy()[tested]]
+    periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
+    if realised_at is None and horizon is None:
+        horizon = horizon_named(panel.outcome)
+    found = match_factors(factors, periods, outcome_horizon=horizon, realised_at=realised_at)
+    found.attrs = {"realised": realised_words(horizon)}
+    return found
 
 
 def _true_network(X: Any, period: Any) -> PeerNetwork | None:

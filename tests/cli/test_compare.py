@@ -474,19 +474,38 @@ def test_bad_settings(capsys, sample):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)
 
 
-def test_factors_come_from_a_file_in_decimals(tmp_path):
+def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, capsys):
     from peerattn.cli.factors import read_factors
 
-    panel = simulate_panel(12, 6, 2, random_state=0)
-    assert read_factors(None, panel) is None
-    periods = panel.period.unique()
-    frame = pd.DataFrame(
-        {"date": [str(p)[:10] for p in periods], "mkt": np.linspace(-0.05, 0.05, len(periods))}
+    assert read_factors(None) is None
+    with pytest.raises(InputError, match="--factors"):
+        read_factors(str(tmp_path / "nowhere.csv"))
+    index = pd.MultiIndex.from_product(
+        [range(12), pd.period_range("2012-01", periods=9, freq="M")], names=["firm", "period"]
     )
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    found = read_factors(str(tmp_path / "f.csv"), panel)
-    assert found.index.equals(pd.Index(periods)) and found.columns.tolist() == ["mkt"]
-    frame.assign(mkt=[5.0, -3.0, 2.0, 1.0, -1.0, 4.0]).to_csv(tmp_path / "percent.csv", index=False)
-    for name, word in (("percent.csv", "per cent"), ("nowhere.csv", "cannot read")):
-        with pytest.raises(InputError, match=word):
-            read_factors(str(tmp_path / name), panel)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=108), "ret_next": 0.1 * rng.normal(size=108)}, index=index)
+    frame.to_parquet(tmp_path / "panel.parquet")
+    months = [201200 + k for k in range(2, 11)]
+    factors = pd.DataFrame({"date": months, "mkt": 0.04 * rng.normal(size=9)})
+    options = [
+        "compare",
+        str(tmp_path / "panel.parquet"),
+        "--outcome",
+        "ret_next",
+        "--models",
+        "ols",
+        "--test-periods",
+        "4",
+    ]
+    for rows, missing in ((factors, None), (factors.iloc[:-1], "2012-10")):
+        rows.to_csv(tmp_path / "factors.csv", index=False)
+        call = [*options, "--factors", str(tmp_path / "factors.csv"), "--out", str(tmp_path / "r"), "--quiet"]
+        if missing is None:
+            assert said(capsys, *call)[0] == 0
+            assert "net of mkt of the next period" in (tmp_path / "r" / "report.html").read_text(
+                encoding="utf-8"
+            )
+        else:
+            message = refused(capsys, *call)
+            assert missing in message and "factors.csv" in message

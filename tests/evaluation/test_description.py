@@ -55,7 +55,7 @@ def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     factors = pd.DataFrame({"mkt": np.random.default_rng(1).normal(size=24) * 0.04}, index=months)
     labels = {"size": ("Size", "log of assets")}
     result = compare({"OLS": OwnCharacteristicsRegressor()}, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
-                     labels=labels, verbose=False)  # fmt: skip
+                     outcome_horizon=0, labels=labels, verbose=False)  # fmt: skip
     page = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     for words in ("Descriptive statistics", "Size: log of assets", "The spread as a strategy", "deflated", "net of cost", "Alpha",
                   "2011-01 to 2011-06", "2011-07 to 2011-12"):  # fmt: skip

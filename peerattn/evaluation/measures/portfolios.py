@@ -9,17 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import (
-    MeanTest,
-    degrees_of_freedom,
-    long_run_variance,
-    mean_test,
-    periods_needed,
-)
+from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
+from peerattn.evaluation.measures.factors import match_factors
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
-from peerattn.render import show_label
 
 Weighting = Literal["equal", "value"]
 
@@ -119,6 +113,7 @@ def quantile_portfolios(
     n_quantiles: int = 10,
     weight: Any = None,
     factors: pd.DataFrame | None = None,
+    outcome_horizon: int | None = None,
     periods_per_year: float = 1.0,
     horizon: int = 1,
 ) -> QuantilePortfolios:
@@ -140,7 +135,11 @@ def quantile_portfolios(
     weight : array-like of length n, optional
         Market values, positive; by default firms weigh equally.
     factors : DataFrame, optional
-        Factor returns in decimals, indexed by period: the spread is regressed on them.
+        Factor returns in decimals, indexed by period: the spread is regressed on those of the time in which its outcomes are
+        realised.
+    outcome_horizon : int, optional
+        Required with factors: 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (``ret_next``); see
+        :func:`~peerattn.evaluation.measures.factors.match_factors`.
     periods_per_year : float, default 1.0
         12 annualises the Sharpe ratio of monthly returns.
     horizon : int, default 1
@@ -153,7 +152,8 @@ def quantile_portfolios(
     Raises
     ------
     InputError
-        For bad weights, fewer than two portfolios, or no period in which both end portfolios have a return.
+        For bad weights, fewer than two portfolios, no period in which both end portfolios have a return, or factors that do
+        not cover the periods in which the outcomes are realised.
 
     Notes
     -----
@@ -192,7 +192,9 @@ def quantile_portfolios(
     returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
     turnover = sum(_turnover(frame[frame["q"] == q], formed) for q in (1, n_quantiles))
-    alpha = _alpha(spread, factors, horizon) if factors is not None else (None, None)
+    alpha: tuple[MeanTest | None, pd.Series | None] = (None, None)
+    if factors is not None:
+        alpha = _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
     return QuantilePortfolios(
         returns,
         spread,
@@ -217,27 +219,16 @@ def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
 
 
 def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[MeanTest, pd.Series]:
-    missing = spread.index.difference(factors.index)
-    if len(missing):
-        raise InputError(
-            f"factors: {len(missing)} periods are missing (first: {show_label(missing[0])}); index them as X's periods."
-        )
-    from scipy.stats import t as student
+    """Return the test of the intercept, the mean of its estimate's terms, and the slopes."""
     from statsmodels.regression.linear_model import OLS
 
-    X = factors.loc[spread.index].astype(float)
-    n, needed = len(spread), max(periods_needed(horizon), X.shape[1] + 2)
-    fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), X.to_numpy()])).fit()
-    alpha, betas = float(fit.params[0]), pd.Series(fit.params[1:], index=X.columns, name="beta")
-    if n < needed:
-        return MeanTest(alpha, cause=f"T={n}, {needed} needed"), betas
+    n, k = factors.shape
+    fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), factors.to_numpy()])).fit()
+    alpha, betas = float(fit.params[0]), pd.Series(fit.params[1:], index=factors.columns, name="beta")
+    if n < k + 2:
+        return MeanTest(alpha, cause=f"T={n}, {k + 2} needed"), betas
     scores = fit.model.exog * fit.resid[:, None]
-    influence = n * scores @ fit.normalized_cov_params[0]  # its mean is the error of alpha
-    freedom, cause = degrees_of_freedom(influence, horizon)
-    if cause:
-        return MeanTest(alpha, cause=cause), betas
-    t = alpha / math.sqrt(float(long_run_variance(influence[:, None], freedom)[0, 0]) / n)
-    return MeanTest(alpha, t, float(2 * student.sf(abs(t), freedom)), freedom), betas
+    return mean_test(alpha + n * scores @ fit.normalized_cov_params[0], horizon), betas
 
 
 def deflated_sharpe(returns: Any, *, n_trials: int, trial_variance: float) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, quantile_portfolios
 from peerattn.exceptions import InputError
 
@@ -33,33 +34,6 @@ def usual_quantiles(comparison: Comparison) -> int:
     frame = comparison.predictions
     typical = frame[frame["outcome"].notna()].groupby("period").size().median()
     return next((n for firms, n in _QUANTILES if typical >= firms), 2)
-
-
-def periods_per_year(periods: pd.Index) -> float | None:
-    """Return how many periods make a year, inferred from the labels; None where they do not show it.
-
-    >>> periods_per_year(pd.Index([200911, 200912, 201001])), periods_per_year(pd.Index([2009, 2010]))
-    (12.0, 1.0)
-    >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q"))
-    4.0
-    """
-    if len(periods) < 2:
-        return None
-    if isinstance(periods, pd.PeriodIndex):
-        periods = periods.to_timestamp()
-    if isinstance(periods, pd.DatetimeIndex):
-        days = float(np.median(np.diff(periods.to_numpy()) / np.timedelta64(1, "D")))
-        return next((float(n) for n in (252, 52, 12, 4, 1) if 0.7 < days * n / 365.25 < 1.5), None)
-    if not pd.api.types.is_integer_dtype(periods.dtype):
-        return None
-    labels = periods.to_numpy()
-    if ((labels >= 1800) & (labels <= 2200)).all():
-        return 1.0
-    months = labels % 100
-    if ((labels >= 180001) & (labels <= 220012) & (months >= 1) & (months <= 12)).all():
-        step = float(np.median(np.diff(labels // 100 * 12 + months)))
-        return 12 / step if step > 0 else None
-    return None
 
 
 def portfolios_of(
@@ -94,6 +68,7 @@ def portfolios_of(
         n_quantiles=n_quantiles or usual_quantiles(comparison),
         weight=weight,
         factors=comparison.factors,
+        outcome_horizon=0,  # they are dated as the outcomes are
         periods_per_year=periods_per_year(comparison.periods) or 1.0,
         horizon=comparison.horizon,
     )

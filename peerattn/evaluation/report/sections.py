@@ -15,9 +15,10 @@ from peerattn.evaluation.inference.forecast_tests import (
     periods_needed,
     short_reason,
 )
+from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, deflated_sharpe
-from peerattn.evaluation.measures.sorting import periods_per_year, portfolios_of, usual_quantiles
+from peerattn.evaluation.measures.sorting import portfolios_of, usual_quantiles
 from peerattn.evaluation.report.figures import left_out, portfolios_picture
 from peerattn.evaluation.report.verdict import best_peer_and_control, robustness
 from peerattn.evaluation.steps import step
@@ -133,7 +134,9 @@ def portfolio_section(comparison: Comparison) -> list[Section]:
             "(Bailey and López de Prado 2014)."
         )
         if comparison.factors is not None:
-            words += f" Alpha: per period, net of {', '.join(map(str, comparison.factors.columns))}."
+            factors = comparison.factors
+            of = factors.attrs.get("realised", "the same period")
+            words += f" Alpha: per period, net of {', '.join(map(str, factors.columns))} of {of}."
         blocks.append(_strategy_table(comparison, sorted_by))
         if comparison.market_value is not None:
             title = f"Portfolios weighted by {comparison.market_value.name}"

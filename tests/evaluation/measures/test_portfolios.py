@@ -53,9 +53,9 @@ def test_returns_turnover_and_cost_against_loops(weighted):
 
 def test_alpha_against_statsmodels():
     r, forecast, firm, period, _ = sample()
-    factors = pd.DataFrame(np.random.default_rng(1).normal(size=(15, 2)), columns=["mkt", "smb"])
+    factors = pd.DataFrame(0.1 * np.random.default_rng(1).normal(size=(15, 2)), columns=["mkt", "smb"])
     found = quantile_portfolios(
-        r, forecast, firm, period, n_quantiles=3, factors=factors, periods_per_year=12
+        r, forecast, firm, period, n_quantiles=3, factors=factors, outcome_horizon=0, periods_per_year=12
     )
     fit = sm.OLS(found.spread, sm.add_constant(factors)).fit()
     assert found.alpha.mean == pytest.approx(fit.params["const"]) and found.alpha.freedom == 2
@@ -66,8 +66,10 @@ def test_alpha_against_statsmodels():
     assert found.alpha.t == pytest.approx(fit.params["const"] / np.sqrt(error[0]))
     assert np.allclose(found.betas, fit.params[["mkt", "smb"]])
     assert found.sharpe == pytest.approx(np.sqrt(12) * found.spread.mean() / found.spread.std())
-    with pytest.raises(InputError, match="5 periods are missing"):
-        quantile_portfolios(r, forecast, firm, period, factors=factors.iloc[:10])
+    with pytest.raises(InputError, match="factors: .* 5 periods"):
+        quantile_portfolios(r, forecast, firm, period, factors=factors.iloc[:10], outcome_horizon=0)
+    with pytest.raises(InputError, match="outcome_horizon=0"):
+        quantile_portfolios(r, forecast, firm, period, factors=factors)
 
 
 def test_sorting_depends_on_no_outcome_and_on_no_order():

@@ -1,0 +1,228 @@
+"""Factor returns, dated as the outcomes are: which row of a factor file belongs to which tested period."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.render import show_label
+
+_NEXT = re.compile(r"_(next|(lead|fwd)_?1[mqy]?)$", re.IGNORECASE)
+_FREQUENCY = {12: "M", 4: "Q", 1: "Y"}
+_PER_CENT = 0.2  # a factor whose typical return is larger is in per cent
+
+
+def periods_per_year(periods: pd.Index) -> float | None:
+    """Return how many periods make a year, inferred from the labels; None where they do not show it.
+
+    >>> periods_per_year(pd.Index([200911, 200912, 201001])), periods_per_year(pd.Index([2009, 2010]))
+    (12.0, 1.0)
+    >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q"))
+    4.0
+    """
+    if len(periods) < 2:
+        return None
+    if isinstance(periods, pd.PeriodIndex):
+        periods = periods.to_timestamp()
+    if isinstance(periods, pd.DatetimeIndex):
+        days = float(np.median(np.diff(periods.to_numpy()) / np.timedelta64(1, "D")))
+        return next((float(n) for n in (252, 52, 12, 4, 1) if 0.7 < days * n / 365.25 < 1.5), None)
+    if not pd.api.types.is_integer_dtype(periods.dtype):
+        return None
+    labels = periods.to_numpy()
+    if ((labels >= 1800) & (labels <= 2200)).all():
+        return 1.0
+    months = labels % 100
+    if ((labels >= 180001) & (labels <= 220012) & (months >= 1) & (months <= 12)).all():
+        step = float(np.median(np.diff(labels // 100 * 12 + months)))
+        return 12 / step if step > 0 else None
+    return None
+
+
+def horizon_named(outcome: str) -> int | None:
+    """Return 1 where an outcome's name says that it is realised in the period after its label; else None.
+
+    >>> horizon_named("ret_next"), horizon_named("ret_exc_lead1m"), horizon_named("ret")
+    (1, 1, None)
+    """
+    return 1 if _NEXT.search(outcome) else None
+
+
+def realised_words(horizon: int | None) -> str:
+    """Return which factors those of a label are, for a sentence; None: the caller gave dates.
+
+    >>> realised_words(0), realised_words(1)
+    ('the same period', 'the next period')
+    """
+    if horizon is None:
+        return "the period in realised_at"
+    return {0: "the same period", 1: "the next period"}.get(
+        horizon, f"the next {horizon} periods, compounded"
+    )
+
+
+def match_factors(
+    factors: pd.DataFrame,
+    periods: pd.Index,
+    *,
+    outcome_horizon: int | None = None,
+    realised_at: Mapping[Any, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
+    r"""Return the factor returns of the time in which the outcomes of each period are realised.
+
+    An outcome labelled t is realised over the periods t + 1 to t + h, or in t itself for h = 0. Its factor return is
+
+    .. math:: F_t = f_t \;\; (h = 0), \qquad F_t = \prod_{k=1}^{h} (1 + f_{t+k}) - 1 \;\; (h \ge 1).
+
+    Parameters
+    ----------
+    factors : DataFrame
+        Returns in decimals, indexed by period: timestamps, Periods, or numbers and text such as 201207, "2012-07", 20120731.
+        A month matches whatever day of it is written.
+    periods : Index
+        Labels of the outcomes' rows.
+    outcome_horizon : int, optional
+        h. Months, quarters and years are counted by the calendar, days by the dates of the factors.
+    realised_at : mapping or Series, optional
+        From each label to the period in which its outcome is realised; instead of ``outcome_horizon``.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by ``periods``.
+
+    Raises
+    ------
+    InputError
+        Where neither or both of the two are given, figures are per cent, or a period is missing, twice there, or unknown.
+
+    Examples
+    --------
+    >>> french = pd.DataFrame({"mkt": [0.01, 0.02, 0.03]}, index=[201206, 201207, 201208])
+    >>> match_factors(french, pd.PeriodIndex(["2012-06", "2012-07"], freq="M"), outcome_horizon=1)["mkt"].tolist()
+    [0.02, 0.03]
+    """
+    source = f" ({factors.attrs['path']})" if "path" in factors.attrs else ""
+    if (outcome_horizon is None) == (realised_at is None):
+        raise InputError(
+            "outcome_horizon or realised_at: factors are matched to the time in which an outcome is realised, so pass one of "
+            "them: outcome_horizon=0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
+        )
+    table = _numbers(factors, source)
+    calendar = _calendar(periods)
+    table.index = _read(factors.index, calendar, f"factors{source}")
+    twice = table.index[table.index.duplicated()]
+    if len(twice):
+        raise InputError(
+            f"factors{source}: {show_label(twice[0])} is there more than once; the panel's periods are such as "
+            f"{show_label(periods[0])}, and one row of factor returns is expected for each."
+        )
+    table = table.sort_index()
+    if realised_at is not None:
+        when = pd.Series(realised_at).reindex(periods)
+        if when.isna().any():
+            raise InputError(f"realised_at: no period is given for {show_label(periods[when.isna()][0])}.")
+        steps = [_read(pd.Index(when), calendar, "realised_at")]
+    else:
+        steps = _steps(calendar, table.index, outcome_horizon)
+    _refuse_gaps(table, pd.Index(np.concatenate(steps)).unique(), source)
+    total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
+    return pd.DataFrame(total, index=periods, columns=table.columns)
+
+
+def _numbers(factors: Any, source: str) -> pd.DataFrame:
+    if not isinstance(factors, pd.DataFrame):
+        raise InputError(f"factors: expected a DataFrame indexed by period, got {type(factors).__name__}.")
+    table = factors.select_dtypes("number").astype(float)
+    if not table.shape[1]:
+        raise InputError(f"factors{source}: no column of numbers beside the period.")
+    if float(table.abs().median().max()) > _PER_CENT:
+        raise InputError(
+            f"factors{source}: returns in decimals are expected (0.01 = 1 %); these look like per cent. Divide by 100."
+        )
+    return table
+
+
+def _calendar(periods: pd.Index) -> pd.Index:
+    """Return months, quarters and years as Periods, days as timestamps, other labels as they are."""
+    per_year = (
+        None if isinstance(periods, pd.PeriodIndex) else periods_per_year(periods.unique().sort_values())
+    )
+    frequency = None if per_year is None else _FREQUENCY.get(int(per_year))
+    if isinstance(periods, pd.DatetimeIndex):
+        return periods.to_period(frequency) if frequency else periods.normalize()
+    if frequency:
+        return pd.PeriodIndex(_dates(periods), freq=frequency)
+    return periods
+
+
+def _dates(labels: pd.Index) -> pd.DatetimeIndex:
+    """Return labels such as 2012, 201207, 20120731 or "2012-07" as the first day that they may mean."""
+    text = pd.Series(labels.astype(str)).str.strip()
+    forms = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}
+    sizes = set(text.str.len()) if text.str.fullmatch(r"\d+").all() else set()
+    return pd.DatetimeIndex(
+        pd.to_datetime(text, format=forms.get(sizes.pop(), "mixed") if len(sizes) == 1 else "mixed")
+    )
+
+
+def _read(labels: Any, calendar: pd.Index, argument: str) -> pd.Index:
+    """Return labels in the type of the calendar."""
+    if not isinstance(calendar, pd.PeriodIndex | pd.DatetimeIndex):
+        return _converted(lambda: labels.astype(calendar.dtype), labels, calendar, argument)
+    if not isinstance(labels, pd.PeriodIndex | pd.DatetimeIndex):
+        labels = _converted(lambda: _dates(labels), labels, calendar, argument)
+    if isinstance(calendar, pd.PeriodIndex):
+        same = labels.asfreq if isinstance(labels, pd.PeriodIndex) else labels.to_period
+        return pd.Index(same(calendar.freqstr))
+    return pd.Index((labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else labels).normalize())
+
+
+def _converted(
+    convert: Callable[[], pd.Index], labels: pd.Index, calendar: pd.Index, argument: str
+) -> pd.Index:
+    try:
+        return convert()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{argument}: {show_label(labels[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
+        ) from error
+
+
+def _steps(calendar: pd.Index, dates: pd.Index, horizon: Any) -> list[pd.Index]:
+    """Return the labels of each period of the outcomes' time."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 0:
+        raise InputError(f"outcome_horizon must be a whole number from 0, got {horizon!r}.")
+    if horizon == 0:
+        return [calendar]
+    if isinstance(calendar, pd.DatetimeIndex):
+        last = dates.searchsorted(calendar, side="right") - 1
+        later = dates.append(pd.DatetimeIndex([pd.NaT] * horizon))
+        return [later[last + k] for k in range(1, horizon + 1)]
+    if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
+        raise InputError(
+            f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; say by realised_at= "
+            "in which period the outcome of each is realised."
+        )
+    return [calendar + k for k in range(1, horizon + 1)]
+
+
+def _refuse_gaps(table: pd.DataFrame, wanted: pd.Index, source: str) -> None:
+    complete = table.dropna()
+    missing = wanted[~wanted.isin(complete.index)]
+    if len(missing):
+        shown = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
+        span = (
+            f"{show_label(complete.index[0])} to {show_label(complete.index[-1])}"
+            if len(complete)
+            else "nothing"
+        )
+        raise InputError(
+            f"factors{source}: outcomes of the tested periods are realised in {len(missing)} periods that are not covered "
+            f"({shown}{', ...' if len(missing) > 3 else ''}); complete rows: {span}. Pass a longer file, or test fewer periods."
+        )

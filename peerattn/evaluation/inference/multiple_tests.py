@@ -96,8 +96,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     Returns
     -------
     ConfidenceSet
-        Models whose losses are the same in every period share one verdict. A difference that is too persistent to be tested
-        leaves no model out.
+        Models whose losses are the same in every period share one verdict.
 
     Raises
     ------
@@ -154,7 +153,7 @@ def superior_ability(
     Returns
     -------
     SuperiorAbility
-        A model whose losses equal the benchmark's is never superior, nor is one whose gain is too persistent to be tested.
+        A model whose losses equal the benchmark's is never superior.
 
     Raises
     ------

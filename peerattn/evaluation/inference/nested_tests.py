@@ -112,8 +112,7 @@ def clark_west(
     Returns
     -------
     ForecastTest
-        No statistic but a reason with fewer than max(12, 4 (h + 1)) periods, a series too persistent for its length, or
-        forecasts that never differ.
+        No statistic but a reason with fewer than max(12, 4 (h + 1)) periods, or forecasts that never differ.
 
     Notes
     -----
@@ -233,7 +232,7 @@ def giacomini_white(
     -------
     ForecastTest
         ``statistic`` is the F statistic; ``gain`` tells who is better on average. No statistic but a reason with too few
-        usable periods (12; 4 (h + 1) at longer horizons), gains too persistent for their number, or losses that never differ.
+        usable periods (12; 4 (h + 1) at longer horizons), or losses that never differ.
 
     References
     ----------
@@ -286,10 +285,7 @@ def _wald(Z: np.ndarray, horizon: int, *, independent: bool) -> tuple[int, float
     if (np.ptp(Z, axis=0) <= 1e-14 * np.abs(Z).max(axis=0)).any():
         return 0, None, None, "n/a (no variance)"
     if not independent:
-        found = [degrees_of_freedom(z, horizon) for z in Z.T]
-        nu = min(freedom for freedom, _ in found)
-        if nu < 2:
-            return 0, None, None, f"n/a ({next(cause for _, cause in found if cause)})"
+        nu = max(q, min(degrees_of_freedom(z, horizon) for z in Z.T))
     omega = Z.T @ Z / n if independent else long_run_variance(Z, nu)
     scale = np.sqrt(np.diag(omega))
     if not (scale > 0).all() or np.linalg.cond(omega / np.outer(scale, scale)) > 1e12:

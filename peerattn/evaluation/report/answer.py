@@ -97,14 +97,11 @@ def _intervals(
         for name, values in varied.items():
             series = pd.Series(values).groupby(scored["period"].to_numpy()).sum().to_numpy()
             series = series * len(series) / len(scored)
-            freedom, cause = degrees_of_freedom(series, comparison.horizon)
-            if cause:
-                break
+            freedom = degrees_of_freedom(series, comparison.horizon)
             variance = float(long_run_variance(series[:, None] - series.mean(), freedom)[0, 0]) / len(series)
             half = float(student.ppf((1 + level) / 2, freedom) * np.sqrt(variance))
             reach[name] = np.array([-half, half])
-        else:
-            return reach, "over time"
+        return reach, "over time"
     if comparison.n_firms < 2:
         return {name: np.full(2, np.nan) for name in influence}, ""
     clusters = clusters_of(scored[["firm", "period"]], comparison.groups)

@@ -219,12 +219,6 @@ def _footnotes(comparison: Comparison, metrics: set[str], stars: bool, unshown: 
         notes.append(
             f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
         )
-    reasons = [test.reason for test in comparison.tests.values()]
-    reasons += [ic.test.reason for ic in comparison.rank_ics.values()]
-    if any(reason.startswith("n/a (r=") for reason in reasons):
-        notes.append(
-            "n/a (r): autocorrelated over time, too much so for the number of periods; no test holds."
-        )
     if unshown:
         notes.append("† a control: sees no peers' outcomes.")
     if tuned := [f"{model.name} {model.trials}" for model in comparison.models if model.trials > 1]:

@@ -57,19 +57,22 @@ def test_superior_ability_is_holms_step_down_on_diebold_mariano():
     assert superior_ability(L[["M0"]].assign(copy=L["M0"]), "M0").p_value == 1.0
 
 
-def test_what_one_test_refuses_the_joint_test_refuses():
-    """A gain whose autocorrelation is too high for its length: no significance, whatever its mean; it still counts as a trial."""
+def test_a_wandering_gain_is_tested_with_the_freedom_that_it_leaves():
+    """One degree of freedom where the gain is a trend: no significance of so short a series; it counts as a trial."""
     L = losses([0, -0.4, 0], n=20)
-    wandering = L.assign(M1=L["M0"] - 5 - np.linspace(0, 3, 20))
-    reason = mean_test(wandering["M0"] - wandering["M1"]).reason
-    found = superior_ability(wandering, "M0")
-    assert reason.startswith("n/a (r=") and found.untested == {"M1": reason} and "M1" not in found.superior
-    assert np.isnan(found.p_values["M1"])
+    wandering = L.assign(M1=L["M0"] - 5 - np.linspace(0, 30, 20))
+    found, alone = superior_ability(wandering, "M0"), mean_test(wandering["M0"] - wandering["M1"])
+    assert alone.freedom == 1 and alone.upper_p > 0.05 and "M1" not in found.superior
     assert found.p_values["M2"] == pytest.approx(min(1.0, 2 * one_sided(L["M2"], L["M0"])))
-    assert model_confidence_set(wandering[["M0", "M1"]]).included == ("M0", "M1")
-    none = superior_ability(wandering[["M0", "M1"]], "M0")
-    assert np.isnan(none.p_value) and none.superior == ()
-    assert repr(none) == "SuperiorAbility(against 'M0': no gain can be tested)"
+    constant = superior_ability(
+        L[["M0"]].assign(M1=L["M0"] - 1.0), "M0"
+    )  # a gain without variance has no test
+    assert (
+        np.isnan(constant.p_value)
+        and constant.superior == ()
+        and constant.untested == {"M1": "n/a (no variance)"}
+    )
+    assert repr(constant) == "SuperiorAbility(against 'M0': no gain can be tested)"
 
 
 def test_bad_losses():

@@ -70,7 +70,7 @@ def test_schemes_are_paired_on_the_same_firms_and_peer_counts():
     assert found.baseline == "wrong"
     assert (found.frame["firms"] == 40).all() and found.frame["peers"].nunique() == 1
     row = found.frame.loc[("ret", "code")]
-    assert row["difference"] > 0.05 and row["t"] > 3 and row["t_p"] < 0.1 and row["p_value"] == 0.02
+    assert row["difference"] > 0.05 and row["t"] > 3 and row["t_p"] < 0.2 and row["p_value"] == 0.02
     assert np.isnan(found.frame.loc[("ret", "wrong"), "t"])
     few = peer_r2_test(
         y[y.index.get_level_values("period") < 2005], {"a": wrong, "b": code}, n_permutations=9

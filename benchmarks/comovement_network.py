@@ -26,9 +26,6 @@ from peerattn.network import (
     in_strength,
     mrqap,
     overlap,
-    pair_plot,
-    strength_plot,
-    timeline,
 )
 from peerattn.render import show_label
 from report import publish
@@ -83,13 +80,13 @@ def main() -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     options.out.mkdir(parents=True, exist_ok=True)
     frame, start = read(), time.perf_counter()
-    kept = options.network or options.out / "network"
+    kept = options.network or options.out / "network.parquet"
     notes = []
     if kept.exists():
         network = PeerNetwork.from_parquet(kept)
     else:
         network, r2 = learn(frame)
-        network.to_parquet(kept, partitioned=True)
+        network.to_parquet(kept)
         notes.append(
             f"Fit and network: {time.perf_counter() - start:.0f} s; R² within months 2010–12: {r2:.4f}."
         )
@@ -126,8 +123,6 @@ def main() -> None:
         .to_string()
     )
     pictures(network.subset(periods=months), months[-1], strength.index[0], frame, options.out)
-    recent_year = network.subset(periods=list(network.periods[-12:]))
-    timeline(recent_year)[0].figure.savefig(options.out / "timeline.png", dpi=110, bbox_inches="tight")
     codes = frame["ff49_name"].astype(str).rename("Fama-French 49")
     recent = network.subset(periods=list(network.periods[-options.explorer_months :]))
     recent.to_explorer(
@@ -145,8 +140,6 @@ def pictures(network: PeerNetwork, month: pd.Timestamp, firm: str, frame: pd.Dat
     here = frame.xs(month, level="period")
     drawn = {
         "heat_map": lambda: heat_map(network, month, order=here["ff12"].astype(str)),
-        "pairs": lambda: pair_plot(network, month),
-        "strength": lambda: strength_plot(network, frame["ldolvol12"], month),
         "ego": lambda: ego_plot(network, firm, month),
         "flows": lambda: flow_map(network, names, month),
     }

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import sys
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 
 class InputError(ValueError):
     """Input that cannot be used; the message names the argument, what came, and what to do."""
+
+
+class MissingExtraError(InputError, ImportError):
+    """A package that only some functions need is not installed; the message names the extra that brings it."""
 
 
 class PeerAttnWarning(UserWarning):
@@ -83,3 +89,26 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     if not near:
         return ""
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
+
+
+def extra(module: str, name: str, needed_by: str) -> Any:
+    """Return a module that an extra of this package brings, or say how to install it.
+
+    Raises
+    ------
+    MissingExtraError
+        When it is not installed: which function needs it, and the command that installs it.
+
+    Examples
+    --------
+    >>> extra("no_such_module", "spatial", "to_libpysal")
+    Traceback (most recent call last):
+    peerattn.exceptions.MissingExtraError: to_libpysal needs no_such_module: pip install 'peerattn[spatial]'.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise MissingExtraError(f"{needed_by} needs {package}: pip install 'peerattn[{name}]'.") from error

@@ -8,10 +8,11 @@ are normalised; they disappear once popularity is taken out.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from peerattn import simulate_panel
-from peerattn.network import asymmetry, pair_plot
+from peerattn.network import asymmetry
 from peerattn.render import PALETTE, figure_style
 
 networks = {
@@ -22,8 +23,12 @@ networks = {
 with figure_style():
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.2), sharex=True, sharey=True)
     for ax, (kind, network) in zip(axes, networks.items()):
-        pair_plot(network, "2000-01", ax=ax, label=0)
+        weights = network.matrix("2000-01").to_numpy()
+        there, back = weights[np.triu_indices(len(weights), 1)], weights.T[np.triu_indices(len(weights), 1)]
+        ax.loglog(np.maximum(there, back), np.minimum(there, back), ".", color=PALETTE[0], alpha=0.5)
+        ax.axline((1e-4, 1e-4), (1, 1), color="#8b9096", linewidth=0.8)
         ax.set(xlim=(1e-6, 1.5), ylim=(1e-9, 1.5), title=f"{kind} scores")
+        ax.set(xlabel="larger weight of the pair", ylabel="smaller weight of the pair")
 
 # %%
 # The split of log w_ij − log w_ji, whose mean squares add up; mean over periods:

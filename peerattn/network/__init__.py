@@ -3,16 +3,14 @@
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.matrices import flow_map, heat_map, search_map
-from peerattn.network.figures.points import pair_plot, strength_plot, timeline
 from peerattn.network.figures.ties import ties_plot
 from peerattn.network.inference.backbone import backbone
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
 from peerattn.network.inference.permutation import PermutationRegression, mrqap
 from peerattn.network.inference.placebo import placebo
-from peerattn.network.measures.asymmetry import Asymmetry, asymmetry
+from peerattn.network.measures.asymmetry import Asymmetry, asymmetry, reciprocity
 from peerattn.network.measures.comparison import (
-    agreement,
     common_peers,
     group_flows,
     network_correlation,
@@ -23,18 +21,16 @@ from peerattn.network.measures.concentration import (
     concentration,
     connectedness,
     effective_peers,
-    gini,
     in_strength,
 )
-from peerattn.network.measures.structure import assortativity, communities, page_rank, reciprocity
-from peerattn.network.paths import attention_flow, paths, rollout
+from peerattn.network.paths import paths, rollout
 from peerattn.network.peer_network import PeerNetwork
 
 __all__ = [
     "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode",
-    "agreement", "assortativity", "asymmetry", "attention_flow", "backbone", "common_peers", "communities",
-    "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map", "gini",
-    "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", "page_rank",
-    "pair_plot", "paths", "placebo", "reciprocity", "rollout", "search_map", "strength_plot", "ties_plot",
-    "timeline", "turnover", "write_explorer",
+    "asymmetry", "backbone", "common_peers", 
+    "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map", 
+    "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", 
+    "paths", "placebo", "reciprocity", "rollout", "search_map", "ties_plot",
+    "turnover", "write_explorer",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -12,40 +12,13 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import firm_level, places_of
-from peerattn.network.cross_section import Array, CrossSection, Weights, as_dense, frozen, where_in
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
+from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
 
 Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
 
 
-def weights_from(network: PeerNetwork, firm: int) -> Array:
-    """Return a firm's mean weight on every label, shape (n_labels,): its row of the mean network.
-
-    The mean is over the periods in which the firm has a peer; a peer absent in one of them counts zero there.
-    """
-    total, count = np.zeros(len(network.labels)), 0
-    for _, section in network.sections():
-        row = as_dense(section.weights[np.flatnonzero(section.rows == firm)])
-        if row.any():
-            total[section.columns] += row[0]
-            count += 1
-    return total / max(count, 1)
-
-
-def weights_to(network: PeerNetwork, firm: int) -> Array:
-    """Return every label's mean weight on a firm, shape (n_labels,): its column of the mean network."""
-    total, counts = np.zeros((2, len(network.labels)))
-    for _, section in network.sections():
-        counts[section.rows[~section.isolates()]] += 1
-        column = np.flatnonzero(section.columns == firm)
-        if len(column):
-            total[section.rows] += as_dense(section.weights[:, column]).ravel()
-    return total / np.maximum(counts, 1)
-
-
-def mean(network: PeerNetwork) -> PeerNetwork:
+def mean(network: Net) -> Net:
     """Return the mean over periods as one undated cross-section.
 
     Each firm's row is averaged over the periods in which it has a peer; a peer absent in one of them
@@ -80,7 +53,7 @@ def _scaled_rows(weights: Any, factors: Array) -> Weights:
     return np.asarray(weights * factors[:, None].astype(weights.dtype))
 
 
-def subset(network: PeerNetwork, *, firms: Any = None, periods: Any = None) -> PeerNetwork:
+def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     """Return the network among some firms, in some periods.
 
     Parameters
@@ -124,7 +97,7 @@ def _listed(labels: Any) -> Iterable[Any]:
     return [labels] if one else cast("Iterable[Any]", labels)
 
 
-def symmetrized(network: PeerNetwork) -> PeerNetwork:
+def symmetrized(network: Net) -> Net:
     """Return (W + W') / 2; its rows need not sum to one.
 
     Returns
@@ -148,7 +121,7 @@ def symmetrized(network: PeerNetwork) -> PeerNetwork:
     return network.replaced(sections, row_normalized=False)
 
 
-def normalized(network: PeerNetwork) -> PeerNetwork:
+def normalized(network: Net) -> Net:
     """Return the network with every row divided by its sum; isolates stay isolates.
 
     Returns
@@ -167,7 +140,7 @@ def normalized(network: PeerNetwork) -> PeerNetwork:
     return _row_normalised(network, [section for _, section in network.sections()])
 
 
-def positive(network: PeerNetwork) -> PeerNetwork:
+def positive(network: Net) -> Net:
     """Return the positive weights on other firms, each row divided by its sum: ``w⁺_ij = max(w_ij, 0) / Σ_{k≠i} max(w_ik, 0)``.
 
     What a next step needs that takes no negative weights (linear in means, a spatial model, a flow) from the signed
@@ -199,7 +172,7 @@ def positive(network: PeerNetwork) -> PeerNetwork:
     return _row_normalised(network, kept)
 
 
-def _row_normalised(network: PeerNetwork, given: list[CrossSection]) -> PeerNetwork:
+def _row_normalised(network: Net, given: list[CrossSection]) -> Net:
     sections = []
     for section in given:
         sums = section.row_sums()
@@ -209,7 +182,7 @@ def _row_normalised(network: PeerNetwork, given: list[CrossSection]) -> PeerNetw
     return network.replaced(sections, row_normalized=True, signed=False, top_k=None)
 
 
-def peer_average(network: PeerNetwork, values: Values) -> Values:
+def peer_average(network: BaseNetwork, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
     if not isinstance(values, pd.Series | pd.DataFrame):
         raise InputError(
@@ -230,7 +203,7 @@ def peer_average(network: PeerNetwork, values: Values) -> Values:
 
 
 def _values_of(
-    network: PeerNetwork, frame: pd.DataFrame, section: CrossSection, period: Any, level: int | None
+    network: BaseNetwork, frame: pd.DataFrame, section: CrossSection, period: Any, level: int | None
 ) -> Array:
     place = places_of(network, frame.index, level, section.columns, period)
     if (place < 0).any():
@@ -251,7 +224,7 @@ def _product(section: CrossSection, values: Array) -> Array:
     return result
 
 
-def _result_index(network: PeerNetwork, keys: list[pd.Index], given: pd.Index, level: int | None) -> pd.Index:
+def _result_index(network: BaseNetwork, keys: list[pd.Index], given: pd.Index, level: int | None) -> pd.Index:
     if not network.is_dated:
         return keys[0].rename(given.name or "firm")
     rows = np.concatenate([section.rows for _, section in network.sections()])

@@ -1,71 +1,19 @@
-"""By label: characteristics and codes brought into a network's order, and a network's numbers out of it."""
+"""Characteristics and codes brought into a network's order, by label."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, where_in
 from peerattn.render import show_label
 
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
-
-def labelled(network: PeerNetwork, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
-    """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
-
-    ``firm`` and ``peer`` hold positions in ``network.labels`` and come out as labels.
-
-    Examples
-    --------
-    >>> from peerattn.network import PeerNetwork
-    >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
-    >>> labelled(network, {"firm": [np.array([1])], "size": [np.array([2.0])]})
-       period firm  size
-    0    2001    B   2.0
-    """
-    counts = np.array([len(part) for part in next(iter(columns.values()))], dtype=np.intp)
-    frame: dict[str, Any] = {"period": network.periods.repeat(counts)}
-    for name, parts in columns.items():
-        values = np.concatenate(parts) if len(parts) else np.empty(0)
-        is_label = name in ("firm", "peer")
-        frame[name] = network.labels.take(values.astype(np.intp)) if is_label else values
-    return pd.DataFrame(frame)
-
-
-def check_whole(network: PeerNetwork, measure: str, k: int | None = None) -> None:
-    """Raise where a measure of all weights (or of the k largest of each firm) is asked of a network that was cut to fewer.
-
-    Examples
-    --------
-    >>> from peerattn.network import PeerNetwork
-    >>> network = PeerNetwork.from_matrices({None: ("AB", None, np.eye(2)[::-1])})
-    >>> check_whole(network, "asymmetry"), check_whole(network.replaced(top_k=1), "turnover", 1)
-    (None, None)
-    """
-    if network.top_k is not None and (k is None or k > network.top_k):
-        raise InputError(
-            f"{measure}: the network holds the {kept_words(network)}, and what was cut decides this measure. Make the network "
-            "without top_k; or take network.normalized(), the kept weights as a network of their own."
-        )
-
-
-def kept_words(network: PeerNetwork) -> str:
-    """Say what a network that was cut keeps."""
-    size = "largest weight" if network.top_k == 1 else f"{network.top_k} largest weights"
-    if network.signed:
-        return f"{size} of each firm"
-    sums = np.concatenate([section.row_sums()[~section.isolates()] for _, section in network.sections()])
-    share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
-    return f"{size} of each firm{share}"
-
-
-def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | None:
+def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | None:
     """Return the position of the firm level in an index of firms and periods; None for an index of firms.
 
     Raises
@@ -96,7 +44,7 @@ def firm_level(network: PeerNetwork, index: pd.Index, argument: str) -> int | No
     return level
 
 
-def _firms_are(network: PeerNetwork, index: pd.Index) -> int:
+def _firms_are(network: BaseNetwork, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
     names = list(index.names)
     if "period" in names or "firm" in names:
@@ -106,7 +54,7 @@ def _firms_are(network: PeerNetwork, index: pd.Index) -> int:
 
 
 def places_of(
-    network: PeerNetwork, index: pd.Index, level: int | None, positions: Array, period: Any
+    network: BaseNetwork, index: pd.Index, level: int | None, positions: Array, period: Any
 ) -> Array:
     """Return the row of ``index`` that belongs to each firm in a period, -1 where there is none.
 
@@ -126,7 +74,7 @@ def places_of(
 
 
 def characteristic(
-    network: PeerNetwork, values: pd.Series, positions: Array, period: Any, argument: str
+    network: BaseNetwork, values: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
@@ -151,7 +99,7 @@ def characteristic(
 
 
 def code_numbers(
-    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
+    network: BaseNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
@@ -169,7 +117,7 @@ def code_numbers(
 
 
 def labels_of(
-    network: PeerNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
+    network: BaseNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
 ) -> list[str]:
     """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
 
@@ -192,7 +140,7 @@ def labels_of(
     return found
 
 
-def _series_places(network: PeerNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
+def _series_places(network: BaseNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
     if not isinstance(values, pd.Series):
         raise InputError(
             f"{argument}: expected a Series labelled by firm, or by firm and period, got {type(values).__name__}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,21 +11,19 @@ from pandas.api.types import union_categoricals
 from scipy import sparse
 
 from peerattn.exceptions import InputError, did_you_mean
+from peerattn.network.base import Net
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, place_in, where_in
 from peerattn.panel.labels import in_time
 
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
-
 
 def from_matrices(
-    cls: type[PeerNetwork],
+    cls: type[Net],
     matrices: Mapping[Any, Any],
     *,
     name: str = "",
     signed: bool = False,
     row_normalized: bool = True,
-) -> PeerNetwork:
+) -> Net:
     """Make a network from one matrix of weights for each period.
 
     Parameters
@@ -106,14 +104,14 @@ def _order_of(periods: pd.Index) -> Array:
 
 
 def from_edges(
-    cls: type[PeerNetwork],
+    cls: type[Net],
     edges: pd.DataFrame,
     firms: Any = None,
     *,
     name: str = "",
     signed: bool = False,
     row_normalized: bool = True,
-) -> PeerNetwork:
+) -> Net:
     """Make a network from a frame of edges.
 
     Parameters

@@ -101,6 +101,11 @@ class CrossSection:
         kept = place < top_k
         return i[kept], j[kept], w[kept]
 
+    def edges(self, top_k: int | None = None) -> tuple[Array, Array, Array]:
+        """Return focal firm and peer, as positions in the network's labels, and weight in float64, as :meth:`entries`."""
+        i, j, w = self.entries(top_k)
+        return self.rows[i], self.columns[j], w.astype(np.float64)
+
     def square(self) -> tuple[Array, Array]:
         """Return the firms that both look and are looked to, and their dense weights among each other.
 
@@ -192,6 +197,20 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
 
 def _float_type(dtype: Any) -> type[np.floating[Any]]:
     return np.float32 if np.dtype(dtype) in (np.float32, np.float16) else np.float64
+
+
+def check_count(argument: str, value: Any, *, optional: bool = True) -> None:
+    """Refuse what is not a positive integer, nor None where that is allowed.
+
+    Raises
+    ------
+    InputError
+        Naming the argument.
+    """
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{argument}: expected a positive integer{' or None' * optional}, got {value!r}.")
 
 
 def check_rows(section: CrossSection, firms: Any, where: str) -> None:

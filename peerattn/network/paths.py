@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 
 def paths(
-    network: PeerNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
+    network: BaseNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
 ) -> pd.DataFrame:
     """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
 
@@ -75,7 +73,7 @@ def paths(
     )
 
 
-def rollout(layers: Sequence[PeerNetwork], *, residual: float = 0.5) -> PeerNetwork:
+def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     """Return what stacked attention layers add up to: the product of ``(1 − residual) A + residual I``.
 
     Parameters
@@ -127,7 +125,7 @@ def _with_residual(section: CrossSection, residual: float) -> Array:
     return weights
 
 
-def _check_layers(layers: Sequence[PeerNetwork]) -> None:
+def _check_layers(layers: Sequence[Net]) -> None:
     if not layers:
         raise InputError("layers: expected at least one network.")
     for number, network in enumerate(layers):
@@ -140,62 +138,3 @@ def _check_layers(layers: Sequence[PeerNetwork]) -> None:
                 f"layers: layer {number} does not have the firms and periods of layer 0, in the same order, "
                 "as rows and as columns."
             )
-
-
-def attention_flow(layers: Sequence[PeerNetwork], firm: Any, *, residual: float = 0.5) -> pd.Series:
-    """Return the largest flow from a firm's last layer to every firm's input, weights being capacities.
-
-    Parameters
-    ----------
-    layers : sequence of PeerNetwork
-        As in :func:`rollout`, of one period.
-    firm : label
-        The focal firm.
-    residual : float, default 0.5
-        As in :func:`rollout`.
-
-    Returns
-    -------
-    pandas.Series
-        By firm; the flows do not add up to one (each is a maximum of its own).
-
-    Raises
-    ------
-    InputError
-        As :func:`rollout`, or when there are several periods.
-
-    Notes
-    -----
-    One maximum-flow problem for each firm (networkx), of ``n² · layers`` edges: for small networks.
-
-    References
-    ----------
-    Abnar and Zuidema (2020), "Quantifying attention flow in transformers", ACL, section 3.
-
-    Examples
-    --------
-    >>> from peerattn.network import PeerNetwork
-    >>> swap = PeerNetwork.from_matrices({None: ("AB", None, np.eye(2)[::-1])})
-    >>> attention_flow([swap], "A").tolist()
-    [0.5, 0.5]
-    """
-    import networkx as nx
-
-    _check_layers(layers)
-    _, section = layers[0].section()
-    start = layers[0].firm_position(firm)
-    graph = nx.DiGraph()
-    depth = len(layers)
-    for level, network in enumerate(layers):
-        capacities = _with_residual(network.section()[1], residual)
-        i, j = np.nonzero(capacities)
-        rows = section.rows
-        graph.add_edges_from(
-            ((level + 1, a), (level, b), {"capacity": c})
-            for a, b, c in zip(rows[i].tolist(), rows[j].tolist(), capacities[i, j].tolist(), strict=True)
-        )
-    graph.add_nodes_from((0, position) for position in section.rows.tolist())
-    flows = [nx.maximum_flow_value(graph, (depth, start), (0, end)) for end in section.rows.tolist()]
-    return pd.Series(
-        flows, index=layers[0].labels.take(section.rows).rename("firm"), name="flow", dtype=float
-    )

@@ -9,7 +9,6 @@ import pytest
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.text import Annotation
 
 from peerattn.exceptions import InputError
 from peerattn.network import (
@@ -18,11 +17,8 @@ from peerattn.network import (
     flow_map,
     group_flows,
     heat_map,
-    pair_plot,
     search_map,
-    strength_plot,
     ties_plot,
-    timeline,
 )
 from peerattn.network.figures.matrices import by_ties
 from peerattn.render import svg
@@ -122,41 +118,11 @@ def test_given_axes_rectangles_and_signs() -> None:
     empty.heat_map().figure.canvas.draw()
 
 
-def test_pairs_are_drawn_below_the_line_and_named() -> None:
-    network = network_of(8)
-    axes = pair_plot(network, label=3)
-    x, y = axes.lines[0].get_data()
-    assert len(x) == 8 * 7 / 2 and (np.asarray(x) >= np.asarray(y)).all()
-    matrix = network.matrix()
-    gap = (matrix - matrix.T).stack()
-    best = gap.idxmax()
-    assert f"{best[0]} → {best[1]}" in [text.get_text() for text in axes.texts]
-    assert pair_plot(network_of(80)).collections  # a density, not 3,160 dots
-    ring = PeerNetwork.from_matrices({None: (list("abc"), None, np.eye(3)[[1, 2, 0]])})
-    with pytest.raises(InputError, match="nothing to draw"):
-        pair_plot(ring)
-    with pytest.raises(InputError, match="signed"):
-        pair_plot(network_of(4, signed=True))
-
-
-def test_strength_goes_by_label() -> None:
-    network = network_of(6)
-    size = pd.Series(range(6), index=[f"F{i}" for i in range(6)], name="size", dtype=float).iloc[::-1]
-    size["F2"] = np.nan
-    x, y = strength_plot(network, size).lines[0].get_data()
-    strength = network.matrix().sum()
-    assert sorted(zip(x, y, strict=True)) == [
-        (size[firm], pytest.approx(strength[firm])) for firm in ["F0", "F1", "F3", "F4", "F5"]
-    ]
-    with pytest.raises(InputError, match="no peer has a value"):
-        strength_plot(network, size * np.nan)
-
-
 def test_ego_names_both_sides() -> None:
     weights = np.array([[0, 0.75, 0.25, 0], [1.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
     network = PeerNetwork.from_matrices({2001: (list("abcd"), None, weights)})
     texts = [text.get_text() for text in ego_plot(network, "a").texts]
-    assert texts == ["a", "b\u2002100.0%", "75.0%\u2002b", "25.0%\u2002c", "followers", "peers"]
+    assert texts == ["a", "b\u2002100.0%", "followers", "75.0%\u2002b", "25.0%\u2002c", "peers"]
     assert [text.get_text() for text in ego_plot(network, "c").texts] == ["c", "a\u200225.0%", "followers"]
     with pytest.raises(InputError, match="'d' has neither peers nor followers"):
         ego_plot(network, "d")
@@ -171,7 +137,7 @@ def test_ties_are_the_strongest_and_names_do_not_overlap() -> None:
     axes = ties_plot(network, firms=10, groups=pd.Series(["even", "odd"] * 15, index=firms))
     shown = [text.get_text() for text in axes.texts if text.get_text()]
     assert sorted(shown) == firms[:10]  # the ends of the strongest ties
-    assert sum(isinstance(text, Annotation) for text in axes.texts) == 10  # faint ties are left out
+    assert sum(text.get_text() == "" for text in axes.texts) == 10  # faint ties are left out
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["even", "odd"]
     axes.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
@@ -189,7 +155,7 @@ def test_a_firms_own_past_is_no_tie() -> None:
     weights[0, 1] = weights[1, 2] = weights[2, 0] = 0.1
     axes = ties_plot(PeerNetwork.from_matrices({2001: (list("ABCD"), None, weights)}), firms=2)
     assert sorted(text.get_text() for text in axes.texts if text.get_text()) == ["A", "B"]
-    assert sum(isinstance(text, Annotation) for text in axes.texts) == 1
+    assert sum(text.get_text() == "" for text in axes.texts) == 1
     with pytest.raises(InputError, match="nothing to draw"):
         ties_plot(PeerNetwork.from_matrices({2001: (list("AB"), None, np.eye(2))}))
 
@@ -213,25 +179,6 @@ def test_flows_are_mean_rows_by_group() -> None:
     )  # the bar has their unit
     with pytest.raises(InputError, match="1 to 60 groups"):
         flow_map(network_of(70), pd.Series({f"F{i}": str(i) for i in range(70)}))
-
-
-@pytest.mark.parametrize(
-    "periods",
-    [
-        range(2001, 2011),
-        pd.date_range("2001-01-31", periods=10, freq="ME"),
-        pd.period_range("2001", periods=10, freq="Y"),
-    ],
-)
-def test_time_lines_of_every_kind_of_period(periods: pd.Index) -> None:
-    network = network_of(5)
-    many = PeerNetwork.from_matrices({t: network.matrix() for t in periods})
-    upper, lower = timeline(many)
-    assert len(upper.lines) == 2
-    np.testing.assert_allclose(lower.lines[0].get_ydata(), 0.0)
-    upper.figure.canvas.draw()
-    with pytest.raises(InputError, match="several"):
-        timeline(network)
 
 
 def test_dollar_signs_in_names_are_names() -> None:

@@ -8,23 +8,20 @@ import json
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import BaseNetwork
 from peerattn.network.explorer.content import explorer_content
 from peerattn.render import Frame, printable, write_atomic
 from peerattn.render.page import template
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 _HERE = "peerattn.network.explorer"
 
 
 def write_explorer(
-    network: PeerNetwork,
+    network: BaseNetwork,
     path: str | os.PathLike[str],
     *,
     codes: pd.Series | None = None,
@@ -80,7 +77,7 @@ def write_explorer(
 
 
 def explorer_page(
-    network: PeerNetwork,
+    network: BaseNetwork,
     codes: pd.Series | None = None,
     top_k: int = 10,
     intervals: pd.DataFrame | None = None,

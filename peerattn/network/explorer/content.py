@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network.attributes import code_numbers
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
 from peerattn.render import printable, show_label
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 _MOST_GROUPS = 60
 _PAIRS = 25
@@ -25,7 +23,7 @@ _KINDS = ("direction", "popularity", "difference")
 
 
 def explorer_content(
-    network: PeerNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
+    network: BaseNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
 ) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
@@ -74,7 +72,7 @@ def _most_weight(section: CrossSection) -> int:
 
 
 def _packed(
-    network: PeerNetwork, section: CrossSection, group: Array, top_k: int, bounds: pd.DataFrame | None
+    network: BaseNetwork, section: CrossSection, group: Array, top_k: int, bounds: pd.DataFrame | None
 ) -> tuple[str, int]:
     """One period's numbers as text, and how many edges they hold; page.js reads them in this order."""
     size = len(network.labels)
@@ -117,14 +115,14 @@ def _rounded(values: Array) -> Array:
 
 
 def _flows(
-    network: PeerNetwork, codes: pd.Series, groups: list[str], period: Any
+    network: BaseNetwork, codes: pd.Series, groups: list[str], period: Any
 ) -> list[list[float | None]]:
     """Mean row of each focal group, summed over groups of peers; None where a group has no firm."""
     flows = group_flows(network, codes, period).reindex(index=groups, columns=groups)
     return [[None if np.isnan(w) else float(f"{w:.4g}") for w in row] for row in flows.to_numpy()]
 
 
-def _pairs(network: PeerNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:
+def _pairs(network: BaseNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
     if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
@@ -139,7 +137,7 @@ def _pairs(network: PeerNetwork, period: Any, section: CrossSection) -> dict[str
     return pairs if any(pairs.values()) else None
 
 
-def _bounds(network: PeerNetwork, intervals: pd.DataFrame) -> list[pd.DataFrame]:
+def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> list[pd.DataFrame]:
     """For each period ``lower`` and ``upper`` by the positions of firm and peer."""
     wanted = [*(["period"] if network.is_dated else []), "firm", "peer", "lower", "upper"]
     for column in wanted:

@@ -1,46 +1,47 @@
-"""New axes and titles, the same for every picture."""
+"""The base of every picture: fresh or given axes in one style, names that are no formulas, titles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from peerattn.network.cross_section import Array
-from peerattn.render import figure_text, show_label
+from peerattn.network.base import BaseNetwork
+from peerattn.render import figure_style, figure_text, show_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerattn.network.peer_network import PeerNetwork
 
+@contextmanager
+def drawing(
+    ax: Axes | None, size: tuple[float, float], title: str = "", *, bare: bool = False
+) -> Iterator[Axes]:
+    """Give axes to draw on, in the style of this package, and their title when all is drawn.
 
-def fresh_axes(size: tuple[float, float]) -> Axes:
-    """Return the axes of a new pyplot figure of a size in inches."""
-    import matplotlib.pyplot as plt
-
-    _, axes = plt.subplots(figsize=size)
-    return axes
-
-
-def label_points(axes: Axes, x: Array, y: Array, names: Sequence[str], *, right: Array) -> None:
-    """Name points (x, y) beside them, the first names first; one that would cover an earlier name is left out.
-
-    ``axes`` have their final limits and scales; ``right`` says whether a name stands to the right of its point.
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Default: those of a new pyplot figure.
+    size : tuple of float
+        Of a new figure, in inches.
+    title : str
+        Shown at the end.
+    bare : bool, default False
+        Without ticks and frame.
     """
-    figure = axes.figure
-    figure.draw_without_rendering()  # type: ignore[union-attr]
-    taken: list[Any] = []
-    for a, b, name, after in zip(x, y, names, right, strict=True):
-        text = axes.annotate(name, (a, b), xytext=(5 if after else -5, 0), textcoords="offset points")
-        text.set(fontsize=8, ha="left" if after else "right", va="center")
-        box = text.get_window_extent()
-        if any(box.overlaps(other) for other in taken):
-            text.remove()
-        else:
-            taken.append(box)
+    with figure_style():
+        axes = ax if ax is not None else import_module("matplotlib.pyplot").subplots(figsize=size)[1]
+        yield axes
+        axes.set_title(title)
+        if bare:
+            axes.set(xticks=[], yticks=[])
+            for spine in axes.spines.values():
+                spine.set_visible(False)
 
 
-def title_of(network: PeerNetwork, period: Any) -> str:
+def title_of(network: BaseNetwork, period: Any) -> str:
     """Return "name, period" with what is there of them."""
     return figure_text(
         ", ".join(part for part in (network.name or "Peer network", show_label(period)) if part)

@@ -10,23 +10,22 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import labels_of
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
-from peerattn.network.figures.axes import fresh_axes, short_name, title_of
+from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
-from peerattn.render import INK, figure_style, weight_colours
+from peerattn.render import INK, weight_colours
 from peerattn.render.regression import MINUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from peerattn.network.peer_network import PeerNetwork
 
 _LABELLED = 40  # more firms than this have no legible label
 _SERIATED = 3_000  # more firms than this are not put in order of their ties
 _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
-def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
+def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
     """Draw one period's weights: rows look, columns are looked to.
 
     Parameters
@@ -73,19 +72,16 @@ def heat_map(network: PeerNetwork, period: Any = None, *, ax: Axes | None = None
     columns, column_groups = (
         (rows, row_groups) if section.is_square else _ordered(network, section, "columns", order, label)
     )
-    with figure_style():
-        axes = fresh_axes((5.8, 5.0)) if ax is None else ax
+    with drawing(ax, (5.8, 5.0), title_of(network, label)) as axes:
+        axes.set(xlabel="peer", ylabel="focal firm")
         _draw(axes, weights[np.ix_(rows, columns)], network.signed)
         _name_side(axes, "y", firms.take(rows), row_groups)
         _name_side(axes, "x", peers.take(columns), column_groups)
-        axes.set_ylabel("focal firm")
-        axes.set_xlabel("peer")
-        axes.set_title(title_of(network, label))
     return axes
 
 
 def _ordered(
-    network: PeerNetwork, section: CrossSection, side: str, order: Any, period: Any
+    network: BaseNetwork, section: CrossSection, side: str, order: Any, period: Any
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
     places = getattr(section, side)
@@ -138,25 +134,23 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     if signed:
         norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
     height, width = weights.shape
-    image = axes.imshow(
-        shown,
-        cmap=weight_colours(signed=signed),
-        norm=norm,
-        aspect="auto" if shown.shape[0] != shown.shape[1] else "equal",
-        interpolation="nearest",
-        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-    )
-    beyond = bool(sizes.size) and float(sizes.max()) > top
-    blocks = -(-weights.shape[0] // shown.shape[0]), -(-weights.shape[1] // shown.shape[1])
+    blocks = -(-height // shown.shape[0]), -(-width // shown.shape[1])
     label = "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"
-    bar = _bar(axes, image, label, extend="neither" if not beyond else "both" if signed else "max")
+    beyond = bool(sizes.size) and float(sizes.max()) > top
+    bar = _image(
+        axes, shown, signed, label, extend="neither" if not beyond else "both" if signed else "max", norm=norm,
+        aspect="auto" if shown.shape[0] != shown.shape[1] else "equal", extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+    )  # fmt: skip
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 
 
-def _bar(axes: Axes, image: Any, label: str, **options: Any) -> Any:
-    """Frame the picture and put a bar of its colours beside it."""
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, **options)
+def _image(
+    axes: Axes, values: Array, signed: bool, label: str, *, extend: str = "neither", **options: Any
+) -> Any:
+    """Draw a matrix in a frame, and beside it the bar of its colours, which is returned."""
+    image = axes.imshow(values, cmap=weight_colours(signed=signed), interpolation="nearest", **options)
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, extend=extend)
     bar.outline.set_visible(False)
     bar.set_label(label)
     for spine in axes.spines.values():
@@ -176,39 +170,29 @@ def _block_means(weights: Array) -> Array:
     return weights
 
 
-def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[Any] | None) -> None:
+def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None) -> None:
+    """Name the firms of one side, or their larger groups where firms are many; rule groups off."""
     axis = axes.yaxis if side == "y" else axes.xaxis
-    if len(firms) <= _LABELLED:
-        names = [short_name(firm) for firm in firms]
-        axis.set_ticks(range(len(firms)), names)
-        if side == "x" and (len(firms) > 6 or max(map(len, names), default=0) > 8):
-            axes.tick_params(axis="x", labelrotation=90)
-        axis.set_tick_params(length=0)
-    elif groups is None:
-        axis.set_ticks([])
-        (axes.set_ylabel if side == "y" else axes.set_xlabel)("")
-    if groups is not None:
-        _rule_groups(axes, side, groups, name=len(firms) > _LABELLED)
-
-
-def _rule_groups(axes: Axes, side: str, groups: list[Any], *, name: bool) -> None:
-    starts = [0] + [p for p in range(1, len(groups)) if groups[p] != groups[p - 1]]
-    ends = [*starts[1:], len(groups)]
-    line = axes.axhline if side == "y" else axes.axvline
+    starts = [p for p in range(len(groups or ())) if p == 0 or groups[p] != groups[p - 1]]  # type: ignore[index]
     if len(starts) <= 60:
         for start in starts[1:]:
+            line = axes.axhline if side == "y" else axes.axvline
             line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
-    if not name:
-        return
-    large = [(s, e) for s, e in zip(starts, ends, strict=True) if e - s >= len(groups) / 45]
-    axis = axes.yaxis if side == "y" else axes.xaxis
-    axis.set_ticks([(s + e - 1) / 2 for s, e in large], [short_name(groups[s]) for s, _ in large])
-    axis.set_tick_params(length=0)
-    if side == "x":
-        axes.tick_params(axis="x", labelrotation=90)
+    if len(firms) <= _LABELLED:
+        at, names = list(range(len(firms))), [short_name(firm) for firm in firms]
+        upright = len(firms) > 6 or max(map(len, names), default=0) > 8
+    else:
+        spans = zip(starts, [*starts[1:], len(firms)])
+        large = [(start, end) for start, end in spans if end - start >= len(firms) / 45]
+        at = [(start + end - 1) / 2 for start, end in large]  # type: ignore[misc]
+        names, upright = [short_name(groups[start]) for start, _ in large], True  # type: ignore[index]
+        if groups is None:
+            axis.set_label_text("")
+    axis.set_ticks(at, names)
+    axis.set_tick_params(length=0, labelrotation=90 if side == "x" and upright else 0)
 
 
-def flow_map(network: PeerNetwork, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
+def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw the flows between groups: each row shows where a group's weight goes.
 
     Parameters
@@ -243,41 +227,30 @@ def flow_map(network: PeerNetwork, groups: pd.Series, period: Any = None, *, ax:
         raise InputError(f"groups: expected 1 to 60 groups to draw, got {len(flows)}; use broader ones.")
     flows *= 100
     top = float(np.abs(flows.to_numpy()).max()) or 1.0
-    few = len(flows) <= 14
-    with figure_style():
-        axes = _grid(
-            flows, ax, (-top if network.signed else 0.0, top), "{:.0f}".format if few else None,
-            "% of the row's weight", aspect="auto",
-        )  # fmt: skip
-        axes.set_ylabel("focal industry")
-        axes.set_xlabel("peers' industry")
-        axes.set_title(title_of(network, network.section(period)[0]))
-    return axes
+    limits = (-top if network.signed else 0.0, top)
+    written = "{:.0f}".format if len(flows) <= 14 else None
+    sides = ("focal industry", "peers' industry")
+    title = title_of(network, network.section(period)[0])
+    return _grid(flows, ax, title, sides, limits, written, "% of the row's weight", aspect="auto")
 
 
 def _grid(
-    frame: pd.DataFrame,
-    ax: Axes | None,
-    limits: tuple[float, float],
-    written: Any,
-    label: str,
-    **options: Any,
-) -> Axes:
+    frame: pd.DataFrame, ax: Axes | None, title: str, sides: tuple[str, str], limits: tuple[float, float],
+    written: Any, label: str, **options: Any,
+) -> Axes:  # fmt: skip
     """Draw a named matrix, ``written(value)`` in its cells."""
     side = max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
-    axes = fresh_axes((side + 0.9, side)) if ax is None else ax
-    colours = weight_colours(signed=limits[0] < 0)
-    image = axes.imshow(frame.to_numpy(), cmap=colours, vmin=limits[0], vmax=limits[1], **options)
-    if written is not None:
-        for (i, j), value in np.ndenumerate(frame.to_numpy()):
+    with drawing(ax, (side + 0.9, side), title) as axes:
+        values = frame.to_numpy()
+        _image(axes, values, limits[0] < 0, label, vmin=limits[0], vmax=limits[1], **options)
+        for (i, j), value in np.ndenumerate(values) if written is not None else ():
             color = "white" if abs(value) > 0.57 * limits[1] else INK
-            axes.text(
-                j, i, written(value).replace("-", MINUS), ha="center", va="center", fontsize=8, color=color
-            )
-    axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
-    axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)
-    axes.tick_params(length=0)
-    _bar(axes, image, label)
+            text = written(value).replace("-", MINUS)
+            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
+        axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
+        axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)
+        axes.tick_params(length=0)
+        axes.set(ylabel=sides[0], xlabel=sides[1])
     return axes
 
 
@@ -316,9 +289,5 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
         )
     top = float(np.nanmax(np.abs(values))) or 1.0
     written = "{:.2f}".format if len(profile) <= 12 else None
-    with figure_style():
-        axes = _grid(profile, ax, (-top, top), written, "score per standard deviation of each")
-        axes.set_ylabel("characteristic of the focal firm")
-        axes.set_xlabel("characteristic of the peer")
-        axes.set_title(title)
-    return axes
+    sides = ("characteristic of the focal firm", "characteristic of the peer")
+    return _grid(profile, ax, title, sides, (-top, top), written, "score per standard deviation of each")

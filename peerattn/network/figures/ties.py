@@ -10,22 +10,26 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import labels_of
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
-from peerattn.network.figures.axes import fresh_axes, short_name, title_of
-from peerattn.render import INK, PALETTE, figure_style
+from peerattn.network.figures.axes import drawing, short_name, title_of
+from peerattn.render import INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerattn.network.peer_network import PeerNetwork
-
 _NAME = 20  # characters
 _FAINT = 0.15  # of the largest weight: less is not drawn
 _LETTER, _LINE = 0.062, 0.27  # inches a character is wide and a point with its name is high
+_GAP = 0.15  # inches between firms without a tie to each other
+_MARGINS = np.array(
+    [[0.55, 0.12], [0.55, 0.35]]
+)  # inches at the left and below, at the right and above, for names
+_OTHERS = "#8b9096"
 
 
 def ties_plot(
-    network: PeerNetwork,
+    network: BaseNetwork,
     period: Any = None,
     *,
     firms: Sequence[Any] | int = 40,
@@ -81,8 +85,7 @@ def ties_plot(
     ties = _strongest(weights.reindex(index=drawn, columns=drawn, fill_value=0.0).to_numpy(), k)
     if not ties:
         raise InputError("ties_plot: none of these firms gives another one weight; there is nothing to draw.")
-    with figure_style():
-        axes = fresh_axes((7.4, 5.8)) if ax is None else ax
+    with drawing(ax, (7.4, 5.8), title_of(network, label), bare=True) as axes:
         box = axes.get_window_extent()
         size = np.array([box.width, box.height]) / axes.figure.dpi
         names = [short_name(firm, _NAME) for firm in drawn]
@@ -99,19 +102,18 @@ def ties_plot(
             )  # fmt: skip
         halo = [withStroke(linewidth=2, foreground="white")]  # names stay readable on arrows
         colours = _colours(axes, network, groups, drawn.take(list(places)), label)
-        for (i, (x, y)), colour in zip(places.items(), colours, strict=True):
-            axes.plot(x, y, "o", color=colour, markersize=5.5, zorder=3)
-            axes.text(
-                x, y + 0.085, names[i], ha="center", va="bottom", fontsize=7, zorder=4, path_effects=halo
+        for (i, place), colour in zip(places.items(), colours, strict=True):
+            axes.plot(*place, "o", color=colour, markersize=5.5, zorder=3)
+            above = axes.annotate(
+                names[i], (place[0], place[1]), xytext=(0, 5), textcoords="offset points", ha="center"
             )
+            above.set(fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
-        axes.set(
-            xlim=(low[0] - 0.45, high[0] + 0.45), ylim=(low[1] - 0.15, high[1] + 0.3), xticks=[], yticks=[]
-        )
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        axes.set_title(title_of(network, label))
+        unit = (high - low) / np.maximum(size - np.sum(_MARGINS, axis=0), 1.0)  # of the axes, in an inch
+        unit = np.where(unit > 0, unit, 1.0)
+        limits = np.transpose([low - _MARGINS[0] * unit, high + _MARGINS[1] * unit])
+        axes.set(xlim=limits[0], ylim=limits[1])
     return axes
 
 
@@ -146,7 +148,7 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
         spread = size * np.sqrt(len(part) / len(graph)) / 2
         points = _apart(np.array([found[node] for node in part]) * spread, boxes)
         low, high = (points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)
-        parts.append((part, points - low, high - low))
+        parts.append((part, points - low + _GAP / 2, high - low + _GAP))
     shelves = [
         _on_shelves([room for *_, room in parts], width) for width in size[0] * np.linspace(0.4, 3, 27)
     ]
@@ -189,14 +191,16 @@ def _apart(points: Array, boxes: Array) -> Array:
     return points
 
 
-def _colours(axes: Axes, network: PeerNetwork, groups: Any, drawn: pd.Index, period: Any) -> list[str]:
+def _colours(axes: Axes, network: BaseNetwork, groups: Any, drawn: pd.Index, period: Any) -> list[str]:
     """Return the colour of each firm by its group, and name the groups in a legend."""
     if groups is None:
         return [INK] * len(drawn)
     names = labels_of(network, groups, network.labels.get_indexer_for(drawn), period, "groups")
-    palette = dict(zip(pd.Series(names).value_counts().index, PALETTE, strict=False))
-    for name, colour in palette.items():  # matplotlib leaves out a label that begins with an underscore
-        shown = short_name(name, 28)
+    found = pd.Series(names).value_counts().index
+    few = found if len(found) <= len(PALETTE) else found[: len(PALETTE) - 1]
+    palette = dict(zip(few, PALETTE))
+    for name, colour in [*palette.items(), *([("other", _OTHERS)] if len(few) < len(found) else [])]:
+        shown = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
         axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * shown.startswith("_") + shown)
     axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
-    return [palette.get(name, INK) for name in names]
+    return [palette.get(name, _OTHERS) for name in names]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import Net
 from peerattn.network.cross_section import Array, CrossSection, frozen
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 
 def backbone(
-    network: PeerNetwork, *, level: float = 0.05, side: Literal["either", "looking", "looked to"] = "either"
-) -> PeerNetwork:
+    network: Net, *, level: float = 0.05, side: Literal["either", "looking", "looked to"] = "either"
+) -> Net:
     """Keep the weights too large to be one of k random pieces of a firm's total: ``(1 − w / s)^(k − 1) < level``.
 
     Parameters

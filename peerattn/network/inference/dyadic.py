@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads
 from peerattn.panel.effects import effect_labels, net_of
@@ -21,9 +22,6 @@ MIN_FIRMS = 25
 
 #: Up to so many firms the jackknife absorbs the effects anew without each firm; beyond, leaving one out hardly moves them.
 MOST_ABSORBED = 100
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -66,7 +64,7 @@ class DyadicRegression(Regression):
 
 
 def dyadic_regression(
-    network: PeerNetwork,
+    network: BaseNetwork,
     regressors: Mapping[str, Any],
     *,
     periods: Any = None,

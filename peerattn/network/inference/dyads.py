@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import characteristic, check_whole, code_numbers
+from peerattn.network.algebra import subset
+from peerattn.network.attributes import characteristic, code_numbers
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class SameCode:
 
     codes: pd.Series
 
-    def matrix(self, network: PeerNetwork, positions: Array, period: Any) -> Array:
+    def matrix(self, network: BaseNetwork, positions: Array, period: Any) -> Array:
         """Return the regressor among some firms in one period, shape (n, n)."""
         codes = code_numbers(network, self.codes, positions, period, "codes")
         return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
@@ -50,7 +49,7 @@ class Difference:
     values: pd.Series
     absolute: bool = True
 
-    def matrix(self, network: PeerNetwork, positions: Array, period: Any) -> Array:
+    def matrix(self, network: BaseNetwork, positions: Array, period: Any) -> Array:
         """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
         x = characteristic(network, self.values, positions, period, "values")
         gap = x[None] - x[:, None]
@@ -58,7 +57,7 @@ class Difference:
 
 
 def dyads(
-    network: PeerNetwork, regressors: Mapping[str, Any], periods: Any = None
+    network: BaseNetwork, regressors: Mapping[str, Any], periods: Any = None
 ) -> list[tuple[Array, Array, Array]]:
     """Return, for each period, positions of the firms, the weights (n, n), and regressors (p, n, n).
 
@@ -80,8 +79,8 @@ def dyads(
     """
     if not regressors:
         raise InputError("regressors: expected at least one, such as {'same SIC': SameCode(codes)}.")
-    check_whole(network, "regressors of pairs")
-    chosen = network if periods is None else network.subset(periods=periods)
+    network.check_whole("regressors of pairs")
+    chosen = network if periods is None else subset(network, periods=periods)
     found = []
     for period, section in chosen.sections():
         positions, weights = section.square()
@@ -105,7 +104,7 @@ def _complete(unknown: Array) -> Array:
         kept[counts == counts.max()] = False
 
 
-def _matrix(regressor: Any, name: str, network: PeerNetwork, positions: Array, period: Any) -> Array:
+def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, period: Any) -> Array:
     if isinstance(regressor, SameCode | Difference):
         return regressor.matrix(network, positions, period)
     labels = network.labels.take(positions)
@@ -121,7 +120,7 @@ def _matrix(regressor: Any, name: str, network: PeerNetwork, positions: Array, p
     )
 
 
-def _labelled(network: PeerNetwork, section: CrossSection) -> pd.DataFrame:
+def _labelled(network: BaseNetwork, section: CrossSection) -> pd.DataFrame:
     firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
     return pd.DataFrame(np.asarray(section.dense(), dtype=np.float64), index=firms, columns=peers)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads, pair_rows
 from peerattn.render import Regression, Table
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -84,7 +82,7 @@ class PermutationRegression(Regression):
 
 
 def mrqap(
-    network: PeerNetwork,
+    network: BaseNetwork,
     regressors: Mapping[str, Any],
     *,
     periods: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,22 +10,20 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError
 from peerattn.network.attributes import characteristic
+from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 Kind = Literal["relabelled", "rewired", "matched", "shuffled in time"]
 
 
 def placebo(
-    network: PeerNetwork,
+    network: Net,
     kind: Kind = "rewired",
     *,
     values: pd.Series | None = None,
     n_groups: int = 10,
     random_state: int = 0,
-) -> PeerNetwork:
+) -> Net:
     """Return a network with the same weights on other peers.
 
     Parameters
@@ -103,7 +101,7 @@ def _rewired(section: CrossSection, groups: Array, rng: np.random.Generator) -> 
     return sparse.csr_array(found) if section.is_sparse else found
 
 
-def _size_groups(network: PeerNetwork, values: pd.Series, rows: Array, period: Any, count: int) -> Array:
+def _size_groups(network: BaseNetwork, values: pd.Series, rows: Array, period: Any, count: int) -> Array:
     size = characteristic(network, values, rows, period, "values")
     known = ~np.isnan(size)
     groups = np.full(len(rows), -1)
@@ -112,7 +110,7 @@ def _size_groups(network: PeerNetwork, values: pd.Series, rows: Array, period: A
     return groups
 
 
-def _shuffled_in_time(network: PeerNetwork, rng: np.random.Generator) -> PeerNetwork:
+def _shuffled_in_time(network: Net, rng: np.random.Generator) -> Net:
     stack = [section for _, section in network.sections()]
     if len(stack) < 2:
         raise InputError("kind: 'shuffled in time' needs several periods.")

@@ -1,38 +1,40 @@
-"""Tools that know graphs: networkx, GraphML, GEXF and libpysal."""
+"""Tools that know graphs: networkx and its file formats, and libpysal."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, extra
 from peerattn.network.attributes import firm_level, places_of
-from peerattn.network.cross_section import Array, CrossSection, place_in
-from peerattn.network.io.parquet import facts_of, packed, stored_facts, unpacked_labels
+from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.building import from_matrices
+from peerattn.network.cross_section import Array, CrossSection, check_count
+from peerattn.network.io.parquet import packed_label, unpacked_label
 from peerattn.render import printable, show_label, write_atomic
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from peerattn.network.peer_network import PeerNetwork
 
-
-def to_networkx(network: PeerNetwork, period: Any = None) -> nx.DiGraph:
+def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the firm that looks to the firm looked to.
+
+    Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
 
     Parameters
     ----------
     period : label, optional
         May be left out when there is only one.
+    top_k : int, optional
+        Only the largest weights (by absolute size) of each firm.
 
     Returns
     -------
@@ -49,18 +51,16 @@ def to_networkx(network: PeerNetwork, period: Any = None) -> nx.DiGraph:
     """
     import networkx as nx
 
+    check_count("top_k", top_k)
     label, section = network.section(period)
-    kind = {"signed": network.signed, "row_normalized": network.row_normalized}
-    graph = nx.DiGraph(name=network.name, period=label, **kind)
+    whole = network.row_normalized and top_k is None
+    graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
     names = network.labels.to_list()
     looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
     nodes = _nodes(section).tolist()
     graph.add_nodes_from((names[p], {"looks": p in looks, "looked_to": p in looked_to}) for p in nodes)
-    i, j, w = section.entries()
-    focal, peers = section.rows[i].tolist(), section.columns[j].tolist()
-    graph.add_weighted_edges_from(
-        (names[a], names[b], weight) for a, b, weight in zip(focal, peers, w.tolist(), strict=True)
-    )
+    ends = (part.tolist() for part in section.edges(top_k))
+    graph.add_weighted_edges_from((names[a], names[b], w) for a, b, w in zip(*ends, strict=True))
     return graph
 
 
@@ -70,14 +70,14 @@ def _nodes(section: CrossSection) -> Array:
 
 
 def from_networkx(
-    cls: type[PeerNetwork],
+    cls: type[Net],
     graphs: Any,
     *,
     weight: str = "weight",
     name: str = "",
     signed: bool = False,
     row_normalized: bool = True,
-) -> PeerNetwork:
+) -> Net:
     """Make a network from networkx graphs.
 
     Parameters
@@ -112,7 +112,7 @@ def from_networkx(
     if given is None:
         given = {graphs.graph.get("period"): graphs}
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
-    return cls.from_matrices(matrices, name=name, signed=signed, row_normalized=row_normalized)
+    return from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:
@@ -136,13 +136,14 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | N
 
 
 def to_graphml(
-    network: PeerNetwork,
+    network: BaseNetwork,
     path: str | os.PathLike[str],
     period: Any = None,
     *,
     attributes: pd.DataFrame | pd.Series | None = None,
+    top_k: int | None = None,
 ) -> None:
-    """Write one period as GraphML (for Gephi, igraph, yEd); :meth:`from_graphml` gives all of it back.
+    """Write one period as GraphML (for Gephi, igraph, yEd).
 
     Parameters
     ----------
@@ -153,6 +154,8 @@ def to_graphml(
         May be left out when there is only one.
     attributes : DataFrame or Series by firm, or by firm and period, optional
         Its columns (industry, size, ...) become attributes of nodes; missing values are left out.
+    top_k : int, optional
+        Only the largest weights (by absolute size) of each firm: a dense network makes a large file.
 
     Raises
     ------
@@ -161,103 +164,78 @@ def to_graphml(
     """
     import networkx as nx
 
-    found, section = network.section(period)
-    graph = _text_graph(network, period, attributes)
-    facts = facts_of(network) | {
-        "labels": packed(network.labels.take(_nodes(section))),
-        "period": packed(network.periods[network.periods == found]) if network.is_dated else "",
-        "rows": place_in(_nodes(section), section.rows).tolist(),
-        "columns": place_in(_nodes(section), section.columns).tolist(),
-    }
-    graph.graph["peerattn"] = json.dumps(facts)
     stream = io.BytesIO()
-    nx.write_graphml(graph, stream)
+    nx.write_graphml(_text_graph(network, period, attributes, top_k), stream)
     write_atomic(path, stream.getvalue())
 
 
-def from_graphml(cls: type[PeerNetwork], path: str | os.PathLike[str]) -> PeerNetwork:
-    """Read a network of one period that :meth:`to_graphml` wrote.
+def to_gexf(
+    network: BaseNetwork,
+    path: str | os.PathLike[str],
+    period: Any = None,
+    *,
+    attributes: pd.DataFrame | pd.Series | None = None,
+    top_k: int | None = None,
+) -> None:
+    """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
+
+    Parameters
+    ----------
+    path, period, attributes, top_k
+        As in :meth:`to_graphml`.
+    """
+    import networkx as nx
+
+    stream = io.BytesIO()
+    nx.write_gexf(_text_graph(network, period, attributes, top_k), stream)
+    undated = re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
+    write_atomic(path, undated)
+
+
+def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
+    """Read a network of one period from GraphML, as :meth:`to_graphml` or another tool wrote it.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        The file; its edges have ``weight``.
 
     Returns
     -------
     PeerNetwork
-        Sparse inside; weights, isolates, the order of firms and label dtypes as written.
+        Sparse inside. Labels and period come as text; for a faithful copy use :meth:`to_parquet`. What it was learned from
+        is kept.
 
     Raises
     ------
     InputError
-        When the file was written by another tool; read it with networkx then, and use :meth:`from_networkx`.
+        When the file cannot be read, or its edges have no weight.
     """
     import networkx as nx
 
     try:
         graph = nx.read_graphml(path)
-        return _of_graph(cls, graph, path)
-    except InputError:
-        raise
     except OSError as error:
         raise InputError(f"path: cannot read {str(path)!r}: {error.strerror}.") from error
     except Exception as error:  # XML and networkx raise anything
         raise InputError(
             f"path: {str(path)!r} cannot be read as GraphML ({type(error).__name__}: {error}); it may be cut off or changed."
         ) from error
+    labels = {node: str(facts.get("label", node)) for node, facts in graph.nodes(data=True)}
+    if len(set(labels.values())) == len(labels):
+        graph = nx.relabel_nodes(graph, labels)
+    name, signed, whole = (graph.graph.get(fact) for fact in ("name", "signed", "row_normalized"))
+    made = from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
+    return made.replaced(learned_until=unpacked_label(graph.graph.get("learned_until")))
 
 
-def _of_graph(cls: type[PeerNetwork], graph: nx.DiGraph, path: Any) -> PeerNetwork:
-    """Return the network that a graph of :func:`to_graphml` holds."""
-    import networkx as nx
-
-    if "peerattn" not in graph.graph:
-        raise InputError(
-            f"path: {str(path)!r} was not written by to_graphml; use "
-            "PeerNetwork.from_networkx(networkx.read_graphml(path))."
-        )
-    facts = json.loads(graph.graph["peerattn"])
-    labels = unpacked_labels(facts["labels"])
-    period = unpacked_labels(facts["period"])[0] if facts["period"] else None
-    rows, columns = np.array(facts["rows"], dtype=np.intp), np.array(facts["columns"], dtype=np.intp)
-    weights = nx.to_scipy_sparse_array(graph, nodelist=list(graph.nodes), format="csr")
-    peers = None if np.array_equal(rows, columns) else labels.take(columns)
-    kind = stored_facts(facts)
-    more = {name: kind.pop(name) for name in ("stability", "top_k", "learned_until")}
-    return cls.from_matrices(
-        {period: (labels.take(rows), peers, weights[rows][:, columns])}, **kind
-    ).replaced(**more)
-
-
-def to_gexf(
-    network: PeerNetwork,
-    path: str | os.PathLike[str],
-    period: Any = None,
-    *,
-    attributes: pd.DataFrame | pd.Series | None = None,
-) -> None:
-    """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
-
-    Parameters
-    ----------
-    path, period, attributes
-        As in :meth:`to_graphml`.
-    """
-    import networkx as nx
-
-    stream = io.BytesIO()
-    nx.write_gexf(_text_graph(network, period, attributes), stream)
-    write_atomic(
-        path, re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())
-    )  # the same bytes tomorrow
-
-
-def _text_graph(network: PeerNetwork, period: Any, attributes: pd.DataFrame | pd.Series | None) -> nx.DiGraph:
+def _text_graph(
+    network: BaseNetwork, period: Any, attributes: pd.DataFrame | pd.Series | None, top_k: int | None
+) -> nx.DiGraph:
     """One period as a graph of text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
-    graph = to_networkx(network, period)
+    graph = to_networkx(network, period, top_k=top_k)
     ids: dict[Any, str] = {}
     taken: set[str] = set()
     for firm, facts in graph.nodes(data=True):
@@ -277,7 +255,10 @@ def _text_graph(network: PeerNetwork, period: Any, attributes: pd.DataFrame | pd
                     facts[printable(name)] = _plain(values.iloc[row])
     shown = {"name": printable(network.name)}
     shown |= {"period": printable(show_label(graph.graph["period"]))} if network.is_dated else {}
-    graph.graph = shown
+    shown |= {} if network.learned_until is None else {"learned_until": packed_label(network.learned_until)}
+    graph.graph |= shown
+    if not network.is_dated:
+        del graph.graph["period"]
     return nx.relabel_nodes(graph, ids)
 
 
@@ -287,8 +268,10 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else printable(show_label(value))
 
 
-def to_libpysal(network: PeerNetwork, period: Any = None) -> Any:
+def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
+
+    The way back: ``PeerNetwork.from_matrices({None: (graph.unique_ids, None, graph.sparse)})``.
 
     Parameters
     ----------
@@ -303,39 +286,11 @@ def to_libpysal(network: PeerNetwork, period: Any = None) -> Any:
     Raises
     ------
     InputError
-        When focal firms and peers are not the same firms, which spatial weights cannot represent.
-    ImportError
-        When libpysal is not installed.
+        When focal firms and peers are not the same firms, which spatial weights cannot represent, or libpysal is not
+        installed (``pip install peerattn[spatial]``).
     """
-    graph = import_module("libpysal.graph").Graph
     _, section = network.section(period)
     if not section.is_square:
         raise InputError("to_libpysal: focal firms and peers differ; libpysal has no such graph.")
-    i, j, w = section.entries()
-    alone = np.flatnonzero(section.isolates())
-    firms = network.labels.take(section.rows)
-    focal, neighbor = np.concatenate([i, alone]), np.concatenate([j, alone])
-    order = np.lexsort((neighbor, focal))
-    weights = np.concatenate([w, np.zeros(len(alone))])[order]
-    return graph.from_arrays(firms.take(focal[order]), firms.take(neighbor[order]), weights)
-
-
-def from_libpysal(
-    cls: type[PeerNetwork], graph: Any, *, name: str = "", signed: bool = False, row_normalized: bool = True
-) -> PeerNetwork:
-    """Make an undated network from a :class:`libpysal.graph.Graph`.
-
-    Parameters
-    ----------
-    graph : libpysal.graph.Graph
-        Binary weights need ``graph.transform("R")`` first, or ``row_normalized=False``.
-    name, signed, row_normalized
-        As in :meth:`PeerNetwork.from_matrices`.
-
-    Returns
-    -------
-    PeerNetwork
-        Sparse inside.
-    """
-    given = {None: (pd.Index(graph.unique_ids), None, graph.sparse)}
-    return cls.from_matrices(given, name=name, signed=signed, row_normalized=row_normalized)
+    graph = extra("libpysal.graph", "spatial", "to_libpysal").Graph
+    return graph.from_sparse(section.csr(), ids=network.labels.take(section.rows))

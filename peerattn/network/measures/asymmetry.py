@@ -1,22 +1,19 @@
-"""How one-sided a network is, split into popularity and true direction."""
+"""How one-sided a network is, split into popularity and true direction; how much weight is returned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import check_whole, labelled
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.panel.labels import find_period
 from peerattn.render import Table, show_label
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
 Kind = Literal["difference", "popularity", "direction"]
 _KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
@@ -135,7 +132,7 @@ class Asymmetry:
         return self.table().html()
 
 
-def asymmetry(network: PeerNetwork) -> Asymmetry:
+def asymmetry(network: BaseNetwork) -> Asymmetry:
     """Measure how one-sided a network is, and split it into popularity and true direction.
 
     On pairs with both weights positive ``log w_ij − log w_ji = (c_j − c_i) + rest_ij``, c by least squares with pairs
@@ -182,7 +179,7 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
     >>> asymmetry(PeerNetwork.from_matrices({None: (firms, firms, W)}))
     Asymmetry(raw 0.263, popularity 0.662, direction 0.000, 1 period)
     """
-    check_whole(network, "asymmetry")
+    network.check_whole("asymmetry")
     if network.signed:
         raise InputError(
             "asymmetry: the network is signed. Its weights come from a symmetric similarity (a covariance, a ridge), which has "
@@ -208,10 +205,52 @@ def asymmetry(network: PeerNetwork) -> Asymmetry:
             pairs[name].append(part)
     return Asymmetry(
         by_period=pd.DataFrame(measures, index=network.periods.rename("period")),
-        potential=labelled(network, potentials),
-        pairs=labelled(network, pairs),
+        potential=network.labelled(potentials),
+        pairs=network.labelled(pairs),
         name=network.name,
     )
+
+
+def reciprocity(network: BaseNetwork) -> pd.Series:
+    """Return the share of weight that is returned: ``Σ min(w_ij, w_ji) / Σ w_ij`` over pairs of distinct firms.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+        Not signed.
+
+    Returns
+    -------
+    pandas.Series
+        By period: 1 for a symmetric network, 0 when nothing is returned, NaN without any weight.
+
+    Raises
+    ------
+    InputError
+        When the network is signed.
+
+    References
+    ----------
+    Squartini, Picciolo, Ruzzenenti and Garlaschelli (2013), "Reciprocity of weighted networks", Scientific
+    Reports 3, 2729, equations 3 to 5.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]])
+    >>> reciprocity(PeerNetwork.from_matrices({2001: ("ABC", None, W)})).round(3).tolist()
+    [0.333]
+    """
+    network.check_whole("reciprocity", signed=False)
+    found = []
+    for _, section in network.sections():
+        as_sparse = section.is_sparse and section.is_square
+        weights: Any = section.csr() if as_sparse else section.square()[1]
+        own = weights.diagonal().sum()
+        total = weights.sum() - own
+        smaller = weights.minimum(weights.T) if as_sparse else np.minimum(weights, weights.T)
+        found.append(float((smaller.sum() - own) / total) if total else np.nan)
+    return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
 def _split(weights: Array) -> tuple[Array, Array, Array]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, stats
+from scipy import sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import check_whole, code_numbers
-from peerattn.network.cross_section import Array, CrossSection, Weights, as_dense, frozen, place_in
-
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
+from peerattn.network.attributes import code_numbers
+from peerattn.network.base import BaseNetwork
+from peerattn.network.cross_section import Array, CrossSection, as_dense, check_count, place_in, strongest
 
 
-def overlap(network: PeerNetwork, codes: pd.Series) -> pd.DataFrame:
+def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     """Return how much weight stays within a code (an industry), against what chance gives.
 
     Parameters
@@ -47,9 +45,7 @@ def overlap(network: PeerNetwork, codes: pd.Series) -> pd.DataFrame:
     period
     1         1.0  0.333333   3.0      4
     """
-    if network.signed:
-        raise InputError("overlap: shares are not defined for negative weights; the network is signed.")
-    check_whole(network, "overlap")
+    network.check_whole("overlap", signed=False)
     rows = []
     for period, section in network.sections():
         own = code_numbers(network, codes, section.rows, period, "codes")
@@ -83,7 +79,7 @@ def weight_to_groups(section: CrossSection, group: Array, count: int) -> Array:
     return np.asarray(as_dense(section.weights @ member))
 
 
-def group_flows(network: PeerNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
+def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
     """Return how much the firms of one group look to each group: the mean row, summed over peers' groups.
 
     Parameters
@@ -110,7 +106,7 @@ def group_flows(network: PeerNetwork, groups: pd.Series, period: Any = None) -> 
     x          0.0  1.0
     y          1.0  0.0
     """
-    check_whole(network, "group_flows")
+    network.check_whole("group_flows")
     when, section = network.section(period)
     own = code_numbers(network, groups, section.rows, when, "groups")
     peers = code_numbers(network, groups, section.columns, when, "groups")
@@ -128,7 +124,7 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
 
 
-def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
+def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
     """Return how much of each firm's attention moves from one period to the next.
 
     Parameters
@@ -160,7 +156,7 @@ def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
     period
     2            1.0      0.0      3
     """
-    check_whole(network, "turnover")
+    network.check_whole("turnover")
     if not network.row_normalized:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
     sections = [section for _, section in network.sections()]
@@ -172,110 +168,53 @@ def turnover(network: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
     return pd.DataFrame(rows, index=network.periods[1:].rename("period"), columns=names)
 
 
-def _shared(first: CrossSection, second: CrossSection, size: int) -> tuple[Weights, Weights]:
+def _shared(
+    first: CrossSection, second: CrossSection, size: int
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Rows of firms that look in both, columns all labels."""
     firms = np.intersect1d(first.rows[~first.isolates()], second.rows[~second.isolates()])
     return _rows_over_labels(first, firms, size), _rows_over_labels(second, firms, size)
 
 
-def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> Weights:
-    place = place_in(section.rows, firms)
-    if not section.is_sparse:
-        dense = np.zeros((len(firms), size))
-        dense[:, section.columns] = section.dense()[place]
-        return dense
-    found = section.csr()[place].tocoo()
+def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> sparse.csr_array:
+    found = section.csr()[place_in(section.rows, firms)].tocoo()
     entries = (found.data.astype(np.float64), (found.row, section.columns[found.col]))
     return sparse.csr_array(entries, shape=(len(firms), size))
 
 
-def _moved(pair: tuple[Weights, Weights], top_k: int) -> dict[str, float]:
-    first, second = pair
-    count = first.shape[0]
+def _moved(pair: tuple[sparse.csr_array, sparse.csr_array], top_k: int) -> dict[str, float]:
+    count = pair[0].shape[0]
     if not count:
         return {"turnover": np.nan, "jaccard": np.nan, "firms": 0}
-    difference: Any = abs(np.asarray(first - second) if isinstance(first, np.ndarray) else first - second)
-    moved = float(difference.sum()) / (2 * count)
-    return {"turnover": moved, "jaccard": _jaccard(first, second, top_k), "firms": count}
-
-
-def _jaccard(first: Weights, second: Weights, top_k: int) -> float:
-    """Mean over rows of common top-k peers over all top-k peers of either."""
-    both, one, other = _common_tops(first, second, top_k)
+    both, one, other = common_tops(*pair, top_k)
     either = one + other - both
-    known = either > 0
-    return float((both[known] / either[known]).mean()) if known.any() else float("nan")
+    return {
+        "turnover": float(abs(pair[0] - pair[1]).sum()) / (2 * count),
+        "jaccard": float(np.mean(both[either > 0] / either[either > 0])),
+        "firms": count,
+    }
 
 
-def _common_tops(first: Weights, second: Weights, k: int) -> tuple[Array, Array, Array]:
+def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
     """For each row: how many top-k peers are common, and how many the first and the second have."""
-    rows, columns = np.arange(first.shape[0]), np.arange(first.shape[1])
-    tops = []
-    for weights in (first, second):
-        i, j, _ = CrossSection(rows, columns, weights).entries(k)
-        tops.append(sparse.csr_array((np.ones(len(i)), (i, j)), shape=first.shape))
+    tops = [strongest(weights, k) for weights in (first, second)]
+    for top in tops:
+        top.data[:] = 1.0
     common, one, other = (np.asarray(m.sum(axis=1)).ravel() for m in (tops[0].multiply(tops[1]), *tops))
     return common, one, other
 
 
-def agreement(first: PeerNetwork, second: PeerNetwork, *, top_k: int = 10) -> pd.DataFrame:
-    """Return how far two networks agree, period by period, among the firms both have.
+def aligned(
+    first: BaseNetwork, second: BaseNetwork
+) -> Iterator[tuple[Any, pd.Index, pd.Index, sparse.csr_array, sparse.csr_array]]:
+    """Yield each common period, the focal firms and the peers that both networks have, and both weights among them.
 
-    Parameters
-    ----------
-    first, second : PeerNetwork
-        With periods in common, or both undated.
-    top_k : int, default 10
-        Peers compared by the Jaccard index.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index ``period``; ``correlation`` and ``rank_correlation`` of the weights over all pairs of distinct firms
-        (zero weights included), ``jaccard`` (mean share of common ``top_k`` peers), ``firms`` compared.
+    Weights on oneself are left out.
 
     Raises
     ------
     InputError
         When no period is in both.
-
-    Examples
-    --------
-    >>> from peerattn.network import PeerNetwork
-    >>> W = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.8], [0.6, 0.4, 0.0]])
-    >>> network = PeerNetwork.from_matrices({1: ("ABC", None, W)})
-    >>> agreement(network, network, top_k=1)
-            correlation  rank_correlation  jaccard  firms
-    period
-    1               1.0               1.0      1.0      3
-    """
-    for network in (first, second):
-        check_whole(network, "agreement")
-    rows, found = [], []
-    for period, a, b, own in _aligned(first, second):
-        rows.append(_agreement(a, b, own, top_k))
-        found.append(period)
-    index = first.periods[first.periods.isin(found)] if first.is_dated else first.periods
-    return pd.DataFrame(rows, index=index.rename("period"))
-
-
-def _agreement(a: Weights, b: Weights, own: tuple[Array, Array], top_k: int) -> dict[str, float]:
-    distinct = np.ones(a.shape, dtype=bool)
-    distinct[own] = False
-    x, y = as_dense(a)[distinct], as_dense(b)[distinct]
-    found = {"correlation": np.nan, "rank_correlation": np.nan}
-    if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0:
-        found["correlation"] = float(np.corrcoef(x, y)[0, 1])
-        found["rank_correlation"] = float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1])
-    return found | {"jaccard": _jaccard(a, b, top_k), "firms": a.shape[0]}
-
-
-def _aligned(
-    first: PeerNetwork, second: PeerNetwork
-) -> Iterator[tuple[Any, Weights, Weights, tuple[Array, Array]]]:
-    """Yield each common period, both networks' weights among the firms both have, and where a firm meets itself.
-
-    Weights on oneself are zero there.
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
         raise InputError("second: the two networks have no period in common; compare mean() of each.")
@@ -284,30 +223,31 @@ def _aligned(
             continue
         other = second.section(period if second.is_dated else None)[1]
         rows, columns = (
-            _common(first.labels.take(mine), second.labels.take(theirs))
+            first.labels.take(mine).intersection(second.labels.take(theirs), sort=False)
             for mine, theirs in ((section.rows, other.rows), (section.columns, other.columns))
         )
-        _, *own = np.intersect1d(section.rows[rows[0]], section.columns[columns[0]], return_indices=True)
-        a, b = (
-            _without_own(s.csr()[i][:, j] if s.is_sparse else s.dense()[np.ix_(i, j)], *own)
-            for s, i, j in ((section, rows[0], columns[0]), (other, rows[1], columns[1]))
+        yield (
+            period,
+            rows,
+            columns,
+            _among(first, section, rows, columns),
+            _among(second, other, rows, columns),
         )
-        yield period, a, b, (own[0], own[1])
 
 
-def _common(first: pd.Index, second: pd.Index) -> tuple[Array, Array]:
-    """Positions in both indexes of the labels that both have, in the order of the first."""
-    place = second.get_indexer_for(first)
-    return np.flatnonzero(place >= 0), place[place >= 0]
+def _among(
+    network: BaseNetwork, section: CrossSection, rows: pd.Index, columns: pd.Index
+) -> sparse.csr_array:
+    i, j = (
+        network.labels.take(side).get_indexer_for(wanted)
+        for side, wanted in ((section.rows, rows), (section.columns, columns))
+    )
+    found = section.csr().astype(np.float64)[i][:, j].tocoo()
+    off = columns.get_indexer_for(rows)[found.row] != found.col
+    return sparse.csr_array((found.data[off], (found.row[off], found.col[off])), shape=found.shape)
 
 
-def _without_own(weights: Any, i: Array, j: Array) -> Weights:
-    exact = weights.astype(np.float64)
-    own = np.asarray(as_dense(exact[i, j])).ravel()
-    return frozen(exact - sparse.csr_array((own, (i, j)), shape=exact.shape))
-
-
-def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
+def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
     """Return the correlation of two networks' weights over pairs of distinct firms, all common periods together.
 
     Parameters
@@ -329,8 +269,7 @@ def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
 
     Notes
     -----
-    Sparse networks stay sparse: the cost is that of the weights stored. :func:`agreement` gives the correlation of each
-    period, and of ranks.
+    Sparse networks stay sparse: the cost is that of the weights stored. For one period pass ``network.subset(periods=[t])``.
 
     Examples
     --------
@@ -342,11 +281,11 @@ def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
     0.891
     """
     for network in (first, second):
-        check_whole(network, "network_correlation")
+        network.check_whole("network_correlation")
     count, moments = 0, np.zeros(5)
-    for _, a, b, (i, _) in _aligned(first, second):
-        open_rows = ~(_empty_rows(a) & _empty_rows(b))
-        count += int(open_rows.sum()) * a.shape[1] - int(open_rows[i].sum())
+    for _, rows, columns, a, b in aligned(first, second):
+        weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
+        count += int(weighs.sum()) * len(columns) - int(rows[weighs].isin(columns).sum())
         moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
     if not count:
         return float("nan")
@@ -356,11 +295,7 @@ def network_correlation(first: PeerNetwork, second: PeerNetwork) -> float:
     return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
 
 
-def _empty_rows(weights: Weights) -> Array:
-    return np.asarray(abs(weights).sum(axis=1)).ravel() == 0
-
-
-def common_peers(first: PeerNetwork, second: PeerNetwork, k: int = 5) -> float:
+def common_peers(first: BaseNetwork, second: BaseNetwork, k: int = 5) -> float:
     """Return the mean share of common top-k peers, over firms and common periods.
 
     Parameters
@@ -390,43 +325,22 @@ def common_peers(first: PeerNetwork, second: PeerNetwork, k: int = 5) -> float:
     >>> round(common_peers(first, second, k=1), 3)
     0.667
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k: expected a positive integer, got {k!r}.")
+    check_count("k", k, optional=False)
     for network in (first, second):
-        check_whole(network, "common_peers", int(k))
+        network.check_whole("common_peers", int(k))
     shares = [np.empty(0)]
-    for _, a, b, _ in _aligned(first, second):
-        common, one, other = _common_tops(a, b, int(k))
+    for *_, a, b in aligned(first, second):
+        common, one, other = common_tops(a, b, int(k))
         most = np.maximum(one, other)
         shares.append(common[most > 0] / most[most > 0])
     found = np.concatenate(shares)
     return float(found.mean()) if len(found) else float("nan")
 
 
-_STABILITY = ("comparison", "correlation", "common_top5")
 _REPEATED = {"seeds": "random starts", "folds": "training samples"}
 
 
-def checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return an own copy of a network's stability, its columns checked; None stays None.
-
-    Raises
-    ------
-    InputError
-        When a column is missing or a comparison is neither of seeds nor of folds.
-    """
-    if frame is None:
-        return None
-    missing = [name for name in _STABILITY if name not in frame.columns]
-    if missing:
-        raise InputError(f"stability: column {missing[0]!r} is missing; expected {', '.join(_STABILITY)}.")
-    strange = sorted(set(frame["comparison"]) - set(_REPEATED))
-    if strange:
-        raise InputError(f"stability: expected comparisons 'seeds' or 'folds', got {strange[0]!r}.")
-    return frame[list(_STABILITY)].reset_index(drop=True)
-
-
-def stability_sentence(network: PeerNetwork) -> str:
+def stability_sentence(network: BaseNetwork) -> str:
     """Return one sentence on :attr:`PeerNetwork.stability`; empty where it is unknown.
 
     Examples

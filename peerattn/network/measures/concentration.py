@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
-from peerattn.network.attributes import check_whole, kept_words, labelled
+from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
 
-if TYPE_CHECKING:
-    from peerattn.network.peer_network import PeerNetwork
 
-
-def in_strength(network: PeerNetwork) -> pd.DataFrame:
+def in_strength(network: BaseNetwork) -> pd.DataFrame:
     """Return the weight each firm receives: the sum of its column, ``s_j = Σ_i w_ij``.
 
     Parameters
@@ -39,13 +34,13 @@ def in_strength(network: PeerNetwork) -> pd.DataFrame:
     1    B          0.0
     2    C          2.0
     """
-    check_whole(network, "in_strength")
+    network.check_whole("in_strength")
     sections = [section for _, section in network.sections()]
     strength = [section.column_sums() for section in sections]
-    return labelled(network, {"firm": [section.columns for section in sections], "in_strength": strength})
+    return network.labelled({"firm": [section.columns for section in sections], "in_strength": strength})
 
 
-def effective_peers(network: PeerNetwork) -> pd.DataFrame:
+def effective_peers(network: BaseNetwork) -> pd.DataFrame:
     """Return how many peers each firm in effect has: ``1 / Σ_j p_ij²`` with ``p_ij = |w_ij| / Σ_j |w_ij|``.
 
     Parameters
@@ -64,13 +59,13 @@ def effective_peers(network: PeerNetwork) -> pd.DataFrame:
     >>> effective_peers(PeerNetwork.from_edges(edges)).effective_peers.tolist()
     [2.0, nan, nan]
     """
-    check_whole(network, "effective_peers")
+    network.check_whole("effective_peers")
     sections = [section for _, section in network.sections()]
     effective = [section.effective() for section in sections]
-    return labelled(network, {"firm": [section.rows for section in sections], "effective_peers": effective})
+    return network.labelled({"firm": [section.rows for section in sections], "effective_peers": effective})
 
 
-def concentration(network: PeerNetwork) -> pd.DataFrame:
+def concentration(network: BaseNetwork) -> pd.DataFrame:
     """Return how concentrated attention is, per period.
 
     Parameters
@@ -93,7 +88,7 @@ def concentration(network: PeerNetwork) -> pd.DataFrame:
     period
     1                   1.0         0.5   0.0
     """
-    check_whole(network, "concentration")
+    network.check_whole("concentration")
     rows = []
     for _, section in network.sections():
         strength = np.asarray(abs(section.weights).sum(axis=0), dtype=np.float64).ravel()
@@ -134,7 +129,7 @@ def gini(values: Array) -> float:
     return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * total))
 
 
-def connectedness(network: PeerNetwork) -> pd.DataFrame:
+def connectedness(network: BaseNetwork) -> pd.DataFrame:
     """Return how much each firm gives to others, takes from others, and the difference.
 
     ``from_i = Σ_{j≠i} |w_ij|``, ``to_j = Σ_{i≠j} |w_ij|``, ``net = to − from``.
@@ -166,7 +161,7 @@ def connectedness(network: PeerNetwork) -> pd.DataFrame:
     0    A  0.5   2.0 -1.5
     1    B  2.0   0.5  1.5
     """
-    check_whole(network, "connectedness")
+    network.check_whole("connectedness")
     columns: dict[str, list[Array]] = {"firm": [], "to": [], "from": [], "net": []}
     for _, section in network.sections():
         firms = np.union1d(section.rows, section.columns)
@@ -179,10 +174,10 @@ def connectedness(network: PeerNetwork) -> pd.DataFrame:
         parts = (firms, to_others, from_others, to_others - from_others)
         for name, part in zip(columns, parts, strict=True):
             columns[name].append(part)
-    return labelled(network, columns)
+    return network.labelled(columns)
 
 
-def summary_table(network: PeerNetwork) -> Table:
+def summary_table(network: BaseNetwork) -> Table:
     """Return a summary: sizes, spread and isolates, a row for each period (every so many when there are over 24).
 
     Returns
@@ -204,7 +199,7 @@ def summary_table(network: PeerNetwork) -> Table:
     notes = [
         "Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."
         if whole
-        else f"Cut to the {kept_words(network)}: effective peers and Gini, which need all, are not known."
+        else f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
     ]
     if step > 1:
         notes.append(f"Every {step}th of {len(network.periods)} periods.")

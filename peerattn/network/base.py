@@ -1,0 +1,311 @@
+"""What a network is made of: labels, periods, and one cross-section for each; everything else is a function of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import Array, CrossSection, check_count, check_rows, where_in
+from peerattn.panel.labels import find_firm, find_period
+
+Net = TypeVar("Net", bound="BaseNetwork")
+Made = TypeVar("Made")
+Arguments = ParamSpec("Arguments")
+
+FACTS = ("name", "signed", "row_normalized", "top_k", "learned_until")
+_STABILITY = ("comparison", "correlation", "common_top5")
+
+
+class Constructor(Generic[Arguments]):
+    """A function of a class and what to make, as a class method that gives what the class is."""
+
+    def __init__(self, function: Callable[Concatenate[Any, Arguments], Any]) -> None:
+        self.function = function
+
+    def __get__(self, instance: object, owner: type[Made]) -> Callable[Arguments, Made]:
+        """Return the function bound to a class."""
+        return MethodType(self.function, owner)
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class BaseNetwork:
+    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
+
+    labels: pd.Index
+    periods: pd.Index
+    name: str
+    signed: bool
+    row_normalized: bool
+    top_k: int | None
+    stability: pd.DataFrame | None
+    learned_until: Any
+    _sections: tuple[CrossSection, ...]
+
+    def __init__(
+        self,
+        labels: pd.Index,
+        periods: pd.Index,
+        sections: Iterable[CrossSection],
+        *,
+        name: str = "",
+        signed: bool = False,
+        row_normalized: bool = True,
+        top_k: int | None = None,
+        stability: pd.DataFrame | None = None,
+        learned_until: Any = None,
+    ) -> None:
+        vars(self).update(  # the class is frozen: this is the only place that sets anything
+            labels=labels,
+            periods=periods,
+            name=str(name),
+            signed=bool(signed),
+            row_normalized=bool(row_normalized) and not signed,
+            top_k=None if top_k is None else int(top_k),
+            stability=_checked_stability(stability),
+            learned_until=learned_until,
+            _sections=tuple(sections),
+        )
+        if self.row_normalized:
+            for period, section in self.sections():
+                check_rows(section, labels.take(section.rows), where_in(period))
+
+    def replaced(
+        self,
+        sections: Iterable[CrossSection] | None = None,
+        *,
+        periods: pd.Index | None = None,
+        stability: pd.DataFrame | None = None,
+        **changed: Any,
+    ) -> Self:
+        """Return a network with the same labels and name and other cross-sections.
+
+        Parameters
+        ----------
+        sections : iterable of CrossSection, optional
+            One for each period; default: this network's.
+        periods : pandas.Index, optional
+            Their labels; default: this network's.
+        stability : pandas.DataFrame, optional
+            Default: none, for other weights are another estimate.
+        **changed
+            ``name``, ``signed``, ``row_normalized``, ``top_k`` and ``learned_until``; default: as here.
+
+        Returns
+        -------
+        PeerNetwork
+        """
+        return type(self)(
+            self.labels,
+            self.periods if periods is None else periods,
+            self._sections if sections is None else sections,
+            stability=stability,
+            **self.facts() | changed,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return name, kind, cut and the last period learned from, which hold for a network of other weights, too."""
+        return {name: getattr(self, name) for name in FACTS}
+
+    @property
+    def firms(self) -> pd.Index:
+        """Focal firms of any period (rows)."""
+        return self.labels.take(self._occurring("rows"))
+
+    @property
+    def reference(self) -> pd.Index:
+        """Possible peers of any period (columns)."""
+        return self.labels.take(self._occurring("columns"))
+
+    def _occurring(self, side: str) -> Array:
+        return np.unique(np.concatenate([np.empty(0, int), *(getattr(s, side) for s in self._sections)]))
+
+    def occurs(self, position: int, side: str) -> bool:
+        """Return whether a firm is ever in the ``rows`` or in the ``columns``."""
+        return any(position in getattr(section, side) for section in self._sections)
+
+    @property
+    def is_dated(self) -> bool:
+        """False for one undated cross-section."""
+        return not (len(self.periods) == 1 and self.periods[0] is None)
+
+    @property
+    def isolates(self) -> pd.DataFrame:
+        """Firms whose weights are all zero: columns ``period``, ``firm``."""
+        return self.labelled({"firm": [section.rows[section.isolates()] for section in self._sections]})
+
+    def sections(self) -> Iterator[tuple[Any, CrossSection]]:
+        """Iterate over (period, cross-section) in the order of :attr:`periods`."""
+        return zip(self.periods, self._sections, strict=True)
+
+    def section(self, period: Any = None) -> tuple[Any, CrossSection]:
+        """Return the label and cross-section of one period.
+
+        Parameters
+        ----------
+        period : label, optional
+            May be left out when there is only one; strings such as ``"2012-06"`` are understood.
+
+        Returns
+        -------
+        tuple
+            Period label and :class:`CrossSection`.
+
+        Raises
+        ------
+        InputError
+            When the period is unknown, or left out though there are several.
+        """
+        if period is None:
+            if len(self._sections) != 1:
+                raise InputError(
+                    f"period: the network has {len(self._sections)} periods; choose one, or average them with mean()."
+                )
+            return self.periods[0], self._sections[0]
+        if not self.is_dated:
+            raise InputError(
+                f"period: got {period!r}, but this network is one undated cross-section; leave period out."
+            )
+        found = find_period(period, self.periods)
+        return found, self._sections[int(np.flatnonzero(self.periods == found)[0])]
+
+    def firm_position(self, firm: Any) -> int:
+        """Return the position of a firm in :attr:`labels`.
+
+        Raises
+        ------
+        InputError
+            When there is no such firm; near matches are shown.
+        """
+        return int(np.flatnonzero(self.labels == find_firm(firm, self.labels))[0])
+
+    def matrix(self, period: Any = None) -> pd.DataFrame:
+        """Return one period's weights as a frame.
+
+        Parameters
+        ----------
+        period : label, optional
+            May be left out when there is only one.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Shape (n_firms, n_peers); rows look, columns are looked to.
+
+        Raises
+        ------
+        InputError
+            When the period is unknown, or left out though there are several.
+
+        Examples
+        --------
+        >>> from peerattn.network import PeerNetwork
+        >>> edges = pd.DataFrame({"firm": ["A", "B"], "peer": ["B", "A"], "weight": 1.0})
+        >>> PeerNetwork.from_edges(edges).matrix()
+        peer    A    B
+        firm
+        A     0.0  1.0
+        B     1.0  0.0
+        """
+        _, section = self.section(period)
+        firms, peers = self.labels.take(section.rows), self.labels.take(section.columns)
+        return pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
+
+    def edges(self, period: Any = None, top_k: int | None = None) -> pd.DataFrame:
+        """Return the weights that are not zero, one row each.
+
+        Parameters
+        ----------
+        period : label, optional
+            Default: all periods.
+        top_k : int, optional
+            Only the ``top_k`` largest (by absolute size) of each focal firm, largest first; ties go to the
+            earlier column.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``period, firm, peer, weight``, by period, then by focal firm.
+
+        Raises
+        ------
+        InputError
+            When the period is unknown or ``top_k`` is not a positive integer.
+        """
+        check_count("top_k", top_k)
+        chosen = self.at(period)
+        found = [section.edges(top_k) for section in chosen._sections]
+        firms, peers, weights = ([edges[k] for edges in found] for k in range(3))
+        return chosen.labelled({"firm": firms, "peer": peers, "weight": weights})
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all edges: :meth:`edges` without a choice.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``period, firm, peer, weight``.
+        """
+        return self.edges()
+
+    def at(self, period: Any) -> Self:
+        """Return the network of one period; None: of all periods, as it is."""
+        if period is None:
+            return self
+        found, section = self.section(period)
+        return self.replaced([section], periods=self.periods[self.periods == found], stability=self.stability)
+
+    def labelled(self, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
+        """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
+
+        ``firm`` and ``peer`` hold positions in :attr:`labels` and come out as labels.
+        """
+        counts = np.array([len(part) for part in next(iter(columns.values()))], dtype=np.intp)
+        frame: dict[str, Any] = {"period": self.periods.repeat(counts)}
+        for name, parts in columns.items():
+            values = np.concatenate(parts) if len(parts) else np.empty(0)
+            is_label = name in ("firm", "peer")
+            frame[name] = self.labels.take(values.astype(np.intp)) if is_label else values
+        return pd.DataFrame(frame)
+
+    def check_whole(self, measure: str, k: int | None = None, *, signed: bool = True) -> None:
+        """Refuse a measure of all weights (or of the k largest of each firm) of a network that was cut to fewer.
+
+        With ``signed=False`` a measure that needs weights that are not negative is refused of a signed network, too.
+        """
+        if self.top_k is not None and (k is None or k > self.top_k):
+            raise InputError(
+                f"{measure}: the network holds the {self.kept_words()}, and what was cut decides this measure. Make the network "
+                "without top_k; or take network.normalized(), the kept weights as a network of their own."
+            )
+        if self.signed and not signed:
+            raise InputError(
+                f"{measure}: needs weights that are not negative, and the network is signed; pass network.positive()."
+            )
+
+    def kept_words(self) -> str:
+        """Say what a network that was cut keeps."""
+        size = "largest weight" if self.top_k == 1 else f"{self.top_k} largest weights"
+        if self.signed:
+            return f"{size} of each firm"
+        sums = np.concatenate([section.row_sums()[~section.isolates()] for section in self._sections])
+        share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
+        return f"{size} of each firm{share}"
+
+
+def _checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return an own copy of a network's stability, its columns checked; None stays None."""
+    if frame is None:
+        return None
+    missing = [name for name in _STABILITY if name not in frame.columns]
+    if missing:
+        raise InputError(f"stability: column {missing[0]!r} is missing; expected {', '.join(_STABILITY)}.")
+    strange = sorted(set(frame["comparison"]) - {"seeds", "folds"})
+    if strange:
+        raise InputError(f"stability: expected comparisons 'seeds' or 'folds', got {strange[0]!r}.")
+    return frame[list(_STABILITY)].reset_index(drop=True)

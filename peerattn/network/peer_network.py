@@ -114,7 +114,8 @@ class PeerNetwork(BaseNetwork):
         known = [pd.DataFrame() if n.stability is None else n.stability for n in (self, other)]
         pairs = ((self.periods, other.periods), (self.labels, other.labels))
         return (
-            all(a.equals(b) for a, b in (facts, known))
+            facts[0].equals(facts[1])
+            and known[0].equals(known[1])
             and all(a.equals(b) and a.dtype == b.dtype for a, b in pairs)
             and all(
                 np.array_equal(a.rows, b.rows)

@@ -255,7 +255,8 @@ def _text_graph(
                     facts[printable(name)] = _plain(values.iloc[row])
     shown = {"name": printable(network.name)}
     shown |= {"period": printable(show_label(graph.graph["period"]))} if network.is_dated else {}
-    shown |= {} if network.learned_until is None else {"learned_until": packed_label(network.learned_until)}
+    until = packed_label(network.learned_until)
+    shown |= {} if until is None else {"learned_until": until}
     graph.graph |= shown
     if not network.is_dated:
         del graph.graph["period"]

@@ -22,6 +22,7 @@ from peerattn.models.panel_forecasters import (
     LastValueRegressor,
     OwnCharacteristicsRegressor,
 )
+from peerattn.models.peer_weights import peer_weights
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.split_sample import split_sample
@@ -53,6 +54,7 @@ __all__ = [
     "TwoStage",
     "make_model",
     "model_names",
+    "peer_weights",
     "split_sample",
     "wild_cluster_p",
 ]

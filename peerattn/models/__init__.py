@@ -22,6 +22,7 @@ from peerattn.models.panel_forecasters import (
     LastValueRegressor,
     OwnCharacteristicsRegressor,
 )
+from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
@@ -45,6 +46,7 @@ __all__ = [
     "PanelModel",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
+    "PeerFeatures",
     "PeerModel",
     "PeerRegressor",
     "PrecomputedPeerRegressor",

@@ -124,7 +124,9 @@ class PanelModel(BaseEstimator):
         """Code columns that group firms without being learned: they may name nearly every firm."""
         return ()
 
-    def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
+    def _check(
+        self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False, universe: Any = None
+    ) -> Panel:
         if fitting:
             self._check_kinds()
             if joined() and not self._shares_periods:
@@ -143,6 +145,7 @@ class PanelModel(BaseEstimator):
             codes=self._code_columns(),
             groupings=self._groupings(),
             undated=undated,
+            universe=universe,
         )
 
     @abstractmethod
@@ -330,9 +333,9 @@ class PeerModel(PanelModel):
 
     # ------------------------------------------------------------------ gates
 
-    def _gate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Panel, Rows]:
+    def _gate_training(self, X: Any, y: Any, sample_weight: Any, universe: Any = None) -> tuple[Panel, Rows]:
         refuse_beside_files(X, sample_weight=sample_weight)
-        panel = self._check(X, y, fitting=True)
+        panel = self._check(X, y, fitting=True, universe=universe)
         weight = panel.weights.get("sample_weight")
         if sample_weight is not None:
             weight = self._frequencies(panel, sample_weight)

@@ -166,14 +166,11 @@ def _boosting(model: Any, X: Any) -> Smoother:
         names, leaf = np.unique(nodes, return_inverse=True)
         where = np.full(tree.tree_.node_count, -1)
         where[names] = np.arange(len(names))
-        steps.append(
-            _step(
-                leaf,
-                model.learning_rate,
-                0.0,
-                lambda Z, t=tree, w=where: w[t.tree_.apply(np.asarray(Z, np.float32))],
-            )
-        )
+
+        def leaf_of(Z: Any, tree: Any = tree, where: np.ndarray = where) -> np.ndarray:
+            return where[tree.tree_.apply(np.asarray(Z, dtype=np.float32))]
+
+        steps.append(_step(leaf, model.learning_rate, 0.0, leaf_of))
     return _boosted(steps, len(x), mean=model.init is None)
 
 

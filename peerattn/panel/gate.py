@@ -33,6 +33,7 @@ def check_panel(
     codes: Sequence[str] = (),
     groupings: Sequence[str] = (),
     undated: bool = False,
+    universe: Any = None,
 ) -> Panel:
     """Return the :class:`Panel` of what an estimator was given; a Panel that fits it is returned as it is.
 
@@ -52,6 +53,8 @@ def check_panel(
         Codes that are not learned, and so may have nearly one level a firm.
     undated : bool
         Accept firms without a period (a reference universe).
+    universe : frame, optional
+        The firms that answer, where these are others: levels of codes are counted over them, too.
 
     Raises
     ------
@@ -89,7 +92,14 @@ def check_panel(
         panel = panel.with_outcomes(_checked_y(estimator, panel, y, fitting), "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         warn_of_leaks(panel)
-        refuse_identities(panel.codes.drop(columns=list(groupings)), codes, panel.firm)
+        learned = panel.codes.drop(columns=list(groupings))
+        everyone, theirs = panel.firm, learned
+        if universe is not None and learned.shape[1]:
+            frame, labels, index = read_rows(universe, firm, period, undated=True)
+            if labels is not None and set(learned) <= set(frame.columns):
+                others = assemble(frame[list(learned)], labels, index, names, codes=list(learned))
+                everyone, theirs = everyone.append(pd.Index(others.firm)), pd.concat([learned, others.codes])
+        refuse_identities(theirs, codes, everyone)
     return panel
 
 

@@ -276,6 +276,25 @@ def test_a_code_that_names_the_firm_is_refused():
         fit_gate(X, codes=["ticker"])
 
 
+def test_levels_are_counted_over_the_firms_that_answer_too():
+    """Twelve firms in eleven industries look to a universe of 447: industries are groups there."""
+    index = pd.MultiIndex.from_product([range(12), [2001, 2002]], names=["firm", "period"])
+    X = pd.DataFrame(
+        {"size": np.arange(24.0), "industry": [f"I{min(k // 2, 10)}" for k in range(24)]}, index=index
+    )
+    names = [f"U{k}" for k in range(447)]
+    universe = pd.DataFrame(
+        {"size": 1.0, "industry": [f"I{k % 40}" for k in range(447)]}, index=pd.Index(names, name="firm")
+    )
+    with pytest.raises(InputError) as refused:
+        fit_gate(X)
+    assert "industry" in str(refused.value)
+    fit_gate(X, universe=universe)
+    with pytest.raises(InputError) as refused:  # one level a firm there, too
+        fit_gate(X, universe=universe.assign(industry=names))
+    assert "identity" in str(refused.value)
+
+
 def test_a_characteristic_that_is_the_outcome_warns(X, y):
     with pytest.warns(PossibleLeakWarning, match="'copy': correlation with the outcome 'roa' is above 0.98"):
         fit_gate(X.assign(copy=y), y)

@@ -23,6 +23,7 @@ from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PanelModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.peer_features import PeerFeatures
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.render import show_label
 
@@ -82,6 +83,11 @@ def is_peer_model(model: Any) -> bool:
 def takes_panels(model: Any) -> bool:
     """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
     return isinstance(last_step(model), PanelModel)
+
+
+def reads_rows(model: Any) -> bool:
+    """Tell whether a plain regressor comes after peer features, which read labels and codes as they are."""
+    return isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)
 
 
 def _grouped_by(model: Any) -> tuple[Any, ...] | None:
@@ -193,12 +199,15 @@ class Entry:
         if takes_panels(self.model):
             return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
         known = fold.y_train.notna().to_numpy()
-        return model.fit(fold.encoded("train", self.own_only)[known], fold.y_train.to_numpy()[known])
+        rows = fold.X_train if reads_rows(model) else fold.encoded("train", self.own_only)
+        y = fold.y_train if reads_rows(model) else fold.y_train.to_numpy()
+        return model.fit(rows[known], y[known])
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
         if not takes_panels(self.model):
-            return self._checked(model.predict(fold.encoded("call", self.own_only)), fold)
+            rows = fold.X_call if reads_rows(model) else fold.encoded("call", self.own_only)
+            return self._checked(model.predict(rows), fold)
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 

@@ -190,11 +190,11 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return (*self.codes, *self.ordered)
 
-    def _check(self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False) -> Panel:
+    def _check(self, X: Any, y: Any = None, *, fitting: bool, **rows: Any) -> Panel:
         if fitting:
             self._check_kinds()
             self._check_options()
-        return super()._check(X, y, fitting=fitting, undated=undated)
+        return super()._check(X, y, fitting=fitting, **rows)
 
     def _check_options(self) -> None:
         for name, options in (("kernel", KERNELS), ("degree", (0, 1)), ("dtype", ("float64", "float32"))):

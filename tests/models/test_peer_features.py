@@ -1,0 +1,178 @@
+"""Peer columns: by hand, without the own firm and without the future, and in scikit-learn's machinery."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from peerattn import NadarayaWatsonRegressor, PeerNetwork, WalkForward, audit, compare, simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models import PeerFeatures
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product(
+        [[f"F{k:02d}" for k in range(24)], range(2001, 2011)], names=["firm", "period"]
+    )
+    X = pd.DataFrame(rng.normal(size=(240, 2)), index=index, columns=["size", "roe"])
+    X["sector"] = np.repeat(rng.choice(list("ABC"), 24), 10)
+    X.iloc[rng.choice(240, 20, replace=False), 0] = np.nan
+    y = pd.Series(rng.normal(size=240), index=index, name="q")
+    y.iloc[rng.choice(240, 15, replace=False)] = np.nan
+    return X.sample(frac=1, random_state=0), y
+
+
+def by_hand(X, column, sector=True):
+    rows = {}
+    for firm, period in X.index:
+        section = X.xs(period, level="period")
+        peers = section[section["sector"] == section.loc[firm, "sector"]] if sector else section
+        values = peers.drop(index=firm)[column].dropna()
+        own = X.loc[(firm, period), column]
+        below = (
+            (values < own).mean() + 0.5 * (values == own).mean()
+            if np.isfinite(own) and len(values)
+            else np.nan
+        )
+        rows[firm, period] = (values.mean(), values.std(ddof=0), below)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "std", "rank"]).reindex(X.index)
+
+
+def test_over_a_code_by_hand(panel):
+    X, _ = panel
+    found = PeerFeatures(over=["sector"], statistics=("mean", "std", "rank")).fit_transform(X)
+    assert found.index.equals(X.index)
+    for name in ("size", "roe"):
+        expected = by_hand(X, name)
+        for statistic in expected:
+            column = found[f"{name}_{statistic}_sector"]
+            expected[statistic] = expected[statistic].fillna(expected[statistic].median())
+            np.testing.assert_allclose(column, expected[statistic], atol=1e-12)
+
+
+def test_a_given_network_equals_the_groups_it_is_made_of(panel):
+    X, _ = panel
+    matrices = {}
+    for period, section in X.groupby(level="period"):
+        firms = section.index.get_level_values("firm")
+        same = (section["sector"].to_numpy()[:, None] == section["sector"].to_numpy()).astype(float)
+        np.fill_diagonal(same, 0.0)
+        matrices[period] = (firms, firms, same / np.maximum(same.sum(axis=1, keepdims=True), 1.0))
+    options = {"statistics": ("mean", "std", "rank"), "keep": False}
+    given = PeerFeatures(network=PeerNetwork.from_matrices(matrices), **options).fit_transform(X)
+    groups = PeerFeatures(over=["sector"], **options).fit_transform(X)
+    np.testing.assert_allclose(given, groups, atol=1e-10)
+
+
+def test_own_values_and_later_outcomes_move_nothing(panel):
+    X, y = panel
+    model = PeerFeatures(over=["sector"], of="outcomes", statistics=("mean", "std"), keep=False)
+    before = model.fit_transform(X, y)
+    later = y.copy()
+    later[later.index.get_level_values("period") >= 2006] = 99.0
+    after = PeerFeatures(**model.get_params()).fit_transform(X, later)
+    until = X.index.get_level_values("period") <= 2006
+    pd.testing.assert_frame_equal(
+        before[until], after[until], check_exact=False, atol=1e-3
+    )  # medians of all rows
+    assert not np.allclose(before[~until], after[~until])
+    own = y.copy()
+    own["F03"] = 50.0
+    moved = PeerFeatures(**model.get_params()).fit_transform(X, own)
+    known = X.index.get_level_values("period") > 2001
+    pd.testing.assert_frame_equal(moved[known].loc["F03"], before[known].loc["F03"])
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_known_outcomes_by_hand(panel, horizon):
+    X, y = panel
+    found = PeerFeatures(of="outcomes", keep=False, horizon=horizon).fit_transform(X, y)["q_mean_peers"]
+    wide = y.unstack("period").ffill(axis=1)
+    for firm, period in X.index[:60]:
+        if period >= 2001 + horizon:
+            assert found[firm, period] == pytest.approx(wide[period - horizon].drop(firm).mean(), abs=1e-12)
+
+
+def test_a_learned_network_is_cross_fitted(panel):
+    X, y = panel
+    X = X.assign(size=X["size"].fillna(0.0))
+    learned = PeerFeatures(network=NadarayaWatsonRegressor(bandwidth=1.0), columns=["roe"], keep=False)
+    inside = learned.fit_transform(X, y.fillna(0.0))
+    outside = PeerFeatures(**learned.get_params(deep=False)).fit(X, y.fillna(0.0)).transform(X)
+    assert not np.allclose(inside, outside)
+    last = X.index.get_level_values("period") >= 2009
+    rows = X.index.get_level_values("period") < 2008
+    alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(
+        X[rows].sort_index(), y.fillna(0.0)[X[rows].sort_index().index]
+    )
+    W = alone.peer_network(X[last]).matrix(2009)
+    here = X[last].xs(2009, level="period")
+    W = W.reindex(index=here.index, columns=here.index, fill_value=0.0).to_numpy(copy=True)
+    np.fill_diagonal(W, 0.0)
+    expected = (W / W.sum(axis=1, keepdims=True)) @ here["roe"].to_numpy()
+    np.testing.assert_allclose(
+        inside.xs(2009, level="period").loc[here.index].iloc[:, 0], expected, atol=1e-10
+    )
+
+
+def test_pipeline_search_and_output(panel):
+    X, y = panel
+    X, y = (
+        X.sort_index(level=["period", "firm"])[
+            y.reindex(X.sort_index(level=["period", "firm"]).index).notna()
+        ],
+        y.dropna(),
+    )
+    y = y[X.index]
+    model = make_pipeline(PeerFeatures(over=["sector"]), HistGradientBoostingRegressor(max_iter=5))
+    search = GridSearchCV(
+        model,
+        {"peerfeatures__statistics": [("mean",), ("mean", "rank")]},
+        cv=WalkForward(2, 2),
+        error_score="raise",
+    ).fit(X, y)
+    assert search.predict(X).shape == (len(X),)
+    assert isinstance(
+        PeerFeatures(over=["sector"]).set_output(transform="pandas").fit(X).transform(X), pd.DataFrame
+    )
+    assert list(PeerFeatures(over=["sector"]).fit(X).get_feature_names_out())[:3] == [
+        "size",
+        "roe",
+        "size_mean_sector",
+    ]
+
+
+def test_it_helps_where_peers_matter_and_passes_the_audit():
+    """Neighbours' mean x in the outcome: a ridge finds it by the columns; the audit finds no leak."""
+    made = simulate_panel(40, 16, 2, n_industries=5, truth="industry", signal_share=0.8, random_state=0)
+    with_peers = Pipeline([("peers", PeerFeatures(over=["industry"])), ("ridge", Ridge())])
+    report = compare({"With": with_peers}, made, cv=WalkForward(4, 4), verbose=False)
+    assert (
+        report.scores.loc["With", "r2_mean"] > report.scores.loc["Own characteristics (OLS)", "r2_mean"] + 0.3
+    )
+    found = audit(with_peers, made, cv=WalkForward(4, 4))
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"over": ["sic"]}, "over"),
+        ({"statistics": ("median",)}, "statistics"),
+        ({"of": "prices"}, "of"),
+        ({"of": "outcomes", "statistics": ("rank",)}, "statistics"),
+        ({"over": ["sector"], "network": NadarayaWatsonRegressor()}, "network"),
+        ({"network": Ridge()}, "network"),
+        ({"columns": ["lev"]}, "columns"),
+    ],
+)
+def test_refusals(panel, options, word):
+    X, y = panel
+    with pytest.raises(InputError) as refused:
+        PeerFeatures(**options).fit(X, y)
+    assert word in str(refused.value)

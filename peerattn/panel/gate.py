@@ -98,7 +98,7 @@ def check_panel(
             frame, labels, index = read_rows(universe, firm, period, undated=True)
             if labels is not None and set(learned) <= set(frame.columns):
                 others = assemble(frame[list(learned)], labels, index, names, codes=list(learned))
-                everyone, theirs = everyone.append(pd.Index(others.firm)), pd.concat([learned, others.codes])
+                everyone, theirs = everyone.append(labels.firm), pd.concat([learned, others.codes])
         refuse_identities(theirs, codes, everyone)
     return panel
 

@@ -35,6 +35,12 @@ MUST_NOT_USE = {
 }
 #: Own parts that a part may use, where fewer than the floors below it.
 MAY_IMPORT = {"sequence": {"nn", "training", "render", "state"}, "state": {"render"}}
+#: Rooms that still have a circle of imports for types, and files that are still too long: their owners take them out here.
+CIRCLES_LEFT = ("peerattn.evaluation.", "peerattn.models.b")
+LONG_LEFT = {
+    "models/attention/base.py", "models/attention/covariance.py", "models/base.py", "models/panel_forecasters.py",
+    "evaluation/leak_audit/checks.py", "panel/labels.py", "panel/reading.py", "panel/stored.py", "sequence/language_model.py",
+}  # fmt: skip
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 
 
@@ -55,14 +61,10 @@ def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int
 
 
 def circles(sources: dict[str, tuple[str, bool]]) -> set[frozenset[str]]:
-    """Return the sets of modules that need each other in a circle, imports inside functions counted, those for types not."""
+    """Return the sets of modules that need each other in a circle, imports inside functions and those for types counted."""
     graph = nx.DiGraph()
     for module, (source, is_package) in sources.items():
-        tree = ast.parse(source)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                node.body = [ast.Pass()]
-        for _, name in imported(tree, module, is_package):
+        for _, name in imported(ast.parse(source), module, is_package):
             target = name if name in sources else name.rpartition(".")[0]
             if target in sources and target != module:
                 graph.add_edge(module, target)
@@ -119,7 +121,17 @@ def test_no_modules_need_each_other_in_a_circle():
     sources = {
         module: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for path, module in modules()
     }
-    assert circles(sources) == set()
+    found = {circle for circle in circles(sources) if not all(m.startswith(CIRCLES_LEFT) for m in circle)}
+    assert found == set()
+
+
+def test_no_file_is_long():
+    """A file holds one concept, at most 400 lines."""
+    lengths = {
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG_LEFT} == {}
 
 
 def test_a_planted_circle_is_found():
@@ -127,7 +139,7 @@ def test_a_planted_circle_is_found():
     sources = {f"peerattn.nn.{a}": (lazy.format(b), False) for a, b in ("ab", "bc", "ca", "da")}
     assert circles(sources) == {frozenset(f"peerattn.nn.{name}" for name in "abc")}
     typed = "if TYPE_CHECKING:\n    from peerattn.nn.b import x"
-    assert circles(sources | {"peerattn.nn.a": (typed, False)}) == set()
+    assert circles(sources | {"peerattn.nn.a": (typed, False)}) == circles(sources)  # for types, too
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,13 @@ class PanelDescription:
         label: str = "",
     ) -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
-        return _written(self.as_table(caption).latex(label=label), path)
+        return _written(self.as_table(caption).to_latex(label=label), path)
 
     def to_markdown(
         self, path: str | os.PathLike[str] | None = None, *, caption: str = "Descriptive statistics"
     ) -> str:
         """Return the table as Markdown, and write it where a path is given."""
-        return _written(self.as_table(caption).markdown(), path)
+        return _written(self.as_table(caption).to_markdown(), path)
 
     def __str__(self) -> str:
         return self.as_table().text()

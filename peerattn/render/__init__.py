@@ -1,5 +1,9 @@
-"""Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown."""
+"""Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown.
 
+For users: tables, and the style of figures. The rest serves the rooms above.
+"""
+
+from peerattn.render.cells import show_label
 from peerattn.render.escape import csv_text, escape, figure_text, latex_text, markdown_text, printable
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, unfinished, write_atomic
@@ -7,13 +11,7 @@ from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.regression import Regression, regression_table
 from peerattn.render.seal import UNSEALED, read_sealed, seal
-from peerattn.render.table import Table, show_label
+from peerattn.render.table import Table
 from peerattn.render.workbook import write_workbook
 
-__all__ = [
-    "Code", "Frame", "INK", "PALETTE", "Picture", "Regression", "Section", "Table", "UNSEALED", "atomic_path",
-    "check_writable", "csv_text", "escape", "figure_style", "figure_text", "latex_text", "markdown_text",
-    "page", "printable", "progress_bar",
-    "read_sealed", "regression_table", "seal", "show_label", "svg", "unfinished", "weight_colours", "write_atomic",
-    "write_workbook",
-]  # fmt: skip
+__all__ = ["PALETTE", "Regression", "Table", "figure_style", "regression_table", "svg", "weight_colours"]

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from peerattn.exceptions import extra
 from peerattn.render.escape import printable
 from peerattn.render.table import Table
 
@@ -165,9 +166,8 @@ def _block(block: Block) -> dict[str, str]:
 @cache
 def template(package: str) -> jinja2.Template:
     """Return a package's ``page.html``, which escapes what is put into it and refuses what is missing."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    made = extra("jinja2", "html", "An HTML page")
+    environment = made.Environment(
+        autoescape=True, undefined=made.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string((files(package) / "page.html").read_text(encoding="utf-8"))

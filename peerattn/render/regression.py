@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.render.files import write_atomic
 from peerattn.render.table import Table
 
 #: Levels of one, two and three stars.
@@ -89,11 +88,11 @@ class Regression:
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
         """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
-        return _written(regression_table(self, **shown).latex(label=label), path)
+        return regression_table(self, **shown).to_latex(path, label=label)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None, **shown: Any) -> str:
         """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
-        return _written(regression_table(self, **shown).markdown(), path)
+        return regression_table(self, **shown).to_markdown(path)
 
     def __str__(self) -> str:
         return self.summary().text()
@@ -105,12 +104,6 @@ class Regression:
 
     def _repr_html_(self) -> str:
         return self.summary().html()
-
-
-def _written(said: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        write_atomic(path, said)
-    return said
 
 
 def regression_table(
@@ -142,7 +135,7 @@ def regression_table(
     Returns
     -------
     Table
-        ``.text()``, ``.latex(label="tab:peers")``, ``.markdown()``, ``.html()``, ``.to_frame()``.
+        ``.text()``, ``.to_latex(label="tab:peers")``, ``.to_markdown()``, ``.html()``, ``.to_frame()``.
 
     Examples
     --------

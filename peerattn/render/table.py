@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import math
+import os
 import textwrap
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.render.cells import (
+    Cell,
+    formatted,
+    frame_cell,
+    padded,
+    side_of,
+    text_width,
+    with_minus,
+)
 from peerattn.render.escape import escape, latex_text, markdown_text, printable
+from peerattn.render.files import write_atomic
 
-Cell = object
 _GAP = "  "
 _LONG, _WIDE = 40, 18  # characters of a cell and of a head; longer ones are broken into lines in a page
 
@@ -73,7 +80,7 @@ class Table:
                 raise InputError(
                     f"rows: expected {len(columns)} cells in each row, row {position} has {len(row)}: {row!r}."
                 )
-        alignment = self.alignment or "".join(map(_side, zip(*rows, strict=True))) or "l" * len(columns)
+        alignment = self.alignment or "".join(map(side_of, zip(*rows, strict=True))) or "l" * len(columns)
         if len(alignment) != len(columns) or set(alignment) - {"l", "r"}:
             raise InputError(
                 f"alignment: expected {len(columns)} letters, each 'l' or 'r', got {self.alignment!r}."
@@ -121,7 +128,7 @@ class Table:
         shown = frame.reset_index() if index else frame
         names = [str(name) for name in shown.columns]
         columns = [shown.iloc[:, position].tolist() for position in range(shown.shape[1])]
-        rows = [tuple(map(_frame_cell, row)) for row in zip(*columns, strict=True)]
+        rows = [tuple(map(frame_cell, row)) for row in zip(*columns, strict=True)]
         specs = [(formats or {}).get(name, ".3f") for name in names]
         return cls(title, names, rows, formats=specs, footnotes=footnotes)
 
@@ -144,7 +151,7 @@ class Table:
             One list for each row.
         """
         return [
-            [printable(_format_cell(cell, spec)) for cell, spec in zip(row, self.formats, strict=True)]
+            [printable(formatted(cell, spec)) for cell, spec in zip(row, self.formats, strict=True)]
             for row in self.rows
         ]
 
@@ -177,7 +184,7 @@ class Table:
         self, block: list[int], heads: list[list[str]], cells: list[list[str]], widths: list[int]
     ) -> str:
         def line(row: list[str]) -> str:
-            return _GAP.join(_pad(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
+            return _GAP.join(padded(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
 
         rule = "-" * (sum(widths[j] for j in block) + len(_GAP) * (len(block) - 1))
         titles = [text for text in map(line, heads) if text]  # the heads of other blocks may take more lines
@@ -191,7 +198,7 @@ class Table:
         str
             A ``div`` that scrolls sideways when the table is wider than the page.
         """
-        cells = self.cells()
+        cells = self._signed_cells()
         sides = [
             f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
             for j, side in enumerate(self.alignment)
@@ -201,10 +208,9 @@ class Table:
             for side, column in zip(self.alignment, self.columns, strict=True)
         )
         lines = []
-        for position, (row, raw) in enumerate(zip(cells, self.rows, strict=True)):
+        for position, row in enumerate(cells):
             tags = "".join(
-                f'<td class="{side}">{escape(_minus(cell, value))}</td>'
-                for side, cell, value in zip(sides, row, raw, strict=True)
+                f'<td class="{side}">{escape(cell)}</td>' for side, cell in zip(sides, row, strict=True)
             )
             mark = ' class="marked"' if position in self.marked else ""
             lines.append(f"<tr{mark}>{tags}</tr>")
@@ -218,11 +224,13 @@ class Table:
             f"<tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
         )
 
-    def latex(self, *, label: str = "") -> str:
-        r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped; notes stand below.
+    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "") -> str:
+        r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped, notes below; write it, too.
 
         Parameters
         ----------
+        path : path-like, optional
+            Where to write it.
         label : str, optional
             For ``\ref``.
 
@@ -233,7 +241,7 @@ class Table:
 
         Examples
         --------
-        >>> print(Table("", ("Model", "R²"), (("R&D peers", 0.0312),)).latex())
+        >>> print(Table("", ("Model", "R²"), (("R&D peers", 0.0312),)).to_latex())
         % needs \usepackage{booktabs}
         \begin{table}[htbp]
         \centering
@@ -247,50 +255,47 @@ class Table:
         \end{table}
         <BLANKLINE>
         """
-        heads = " & ".join(map(latex_text, self.columns))
         notes = " ".join(map(latex_text, self.footnotes))
         lines = [r"% needs \usepackage{booktabs}", r"\begin{table}[htbp]", r"\centering"]
         lines += [rf"\caption{{{latex_text(self.title)}}}"] if self.title else []
         lines += [rf"\label{{{label}}}"] if label else []
-        lines += [
-            rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}",
-            r"\toprule",
-            rf"{heads} \\",
-            r"\midrule",
-        ]
-        for cells, raw in zip(self.cells(), self.rows, strict=True):
-            texts = [latex_text(_minus(*pair)) for pair in zip(cells, raw, strict=True)]
+        lines += [rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}", r"\toprule"]
+        lines += [" & ".join(map(latex_text, self.columns)) + r" \\", r"\midrule"]
+        for row in self._signed_cells():
+            texts = map(latex_text, row)
             # after a line break a bracket would be its option, a star its variant
-            texts = [f"{{}}{text}" if text.startswith(("[", "*")) else text for text in texts]
+            texts = (f"{{}}{text}" if text.startswith(("[", "*")) else text for text in texts)
             lines.append(" & ".join(texts) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
         if notes:
-            lines += [
-                r"\par\medskip",
-                rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}",
-            ]
-        return "\n".join([*lines, r"\end{table}"]) + "\n"
+            lines += [r"\par\medskip"]
+            lines += [rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}"]
+        return _written("\n".join([*lines, r"\end{table}"]) + "\n", path)
 
-    def markdown(self) -> str:
-        r"""Return the table as GitHub's Markdown, its title in bold above, its notes below, every name escaped.
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        r"""Return the table as GitHub's Markdown, its title in bold above, its notes below; write it where a path is given.
 
         Examples
         --------
-        >>> print(Table("", ("Model", "R2"), (("a|b", 0.0312),)).markdown())
+        >>> print(Table("", ("Model", "R2"), (("a|b", 0.0312),)).to_markdown())
         | Model | R2 |
         | :--- | ---: |
         | a\|b | 0\.031 |
         <BLANKLINE>
         """
         rule = ["---:" if side == "r" else ":---" for side in self.alignment]
-        cells = [
-            [_minus(*pair) for pair in zip(texts, raw, strict=True)]
-            for texts, raw in zip(self.cells(), self.rows, strict=True)
-        ]
-        heads, *rows = ([markdown_text(cell) or " " for cell in row] for row in (self.columns, *cells))
+        heads, *rows = (
+            [markdown_text(cell) or " " for cell in row] for row in (self.columns, *self._signed_cells())
+        )
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
         title = [f"**{markdown_text(self.title)}**"] if self.title else []
-        return "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
+        shown = "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
+        return _written(shown, path)
+
+    def _signed_cells(self) -> list[list[str]]:
+        """Return the cells with real minus signs."""
+        pairs = zip(self.cells(), self.rows, strict=True)
+        return [[with_minus(*pair) for pair in zip(cells, raw, strict=True)] for cells, raw in pairs]
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -299,92 +304,10 @@ class Table:
         return self.text()
 
 
-def _minus(cell: str, raw: Cell) -> str:
-    """A number's hyphen becomes a minus sign."""
-    return cell.replace("-", "\u2212", 1) if _is_number(raw) and cell.startswith("-") else cell
-
-
-def show_label(label: object) -> str:
-    """Return a firm or period label as a reader writes it: dates without an empty clock time.
-
-    Parameters
-    ----------
-    label : object
-        Any label; ``None`` (an undated cross-section) gives an empty string.
-
-    Returns
-    -------
-    str
-        The shown label.
-
-    Examples
-    --------
-    >>> show_label(pd.Timestamp("2012-06-30")), show_label(pd.Period("2012-06", "M")), show_label(1935)
-    ('2012-06-30', '2012-06', '1935')
-    """
-    if label is None:
-        return ""
-    if isinstance(label, pd.Timestamp) and label == label.normalize():
-        return label.strftime("%Y-%m-%d")
-    return str(label)
-
-
-def _frame_cell(value: object) -> Cell:
-    if value is None or value is pd.NaT or value is pd.NA:
-        return None
-    return value if _is_number(value) else show_label(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _side(column: Sequence[Cell]) -> str:
-    return "r" if any(_is_number(cell) for cell in column) else "l"
-
-
-def _format_cell(cell: Cell, spec: str) -> str:
-    if cell is None:
-        return ""
-    if not _is_number(cell):
-        return str(cell)
-    if isinstance(cell, Integral):
-        return str(int(cell)) if abs(int(cell)) < 10_000 else f"{int(cell):,}"
-    number = float(cell)  # type: ignore[arg-type]
-    if math.isnan(number):
-        return "n/a"
-    shown = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
-    if "e+0" in shown and abs(number) < 1e7:  # 1.29e+03 is 1,290
-        shown = f"{float(shown):,.0f}"
-    return shown[1:] if shown.startswith("-") and not any(c in "123456789inf" for c in shown) else shown
-
-
-def text_width(text: str) -> int:
-    """Return the number of terminal columns ``text`` takes (wide East Asian characters take two).
-
-    Parameters
-    ----------
-    text : str
-        One line.
-
-    Returns
-    -------
-    int
-        Columns.
-
-    Examples
-    --------
-    >>> text_width("Sony"), text_width("東芝")
-    (4, 4)
-    """
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
-
-
-def _pad(text: str, width: int, side: str) -> str:
-    space = " " * (width - text_width(text))
-    return space + text if side == "r" else text + space
+def _written(said: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        write_atomic(path, said)
+    return said
 
 
 def _broken_heads(

@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, extra
+from peerattn.render.cells import show_label
 from peerattn.render.escape import printable
 from peerattn.render.files import write_atomic
-from peerattn.render.table import show_label
 
 
 def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFrame]) -> Path:
@@ -48,12 +48,7 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
     """
     if Path(path).suffix.lower() != ".xlsx":
         raise InputError(f"path: a workbook's name ends in .xlsx, got {str(path)!r}.")
-    try:
-        from openpyxl import Workbook
-        from openpyxl.styles import Font
-    except ImportError as error:
-        raise InputError("Excel files need openpyxl: pip install 'peerattn[excel]'.") from error
-    book = Workbook()
+    book = extra("openpyxl", "excel", "An Excel file").Workbook()
     book.remove(book.active)
     for name, frame in sheets.items():
         sheet = book.create_sheet(_sheet_name(name, book.sheetnames))
@@ -62,7 +57,6 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
         for column in sheet.columns:
             widest = max(len(str(cell.value)) for cell in column[:200])
             sheet.column_dimensions[column[0].column_letter].width = min(max(widest + 2, 8), 60)
-            column[0].font = Font(bold=True)
             for cell in column:
                 if isinstance(cell.value, str):
                     cell.data_type = "s"  # openpyxl takes what begins with "=" for a formula

@@ -44,7 +44,7 @@ def test_markdown_escapes_every_mark():
 
 
 def test_a_row_that_starts_like_an_option():
-    text = Table("", ("A", "B"), (("x", 1.0), ("[2pt]", 2.0), ("*", 3.0))).latex(label="tab:a")
+    text = Table("", ("A", "B"), (("x", 1.0), ("[2pt]", 2.0), ("*", 3.0))).to_latex(label="tab:a")
     assert "\\\\\n{}[2pt] &" in text and "\n{}* &" in text and r"\label{tab:a}" in text
 
 

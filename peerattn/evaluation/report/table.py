@@ -127,7 +127,7 @@ def to_latex(
     """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
     shown = as_table(comparison, metrics, stars=stars)
     shown = shown if caption is None else replace(shown, title=caption)
-    return _written(shown.latex(label=label), path)
+    return _written(shown.to_latex(label=label), path)
 
 
 def to_markdown(
@@ -139,7 +139,7 @@ def to_markdown(
 ) -> str:
     """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
     words = "\n\n".join(map(markdown_text, comparison.summary()))
-    return _written(f"{as_table(comparison, metrics, stars=stars).markdown()}\n\n{words}\n", path)
+    return _written(f"{as_table(comparison, metrics, stars=stars).to_markdown()}\n\n{words}\n", path)
 
 
 def _written(said: str, path: str | os.PathLike[str] | None) -> str:

@@ -1,5 +1,6 @@
 """`import peerattn` is light, and every public name is there when asked for."""
 
+import importlib
 import subprocess
 import sys
 
@@ -33,7 +34,7 @@ def loaded_by(statement: str) -> set[str]:
 
 def test_import_is_light():
     assert loaded_by("import peerattn") & HEAVY == set()
-    assert loaded_by("import peerattn, peerattn.cli") & (HEAVY - {"typer", "rich"}) == set()
+    assert loaded_by("import peerattn, peerattn.cli") & (HEAVY - {"typer"}) == set()
 
 
 def test_the_probe_sees_what_is_loaded():
@@ -61,7 +62,20 @@ def test_lists_agree():
         assert value.__module__.startswith(home), f"{name} lives in {value.__module__}, not under {home}"
 
 
-@pytest.mark.parametrize("name", peerattn._SUBPACKAGES)
+@pytest.mark.parametrize("name", peerattn._MOVED)
+def test_a_name_that_moved_says_where_it_is(name):
+    home = peerattn._MOVED[name]
+    with pytest.warns(DeprecationWarning, match=f"from {home} import {name}") as caught:
+        value = getattr(peerattn, name)
+    assert value is getattr(importlib.import_module(home), name) and caught[0].filename == __file__
+    assert name not in dir(peerattn) and name not in peerattn.__all__
+
+
+def test_what_a_researcher_needs_first_is_on_one_screen():
+    assert len(dir(peerattn)) <= 35 and not peerattn._MOVED.keys() & peerattn._HOMES.keys()
+
+
+@pytest.mark.parametrize("name", peerattn._LOADED_ON_USE)
 def test_subpackage_is_an_attribute(name):
     assert getattr(peerattn, name).__name__ == f"peerattn.{name}"
 

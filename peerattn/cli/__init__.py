@@ -3,7 +3,11 @@
 Exit code 0 = done, 2 = bad input, 1 = a bug.
 """
 
-from peerattn.cli import audit, compare, describe, fit, network, predict, simulate  # noqa: F401 - each adds its command
-from peerattn.cli.app import main, run
+from peerattn.exceptions import extra
+
+extra("typer", "cli", "The command line")  # before the commands, which import it
+
+from peerattn.cli import audit, compare, describe, fit, network, predict, simulate  # noqa: E402, F401 - each adds its command
+from peerattn.cli.app import main, run  # noqa: E402
 
 __all__ = ["main", "run"]

@@ -116,7 +116,7 @@ def _reduced(
     target: np.ndarray, X: np.ndarray, Q: np.ndarray, weight: np.ndarray, config: dict[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the coefficients on Q of ``target`` on X and Q, and their covariance."""
-    from linearmodels.iv import IV2SLS
+    IV2SLS = extra("linearmodels.iv", "regressions", "A test of identification").IV2SLS
 
     fit = IV2SLS(target, np.column_stack([X, Q]), None, None, weights=weight).fit(**config)
     k = X.shape[1]
@@ -143,7 +143,7 @@ def _hansen(
     weight: np.ndarray,
     config: dict[str, Any],
 ) -> tuple[float | None, float | None]:
-    from linearmodels.iv import IVGMM
+    IVGMM = extra("linearmodels.iv", "regressions", "A test of identification").IVGMM
 
     groups = config.get("clusters")
     one_way = groups is None or np.ndim(groups) == 1 or groups.shape[1] == 1

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, extra
 from peerattn.models.base import PanelRegressor
 from peerattn.models.by_period import periods_of
 from peerattn.models.pools import refuse_other_kinds, sums_of_others
@@ -212,7 +212,7 @@ class FamaMacBethRegressor(PanelForecaster):
             self.coef_ = np.linalg.lstsq(X - center, y - mean, rcond=None)[0]
             self.intercept_ = float(mean - center @ self.coef_)
             return
-        from linearmodels.panel import FamaMacBeth
+        FamaMacBeth = extra("linearmodels.panel", "regressions", "fama_macbeth").FamaMacBeth
 
         assert panel.firm is not None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, extra
 from peerattn.models.identification import Identification, identification
 from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.panel.effects import integers, net_of
@@ -132,7 +132,7 @@ def two_stage(
         raise InputError(
             "n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=."
         )
-    from linearmodels.iv import IV2SLS
+    IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
 
     ours, n_x = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float), exogenous.shape[1]
     names, parts = [*map(str, exogenous.columns)], [exogenous.to_numpy(dtype=float)]

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, did_you_mean, extra
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
 
@@ -109,7 +109,7 @@ def net_of(
     """
     if groups is None or not groups.shape[1]:
         return table, 0
-    import pyhdfe
+    pyhdfe = extra("pyhdfe", "regressions", "Absorbing effects")
 
     nested = None if clusters is None else integers(clusters).to_numpy()
     absorb = pyhdfe.create(integers(groups).to_numpy(), cluster_ids=nested, drop_singletons=False)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from shutil import get_terminal_size
+
+CLEAR = "\r\x1b[K"
+"""What a line printed above the bar begins with."""
 
 
 @contextmanager
@@ -33,19 +38,20 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
     if label is None:
         yield lambda note, steps=1: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    stream, start, now = sys.stderr, time.monotonic(), done
+    terminal = stream.isatty()
 
-    columns: tuple[Any, ...] = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left   {task.fields[note]}", markup=False),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=console.is_terminal
-    ) as bar:  # a log file keeps one line
-        task = bar.add_task(label, total=total, completed=done, note="")
-        yield lambda note, steps=1: bar.update(task, advance=steps, note=note)
+    def advance(note: str, steps: int = 1) -> None:
+        nonlocal now
+        now += steps
+        if terminal or now == total and steps:  # a log file keeps one line
+            left = round((time.monotonic() - start) / max(now - done, 1) * (total - now))
+            bar = "━" * round(30 * now / max(total, 1))
+            line = f"{label} {bar:30} {now}/{total} {left // 60}:{left % 60:02} left   {note}"
+            stream.write(f"{CLEAR}{line[: get_terminal_size().columns - 1]}" if terminal else f"{line}\n")
+            stream.flush()
+
+    try:
+        yield advance
+    finally:
+        stream.write(CLEAR if terminal else "")

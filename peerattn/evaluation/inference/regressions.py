@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +61,7 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
 
     .. math:: y_{it} = a_t + b_t \hat y_{it} + e_{it}, \qquad \bar b = \tfrac{1}{T} \sum_t b_t
 
-    one regression for each period, by ``linearmodels``; the test of the mean slope is ``mean_test``: Student's t with an
+    one regression for each period; the test of the mean slope is ``mean_test``: Student's t with an
     equal-weighted cosine variance.
 
     Parameters
@@ -101,15 +100,11 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     if not kept.any():
         none = pd.Series(dtype=float)
         return FamaMacBethSlope(mean_test(none, horizon), float("nan"), none)
-    from linearmodels.panel import FamaMacBeth
-
-    index = pd.MultiIndex.from_arrays([np.arange(kept.sum()), group[kept]], names=["row", "period"])
-    X = pd.DataFrame({"constant": 1.0, "prediction": forecast[kept]}, index=index)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "no inference with one regression": its tests are not used
-        fit = FamaMacBeth(pd.Series(y[kept], index=index, name="outcome"), X).fit()
-    slopes = pd.Series(fit.all_params["prediction"].to_numpy(dtype=float), index=labels)
-    return FamaMacBethSlope(mean_test(slopes, horizon), float(np.mean(fit.avg_rsquared)), slopes)
+    x, outcomes = demean(forecast, group), demean(y, group)
+    xx, xy, yy = (np.bincount(group, weights=w)[usable] for w in (x * x, x * outcomes, outcomes * outcomes))
+    slopes = pd.Series(xy / xx, index=labels)
+    explained = np.divide(xy**2, xx * yy, out=np.zeros(len(xx)), where=yy > 0)
+    return FamaMacBethSlope(mean_test(slopes, horizon), float(explained.mean()), slopes)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -17,7 +17,7 @@ from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.panel import Panel
-from peerattn.render import progress_bar
+from peerattn.render.progress import CLEAR, progress_bar
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 #: The result of each (name of the model, number of the fold).
@@ -56,7 +56,6 @@ def fit_all(
     A model that fails on a fold is not fitted on later ones. The networks are those of the last fold.
     """
     from joblib import Parallel, delayed
-    from rich.console import Console
 
     n, results = len(folds), Results()
     shows = {(e.name, k): k == n - 1 and e.native and not e.control for e in entries for k in range(n)}
@@ -65,8 +64,7 @@ def fit_all(
         keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
         results = {at: found for at, key in keys.items() if (found := kept.load(key, FoldResult))}
     failed: set[str] = set()
-    screen = Console(stderr=True)
-    terminal = screen.is_terminal or screen.is_jupyter
+    terminal = sys.stderr.isatty()
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -90,14 +88,11 @@ def fit_all(
                 failed.add(result.model)
             elif kept is not None:
                 kept.save(keys[at], result)
-            advance(_fit_of(result.model, result.fold, n), 1)
             if verbose:  # above the bar, or into a log
                 said = _outcome(result, panel, folds, results)
-                print(
-                    f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                line = f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}"
+                print(f"{CLEAR * terminal}{line}", file=sys.stderr, flush=True)
+            advance(_fit_of(result.model, result.fold, n), 1)
     return results
 
 

@@ -1,0 +1,71 @@
+"""With the core requirements alone the package works, and what needs more names the extra that brings it."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+EXTRAS = "typer rich jinja2 tomli_w linearmodels pyhdfe openpyxl libpysal polars distributed dask arch spreg".split()
+BLOCKED = f"import sys; sys.modules |= dict.fromkeys({EXTRAS!r}); "
+WORK = """
+import peerattn
+from peerattn.evaluation import WalkForward
+from peerattn.network import SameCode, dyadic_regression, heat_map
+panel = peerattn.simulate_panel(12, 14, 2, n_industries=2, random_state=0)
+models = {
+    "Industry": peerattn.IndustryPeerRegressor(industry="industry"),
+    "Kernel": peerattn.NadarayaWatsonRegressor(bandwidth=1.0),
+}
+result = peerattn.compare(models, panel.X, panel.y, cv=WalkForward(2, 2), verbose=True)
+assert "Kernel" in str(result)
+attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, max_steps=5, random_state=0)
+network = attention.fit(panel.X, panel.y).peer_network(panel.X)
+network.mean().to_parquet(out + "/n.parquet")
+network.to_graphml(out + "/n.graphml", network.periods[0])
+heat_map(network.mean()).figure.savefig(out + "/n.pdf")
+dyadic_regression(network, {"same": SameCode(panel.X["industry"])}).to_latex(out + "/t.tex")
+"""
+NEEDS = {
+    "excel": "from peerattn.render import write_workbook; import pandas; write_workbook('a.xlsx', {'a': pandas.DataFrame()})",
+    "html": "from peerattn.render import page; page('a', [])",
+    "spatial": "from peerattn.network import PeerNetwork as N; "
+    "N.from_matrices({None: ('AB', None, [[0, 1], [1, 0]])}).to_libpysal()",
+    "regressions": "from peerattn.panel.effects import net_of; import pandas, numpy; "
+    "net_of(pandas.DataFrame({'a': [0, 1]}), numpy.eye(2))",
+    "cli": "import peerattn.cli",
+}
+
+
+def run(script: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED + script], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_core_is_enough(tmp_path):
+    done = run(f"import matplotlib; matplotlib.use('Agg'); out = {str(tmp_path)!r}\n{WORK}")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"n.parquet", "n.graphml", "n.pdf", "t.tex"}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_what_needs_more_names_its_extra(name):
+    done = run(NEEDS[name])
+    assert done.returncode == 1
+    assert "MissingExtraError" in done.stderr and f"pip install 'peerattn[{name}]'" in done.stderr
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    assert name in project["optional-dependencies"]
+
+
+def test_the_core_is_short():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    names = {requirement.partition(">")[0] for requirement in project["dependencies"]}
+    assert names == set(
+        "numpy pandas scipy scikit-learn statsmodels torch pyarrow joblib safetensors matplotlib networkx".split()
+    )

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from peerattn.exceptions import extra
+
 GRID = np.concatenate([np.linspace(-1.0, 1.0, 401), np.tan(np.linspace(np.pi / 4, np.pi / 2, 60)[1:-1])])
 LEVEL = 0.95
 

@@ -48,10 +48,11 @@ def figure_style() -> Iterator[None]:
     (False, True)
     """
     import matplotlib
+    from matplotlib.rcsetup import cycler
 
     settings: dict[Any, Any] = {
         "axes.edgecolor": _MUTED, "axes.labelcolor": INK, "axes.labelsize": 9.5, "axes.linewidth": 0.7,
-        "axes.prop_cycle": matplotlib.cycler(color=PALETTE), "axes.spines.right": False, "axes.spines.top": False,
+        "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.right": False, "axes.spines.top": False,
         "axes.titlelocation": "left", "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlepad": 10,
         "figure.dpi": 110, "figure.figsize": (5.6, 3.6), "figure.facecolor": "white",
         "figure.constrained_layout.use": True, "font.size": 9.5, "font.family": ["sans-serif"],

@@ -262,9 +262,8 @@ class Table:
         lines += [rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}", r"\toprule"]
         lines += [" & ".join(map(latex_text, self.columns)) + r" \\", r"\midrule"]
         for row in self._signed_cells():
-            texts = map(latex_text, row)
             # after a line break a bracket would be its option, a star its variant
-            texts = (f"{{}}{text}" if text.startswith(("[", "*")) else text for text in texts)
+            texts = ("{}" * text.startswith(("[", "*")) + text for text in map(latex_text, row))
             lines.append(" & ".join(texts) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
         if notes:

@@ -26,14 +26,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn import (
-    CrossSectionalRidge,
-    IndustryPeerRegressor,
-    PrecomputedPeerRegressor,
-    PurgedKFold,
-    WalkForward,
-    make_model,
-)
+from peerattn import CrossSectionalRidge, IndustryPeerRegressor, PrecomputedPeerRegressor, WalkForward
+from peerattn.evaluation import PurgedKFold
+from peerattn.models import make_model
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared/data"))
 Data = tuple[pd.DataFrame, pd.Series]

@@ -45,7 +45,7 @@ def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
     panel = peerattn.simulate_panel(8, 6, 2, n_industries=2, random_state=0)
     X, y = panel.X.select_dtypes("number"), panel.y
     kernel = peerattn.NadarayaWatsonRegressor(bandwidth=1.0).fit(X, y)
-    boosting = peerattn.make_model("boosting").fit(X, y)
+    boosting = peerattn.models.make_model("boosting").fit(X, y)
     kernel.save(folder / "a.model")
     SavedModel(boosting, "b", "forecast", "firm", "period", "y", tuple(X), ()).save(folder / "b.model")
     WordTokenizer().fit(["one two three"]).save(folder / "c.safetensors")

@@ -267,8 +267,8 @@ def model(rng: Rng) -> Any:
         FamaMacBethRegressor,
         FirmMeanRegressor,
         LastValueRegressor,
-        lambda: peerattn.make_model(str(rng.choice(["ols", "ridge", "elastic_net", "neighbors"]))),
-        lambda: peerattn.make_model("industry_characteristics", industry="sic"),
+        lambda: peerattn.models.make_model(str(rng.choice(["ols", "ridge", "elastic_net", "neighbors"]))),
+        lambda: peerattn.models.make_model("industry_characteristics", industry="sic"),
         lambda: peerattn.PeerAttentionRegressor(
             values=str(rng.choice(["characteristics", "outcomes"])), n_heads=int(rng.integers(0, 2)), max_steps=2,
             random_state=0, scale=rng.choice(["standard", "rank", None]),

@@ -29,7 +29,9 @@ HERE = Path(__file__)
 
 def fit(panel: Path, out: Path) -> None:
     """Fit in this process, with others where torchrun started some, and write what it took."""
-    from peerattn import PeerAttentionRegressor, data_parallel, scan_panel
+    from peerattn import PeerAttentionRegressor
+    from peerattn.panel import scan_panel
+    from peerattn.processes import data_parallel
 
     many = int(os.environ.get("WORLD_SIZE", "1")) > 1
     torch.set_num_threads(1)
@@ -75,7 +77,7 @@ def main() -> None:
     if options.fit:
         fit(*map(Path, options.fit))
         return
-    from peerattn import scan_panel
+    from peerattn.panel import scan_panel
 
     rows: list[Row] = []
     apart = 0.0

@@ -66,7 +66,8 @@ def generate(path: Path, n_firms: int, n_periods: int, n_columns: int) -> None:
 def stage(name: str, panel: Path, folder: Path, training_rows: int) -> dict[str, float | str]:
     """Run one stage in this process."""
     import peerattn
-    from peerattn import PeerAttentionRegressor, PeerNetwork, scan_panel  # noqa: F401
+    from peerattn import PeerAttentionRegressor, PeerNetwork  # noqa: F401
+    from peerattn.panel import scan_panel
 
     start = time.perf_counter(), time.process_time()
     if name != "import":
@@ -100,7 +101,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def predicting(panel: Path, folder: Path) -> None:
     import peerattn
 
-    stored = peerattn.scan_panel(panel, outcome="y_next")
+    stored = peerattn.panel.scan_panel(panel, outcome="y_next")
     peerattn.load(folder / "attention.model").write_predictions(stored, folder / "predictions")
 
 

@@ -10,8 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peerattn import InputError, PeerAttentionRegressor, data_parallel, load
-from peerattn.processes import all_max, all_sum, completed, from_first, gathered, mean_of, of_columns, share
+from peerattn import InputError, PeerAttentionRegressor, load
+from peerattn.processes import (
+    all_max,
+    all_sum,
+    completed,
+    data_parallel,
+    from_first,
+    gathered,
+    mean_of,
+    of_columns,
+    share,
+)
 
 SCRIPT = Path(__file__).with_name("two_processes.py")
 spec = importlib.util.spec_from_file_location("two_processes", SCRIPT)

@@ -18,12 +18,11 @@ from peerattn import (
     PeerAttentionClassifier,
     PeerAttentionRegressor,
     cli,
-    data_parallel,
-    scan_panel,
     simulate_panel,
 )
 from peerattn.models.attention import batches, descent, samples
-from peerattn.processes import process, share
+from peerattn.panel import scan_panel
+from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
 
 FEW = {"random_state": 0, "n_heads": 1, "dtype": "float64", "codes": ["industry"]}

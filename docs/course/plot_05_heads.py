@@ -14,10 +14,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from peerattn import LanguageModel, PeerAttentionRegressor, prune, pruning_curve, simulate_panel
-from peerattn import head_importance as head_importance_of
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.evaluation import head_importance as head_importance_of
+from peerattn.evaluation import prune, pruning_curve
 from peerattn.nn import MultiheadAttention, head_importance, most_important, prune_heads
 from peerattn.render import PALETTE, figure_style, weight_colours
+from peerattn.sequence import LanguageModel
 from peerattn.training import train
 
 N, PAIRS = 8, 4

@@ -13,9 +13,9 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
-from peerattn import LanguageModel
 from peerattn.nn import Encoder, linear
 from peerattn.render import PALETTE, figure_style
+from peerattn.sequence import LanguageModel
 from peerattn.training import SCHEDULES, make_scheduler, train
 
 # %%

@@ -9,8 +9,8 @@ are the symbols that look.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from peerattn import LanguageModel
 from peerattn.render import figure_style, weight_colours
+from peerattn.sequence import LanguageModel
 
 rng = np.random.default_rng(0)
 verbs = {"firm": "sells", "bank": "lends", "fund": "buys"}

@@ -46,7 +46,7 @@ class SimulatedPanel(Panel):
     """A panel with the truth behind it.
 
     ``X`` holds characteristics ``x1 ... xp`` and, with industries, the code ``industry``; ``y`` is
-    ``own_term + peer_term + noise``. See :class:`~peerattn.Panel` for what it shares with every panel.
+    ``own_term + peer_term + noise``. See :class:`~peerattn.panel.Panel` for what it shares with every panel.
 
     Attributes
     ----------

@@ -7,23 +7,18 @@ import pandas as pd
 import pytest
 import torch
 
-from peerattn import (
+from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, nn, simulate_panel
+from peerattn.evaluation import head_importance, prune, pruning_curve
+from peerattn.exceptions import InputError
+from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
     LanguageModel,
     MaskedLanguageModel,
-    PeerAttentionClassifier,
-    PeerAttentionRegressor,
     TextClassifier,
     Translator,
     VisionTransformerClassifier,
-    head_importance,
-    nn,
-    prune,
-    pruning_curve,
-    simulate_panel,
 )
-from peerattn.exceptions import InputError
 
 HEADS = {"n_heads": 3, "prune": False, "max_steps": 20, "similarity": "gaussian", "random_state": 0}
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow.dataset as ds
 import pytest
 
-from peerattn import PeerNetwork, read_panel, scan_panel, simulate_panel
+from peerattn import PeerNetwork, read_panel, simulate_panel
 from peerattn.exceptions import InputError, SmallCrossSectionWarning
 from peerattn.models import (
     FirmMeanRegressor,
@@ -14,6 +14,7 @@ from peerattn.models import (
     PeerAttentionClassifier,
     PeerAttentionRegressor,
 )
+from peerattn.panel import scan_panel
 
 #: The outcomes of the last period are unknown, so that nobody there has a peer.
 pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")

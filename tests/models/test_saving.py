@@ -16,11 +16,10 @@ from peerattn import (
     PeerAttentionClassifier,
     PeerAttentionRegressor,
     load,
-    make_model,
 )
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import FamaMacBethRegressor, Prior
+from peerattn.models import FamaMacBethRegressor, Prior, make_model
 from peerattn.models.saving import save_estimator
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.state import read_state, write_state

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import PanelEncoder, PeerAttentionRegressor, WalkForward, compare
+from peerattn import PeerAttentionRegressor, WalkForward, compare
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
     CrossSectionalRidge,
@@ -17,6 +17,7 @@ from peerattn.models import (
     NadarayaWatsonRegressor,
     OwnCharacteristicsRegressor,
 )
+from peerattn.panel import PanelEncoder
 
 PLAIN = ["a", "b", "c", "s"]
 PIECES = [

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import WalkForward, as_panel, compare, explain_score
+from peerattn import WalkForward, compare, explain_score
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
@@ -18,6 +18,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
 )
 from peerattn.models.pools import identities
+from peerattn.panel import as_panel
 from peerattn.panel.panel import panel_digest
 
 CV = WalkForward(test_periods=2, refit_every=2)

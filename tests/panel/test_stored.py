@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import read_panel, scan_panel
+from peerattn import read_panel
 from peerattn.exceptions import InputError
+from peerattn.panel import scan_panel
 from peerattn.panel.memory import available_memory
 from peerattn.panel.stored import _Reader
 

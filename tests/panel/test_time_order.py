@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import WalkForward, as_panel, compare
+from peerattn import WalkForward, compare
 from peerattn.evaluation import PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
@@ -17,7 +17,7 @@ from peerattn.models import (
 from peerattn.models.attention.history import History
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
-from peerattn.panel import scan_panel
+from peerattn.panel import as_panel, scan_panel
 
 QUARTERS = [f"Q{quarter} {year}" for year in (2002, 2003) for quarter in (1, 2, 3, 4)]
 ORDERED = pd.CategoricalDtype(QUARTERS, ordered=True)

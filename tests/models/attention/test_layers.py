@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn import PeerAttentionRegressor, Prior, nn, simulate_panel
+from peerattn import PeerAttentionRegressor, nn, simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.models import Prior
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
 from peerattn.network import rollout
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn.evaluation.leak_audit.brought_along import brought_along
-from peerattn.evaluation.leak_audit.fitted_on_all import fitted_on_all
-from peerattn.evaluation.leak_audit.labels import Labels, at_later
-from peerattn.evaluation.leak_audit.made_of_later import REACH, made_of_later, reach_of_outcome
-from peerattn.evaluation.leak_audit.made_of_networks import network_made_of_outcomes
-from peerattn.evaluation.leak_audit.made_of_outcomes import made_of_outcomes
-from peerattn.evaluation.leak_audit.relations import FEWEST, closer
+from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, transformed_over_all
+from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown, selected_rows
+from peerattn.evaluation.leak_audit.measures import at_later, equal_in_some, sum_of
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import learned_too_late
@@ -26,6 +21,7 @@ from peerattn.render import show_label
 
 ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
+REACH = 12  # periods over which an outcome may be made
 Found = tuple[bool, str]  # whether the claim stands, and what was seen
 BY_NAME = ("network", "prior", "own_group")  # parameters that may name firms
 
@@ -55,35 +51,42 @@ class AuditLine:
 
 
 def columns(
-    frame: pd.DataFrame, y: np.ndarray, declared: set[str], labels: Labels | None = None
+    frame: pd.DataFrame,
+    y: np.ndarray,
+    declared: set[str],
+    labels: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[AuditLine, list[str]]:
     """No other outcome among the characteristics, no integer code used as a number; and which columns offend.
 
     ``labels`` are the firm and period of each row as whole numbers, periods in time order.
     """
     found: dict[str, str] = {}
-    for name in frame.columns:
+    for name in map(str, frame.columns):
         column = frame[name]
-        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        code = name not in declared and looks_like_code(name) and pd.api.types.is_numeric_dtype(column.dtype)
         if looks_like_outcome(name):
             found[name] = "is named like an outcome"
-        elif name not in declared and looks_like_code(name) and numeric:
-            if are_whole(column.to_numpy(dtype=float, na_value=np.nan)):
-                found[name] = "is a code used as a number"
-    numbers = frame.drop(columns=list(found)).select_dtypes("number").astype(float)
-    past = None if labels is None else at_later(y, *labels, -1)
-    for name in possible_leaks(numbers, y):
-        if past is None or closer(numbers[name].to_numpy(), past, y):
-            found[name] = "correlates above 0.98 with the outcome"
-    if labels is not None:
-        codes = frame[[name for name in frame.columns if name in declared]]
-        numbers = numbers.drop(columns=[*found, *codes], errors="ignore")
-        found |= made_of_outcomes(numbers, y, *labels, codes)
-        found |= made_of_later(numbers.drop(columns=list(found), errors="ignore"), *labels)
+        elif code and are_whole(column.to_numpy(dtype=float, na_value=np.nan)):
+            found[name] = "is a code used as a number"
+    kept = frame.drop(columns=list(found))
+    numbers = (
+        kept.drop(columns=[name for name in kept if name in declared]).select_dtypes("number").astype(float)
+    )
+    if labels is None:
+        found |= dict.fromkeys(possible_leaks(numbers, y), "correlates above 0.98 with the outcome")
+    else:
+        rows = Rows.of(numbers, y, labels, kept[[name for name in kept if name in declared]])
+        past = rows.moved(y, -1)
+        for name in possible_leaks(numbers, y):
+            if not np.isfinite(past).any() or rows.closer(rows.columns[name], past):
+                found[name] = "correlates above 0.98 with the outcome"
+        found = made_of_unknown(rows) | found
+        if why := selected_rows(rows):
+            found["rows"] = why
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
-    fine = f"{frame.shape[1]} columns, none named like an outcome or equal to it, no undeclared code"
+    fine = f"{frame.shape[1]} columns, none named like an outcome or made of what was not known, no undeclared code"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence or fine)
-    return line, [name for name in found if name not in declared]
+    return line, [name for name in found if name in frame and name not in declared]
 
 
 def own_outcome(subject: Subject) -> Found:
@@ -94,19 +97,15 @@ def own_outcome(subject: Subject) -> Found:
         return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
     rng, period, known = subject.rng(1), subject.period, subject.y.notna().to_numpy()
     own = others = 0.0
-    moved = 0
     for _ in range(ROUNDS):
-        focal = np.array(
-            [rng.choice(np.flatnonzero((period == t) & known)) for t in np.unique(period[known])]
-        )
+        firms = [rng.choice(np.flatnonzero((period == t) & known)) for t in np.unique(period[known])]
         y = subject.y.copy()
-        y.iloc[focal] += MOVE * subject.scale
+        y.iloc[firms] += MOVE * subject.scale
         change = (subject.fitted.predict(subject.X, y) - subject.base).abs().to_numpy()
-        moved += len(focal)
-        own = max(own, change[focal].max())
-        others = max(others, np.delete(change, focal).max(initial=0.0))
+        own = max(own, change[firms].max())
+        others = max(others, np.delete(change, firms).max(initial=0.0))
     evidence = (
-        f"{moved} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
+        f"{ROUNDS * len(firms)} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
         f"another firm's by up to {others:.2g}"
     )
     return own <= 1e-8 * subject.scale, evidence
@@ -138,35 +137,35 @@ def _learns_too_late(subject: Subject, ahead: int) -> str:
     for train, test in subject.folds:
         late, unknown = learned_too_late(train, test, when, subject.known, ahead)
         if late:
-            last, tested = (
-                show_label(index[k][1]) for k in (train[when[train].argmax()], test[when[test].argmin()])
-            )
+            ends = train[when[train].argmax()], test[when[test].argmin()]
+            last, tested = (show_label(index[k][1]) for k in ends)
             return f"the split learns from {last} to predict {tested} at horizon {ahead}"
         if unknown:
             return f"the split learns from {unknown:,} of {len(train):,} outcomes that are known after the origin"
-    numbers, y = subject.panel.X.select_dtypes("number"), subject.panel.y.to_numpy(dtype=float)
-    reach, of = reach_of_outcome(numbers, y, subject.firm, when)
-    if reach > ahead:
-        return f"the outcome is made of {of!r} of up to {reach} periods later, the split waits {ahead}"
+    y = subject.panel.y.to_numpy(dtype=float)
+    for name, column in subject.panel.X.select_dtypes("number").items():
+        leads = [at_later(column.to_numpy(dtype=float), subject.firm, when, k) for k in range(REACH + 1)]
+        for reach in range(ahead + 1, REACH + 1):
+            made = np.column_stack(leads[ahead + 1 : reach + 1])
+            if sum_of(y, made, np.column_stack(leads[: ahead + 1]), exact=0.02):
+                return (
+                    f"the outcome is made of {name!r} of up to {reach} periods later, the split waits {ahead}"
+                )
     return ""
 
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
     """Say which column holds outcomes of earlier periods that are not known when its rows are."""
-    y, firm = subject.panel.y.to_numpy(dtype=float), subject.firm
-    known = None if subject.known is None else subject.known.astype(float)
-    back = range(1, ahead if known is None else max(ahead, REACH + 1))
-    before = {k: at_later(y, firm, subject.when, -k) for k in (*back, len(back) + 1)}
-    for name, column in subject.panel.X.select_dtypes("number").items():
-        x = column.to_numpy(dtype=float)
-        for k in back:
-            at = np.isfinite(x) & np.isfinite(before[k])
-            at &= before[k] != before[k + 1]  # one that stays is known
-            if k >= ahead and known is not None:
-                at &= at_later(known, firm, subject.when, -k) > subject.when
-            several = at.sum() >= FEWEST and np.ptp(x[at]) > 0
-            if several and np.allclose(x[at], before[k][at], rtol=1e-6, atol=0.0):
-                return f"{name!r} is the outcome of {k} periods before, in {at.sum():,} rows in which it is not yet known"
+    y, firm, known = subject.panel.y.to_numpy(dtype=float), subject.firm, subject.known
+    for k in range(1, ahead if known is None else max(ahead, REACH + 1)):
+        before, longer = (at_later(y, firm, subject.when, -j) for j in (k, k + 1))
+        unknown = np.where(before == longer, np.nan, before)  # one that stays is known
+        if k >= ahead and known is not None:
+            unknown[~(at_later(known, firm, subject.when, -k) > subject.when)] = np.nan
+        for name, column in subject.panel.X.select_dtypes("number").items():
+            x = np.where(np.isfinite(unknown), column.to_numpy(dtype=float), np.nan)
+            if equal_in_some(x, unknown, 1e-6) and np.mean(np.isclose(x, unknown)[np.isfinite(x)]) > 0.99:
+                return f"{name!r} is the outcome of {k} periods before, in rows in which it is not yet known"
     return ""
 
 
@@ -187,24 +186,19 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
 
 def order_and_batch(subject: Subject) -> Found:
     """Row order, index order and batch size change nothing."""
-    gaps = {
-        name: _gap(found.reindex(subject.base.index), subject.base) for name, found in _reordered(subject)
-    }
-    worst = max(gaps, key=lambda name: gaps[name])
-    evidence = ", ".join(f"{name} {gap:.2g}" for name, gap in gaps.items())
-    return gaps[worst] <= _tolerance(subject), f"largest change of a prediction: {evidence}"
-
-
-def _reordered(subject: Subject) -> Iterator[tuple[str, pd.Series]]:
-    rng, X, y = subject.rng(3), subject.X, subject.y
+    rng, X, y, fitted = subject.rng(3), subject.X, subject.y, subject.fitted
     order = rng.permutation(len(X))
-    yield "rows shuffled", subject.fitted.predict(X.iloc[order], y.iloc[order])
-    swapped = subject.fitted.predict(X.swaplevel(), y.swaplevel())
-    yield "levels swapped", swapped.swaplevel()
     parts = [np.flatnonzero(subject.period == t) for t in subject.tested]
-    yield "a period at a time", pd.concat([subject.fitted.predict(X.iloc[at], y.iloc[at]) for at in parts])
+    found = {
+        "rows shuffled": fitted.predict(X.iloc[order], y.iloc[order]),
+        "levels swapped": fitted.predict(X.swaplevel(), y.swaplevel()).swaplevel(),
+        "a period at a time": pd.concat([fitted.predict(X.iloc[at], y.iloc[at]) for at in parts]),
+    }
     if subject.entry.native:
-        yield "training rows shuffled", subject.fit(rng).predict(X, y)
+        found["training rows shuffled"] = subject.fit(rng).predict(X, y)
+    gaps = {name: _gap(other.reindex(subject.base.index), subject.base) for name, other in found.items()}
+    evidence = ", ".join(f"{name} {gap:.2g}" for name, gap in gaps.items())
+    return max(gaps.values()) <= _tolerance(subject), f"largest change of a prediction: {evidence}"
 
 
 def sample(subject: Subject) -> Found:
@@ -213,27 +207,26 @@ def sample(subject: Subject) -> Found:
     later = np.flatnonzero(subject.when >= subject.tested[0])
     y.iloc[later] = y.iloc[later].to_numpy()[within(rng, subject.when[later])]
     other = subject.with_panel(subject.panel.X, y).folds
+    pairs = zip(subject.folds, other, strict=False)
     same = len(other) == len(subject.folds) and all(
-        np.array_equal(a, c) and np.array_equal(b, d) for (a, b), (c, d) in zip(subject.folds, other)
+        np.array_equal(a, c) and np.array_equal(b, d) for (a, b), (c, d) in pairs
     )
-    if not same:
-        return False, "permuting the outcomes of tested periods changes which rows are used"
-    n = sum(len(test) for _, test in subject.folds)
-    unknown = int(subject.y.isna().sum())
-    return (
-        True,
-        f"outcomes of tested periods permuted: the same {n:,} rows are tested; rows without an outcome "
-        f"({unknown:,} of those asked for) are predicted, too",
+    n, unknown = sum(len(test) for _, test in subject.folds), int(subject.y.isna().sum())
+    evidence = (
+        f"the same {n:,} rows are tested; rows without an outcome ({unknown:,} of those asked for) are predicted, too"
+        if same
+        else "which rows are used changes"
     )
+    return same, f"outcomes of tested periods permuted: {evidence}"
 
 
 def training_only(subject: Subject) -> Found:
     """What is fitted saw training rows only."""
-    carried = brought_along(subject)
+    carried = brought_along(subject.entry.model, subject.panel, subject.train, subject.rows)
     if carried:
         return False, f"the model comes with {', '.join(carried)}"
     numbers = subject.panel.X.select_dtypes("number").astype(float)
-    scaled = fitted_on_all(numbers, subject.train, subject.firm, subject.when)
+    scaled = transformed_over_all(numbers, subject.train, subject.firm, subject.when)
     if scaled:
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
     first = subject.period == subject.tested[0]
@@ -242,7 +235,7 @@ def training_only(subject: Subject) -> Found:
         X[name] = X[name].where(first, 100 * X[name] + 100)
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
     evidence = (
-        f"no fitted part comes with the model, no column is standardised over all rows; other tested periods times 100 "
+        f"no fitted part comes with the model, no column is scaled over all rows; other tested periods times 100 "
         f"change predictions by {gap:.2g}"
     )
     return gap <= _tolerance(subject), evidence
@@ -250,48 +243,18 @@ def training_only(subject: Subject) -> Found:
 
 def lookups(subject: Subject) -> Found:
     """Predictions come from characteristics, not from a table of rows that the model brought along or kept."""
-    first = subject.base
     hair = subject.X.copy()
     for name in hair.select_dtypes("number").columns:
         hair[name] = hair[name] + 1e-6 * float(np.nanstd(subject.panel.X[name].to_numpy(dtype=float)))
-    moved = (subject.fitted.predict(hair, subject.y) - first).abs().to_numpy()
+    moved = (subject.fitted.predict(hair, subject.y) - subject.base).abs().to_numpy()
     jumps = float(np.mean(moved > 1e-2 * subject.scale))
-    renamed, said = _renamed(subject), ""
-    if renamed is not None:
-        said = f"; firms and periods renamed, model refitted: by at most {_gap(renamed, first):.2g}"
+    renamed = subject.renamed(BY_NAME)
+    gap = 0.0 if renamed is None else _gap(renamed.base.set_axis(subject.base.index), subject.base)
+    said = "" if renamed is None else f"; firms and periods renamed, model refitted: by at most {gap:.2g}"
     evidence = (
         f"characteristics moved by a millionth of their deviation: {jumps:.0%} of predictions jump{said}"
     )
-    gap = 0.0 if renamed is None else _gap(renamed, first)
     return jumps <= 0.1 and gap <= 1e-3 * subject.scale, evidence
-
-
-def _renamed(subject: Subject) -> pd.Series | None:
-    """Return predictions where firms and periods have other names, in the same order; None where names come with the model."""
-    firm, period = subject.panel.firm, subject.panel.period
-    params = subject.entry.model.get_params().items()
-    named = any(v is not None for k, v in params if k.split("__")[-1] in BY_NAME)
-    if subject.entry.reference is not None or named or firm is None or period is None:
-        return None
-    tables = any(isinstance(v, pd.DataFrame | pd.Series | dict) for _, v in params)
-    other = _other_firms(firm), period if tables else _other_periods(period)
-    return subject.with_labels(*other).base.set_axis(subject.base.index)
-
-
-def _other_firms(firm: pd.Index) -> pd.Index:
-    """Return other names of the same order, or numbers of the same distances."""
-    if pd.api.types.is_integer_dtype(firm.dtype):
-        return firm + (int(firm.max()) - int(firm.min()) + 1)
-    return firm + "'" if pd.api.types.is_string_dtype(firm.dtype) or firm.inferred_type == "string" else firm
-
-
-def _other_periods(period: pd.Index) -> pd.Index:
-    """Return the same months and days 28 years later, when the calendar is the same."""
-    if isinstance(period, pd.DatetimeIndex):
-        return pd.DatetimeIndex(period.map(lambda t: t.replace(year=t.year + 28)))
-    if pd.api.types.is_integer_dtype(period.dtype):
-        return period + (2800 if period.min() > 100_000 else 28)  # months as yyyymm, or years
-    return period
 
 
 def learning(subject: Subject) -> Found:
@@ -325,41 +288,36 @@ def memory(subject: Subject) -> Found:
 
 def validation(subject: Subject) -> Found:
     """Nothing inside the model is validated on random rows."""
-    panel = subject.panel
-    X, y = panel.X.iloc[subject.train], panel.y.iloc[subject.train]
-    found = subject.entry.random_rows(X, y)
-    found += [
-        f"{name}, fitted: {said}"
-        for name, part in getattr(subject.fitted.model, "__dict__", {}).items()
-        if name.endswith("_") and isinstance(part, BaseEstimator) and not found
-        if not any(
-            key.split("__")[-1] == "cv" for key in part.get_params()
-        )  # folds by position are of its own rows
-        for said in random_rows(part, X, y)
-    ]
+    X, y = subject.panel.X.iloc[subject.train], subject.panel.y.iloc[subject.train]
+    found = list(subject.entry.random_rows(X, y))
+    for name, part in getattr(subject.fitted.model, "__dict__", {}).items():
+        if name.endswith("_") and isinstance(part, BaseEstimator) and not found:
+            # folds by position are of its own rows
+            if not any(key.split("__")[-1] == "cv" for key in part.get_params()):
+                found += [f"{name}, fitted: {said}" for said in random_rows(part, X, y)]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
     return not found, "; ".join(found) or fine
 
 
 def networks(subject: Subject) -> Found:
     """A network that comes with the model was not made of the outcomes of tested periods."""
+    params = subject.entry.model.get_params().items()
     given = {
         name: value
-        for name, value in subject.entry.model.get_params().items()
+        for name, value in params
         if isinstance(value, PeerNetwork | pd.DataFrame | dict) and name.split("__")[-1] == "network"
     }
-    found = {
-        name: why
+    found = [
+        f"{name!r}: {why}"
         for name, value in given.items()
-        if (why := network_made_of_outcomes(value, subject.panel.y, subject.train, subject.tested))
-    }
-    evidence = "; ".join(f"{name!r}: {why}" for name, why in found.items())
+        if (why := network_of_outcomes(value, subject.panel.y, subject.train, subject.tested))
+    ]
     fine = (
-        f"{len(given)} networks: their order of peers is not that of outcomes"
+        f"{len(given)} networks: their weights are no function of outcomes"
         if given
         else "no network is given"
     )
-    return not found, evidence or fine
+    return not found, "; ".join(found) or fine
 
 
 def placebo(subject: Subject, n_placebo: int) -> Found:
@@ -369,17 +327,16 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
     found = []
     for _ in range(n_placebo):
         order = within(rng, period)
+        X, shown = subject.X, subject.y
         if subject.entry.shown_outcomes:  # every firm gets another's outcome, and is scored by it
             shown = subject.y.iloc[order].set_axis(subject.y.index)
-            found.append(
-                skill(shown.to_numpy(), subject.fitted.predict(subject.X, shown).to_numpy(), period)[0]
-            )
         else:  # every firm gets another's characteristics
             X = subject.X.iloc[order].set_axis(subject.X.index)
-            predicted = subject.fitted.predict(X, subject.y).to_numpy()
-            if np.allclose(predicted, subject.base.to_numpy(), rtol=0, atol=1e-12 * subject.scale):
-                return True, "characteristics play no part in what is predicted"
-            found.append(skill(y, predicted, period)[0])
+        predicted = subject.fitted.predict(X, shown).to_numpy()
+        still = np.allclose(predicted, subject.base.to_numpy(), rtol=0, atol=1e-12 * subject.scale)
+        if still and not subject.entry.shown_outcomes:
+            return True, "characteristics play no part in what is predicted"
+        found.append(skill(shown.to_numpy(), predicted, period)[0])
     mean = float(np.mean(found))
     evidence = (
         f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "

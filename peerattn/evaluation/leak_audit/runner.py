@@ -12,8 +12,8 @@ import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
-from peerattn.evaluation.leak_audit.labels import labels_of
-from peerattn.evaluation.leak_audit.relations import function_of
+from peerattn.evaluation.leak_audit.columns import labels_of
+from peerattn.evaluation.leak_audit.measures import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel

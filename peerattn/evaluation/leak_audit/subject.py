@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import demean
 from peerattn.evaluation.running.entries import Entry, FoldRows
 from peerattn.evaluation.splits.folds import split_panel
@@ -65,6 +66,13 @@ class Subject:
         return pd.factorize(self.panel.firm)[0]
 
     @cached_property
+    def rows(self) -> Rows:
+        """Outcomes and codes of the panel, as the check of columns takes them."""
+        none = pd.DataFrame(index=self.panel.X.index)
+        y = self.panel.y.to_numpy(dtype=float)
+        return Rows.of(none, y, (self.firm, self.when), self.panel.X.select_dtypes(exclude="number"))
+
+    @cached_property
     def tested(self) -> np.ndarray:
         """The first tested periods that the fold does not learn from, as whole numbers."""
         train, test = (np.unique(self.when[rows]) for rows in self.folds[self.fold])
@@ -110,8 +118,24 @@ class Subject:
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
         return replace(self, panel=panel)
 
-    def with_labels(self, firm: pd.Index, period: pd.Index) -> Subject:
-        """Return the same model and folds on the same rows under other names of firms and periods."""
+    def renamed(self, by_name: tuple[str, ...]) -> Subject | None:
+        """Return the same under other names of firms and periods, in the same order; None where names come with the model.
+
+        Periods keep theirs where a table comes with the model: it may be dated.
+        """
+        firm, period, params = self.panel.firm, self.panel.period, self.entry.model.get_params()
+        named = any(v is not None for k, v in params.items() if k.split("__")[-1] in by_name)
+        if self.entry.reference is not None or named or firm is None or period is None:
+            return None
+        if pd.api.types.is_integer_dtype(firm.dtype):
+            firm = firm + (int(firm.max()) - int(firm.min()) + 1)
+        elif firm.inferred_type == "string":
+            firm = firm + "'"
+        if not any(isinstance(v, pd.DataFrame | pd.Series | dict) for v in params.values()):
+            if isinstance(period, pd.DatetimeIndex):  # the same calendar
+                period = pd.DatetimeIndex(period.map(lambda t: t.replace(year=t.year + 28)))
+            elif pd.api.types.is_integer_dtype(period.dtype):
+                period = period + (2800 if period.min() > 100_000 else 28)  # months as yyyymm, or years
         panel = replace(self.panel, firm=firm, period=period)
         labels = pd.MultiIndex.from_arrays([firm, period])[np.argsort(panel.order)]
         other = replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, compare, explain_score
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.labels import labels_of
+from peerattn.evaluation.leak_audit.columns import labels_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import (
@@ -592,7 +592,6 @@ MADE = {
         "mean"
     ),
     "from 2008 on": lambda X, y: y.where(y.index.get_level_values("period") >= 2008, 0.5),
-    "in decimals": lambda X, y: X["size"].round(2) + 1e-5 * y,
     "largest ever": lambda X, y: y.groupby(level="firm").transform("max"),
     "centred average": lambda X, y: (later(X["size"], -1) + X["size"] + later(X["size"], 1)) / 3,
 }

@@ -41,12 +41,11 @@ from peerattn import (
     IndustryPeerRegressor,
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
-    PurgedKFold,
     WalkForward,
-    make_model,
 )
-from peerattn.evaluation import audit
+from peerattn.evaluation import PurgedKFold, audit
 from peerattn.exceptions import InputError
+from peerattn.models import make_model
 from report import Row, publish
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared/data"))

@@ -98,7 +98,7 @@ class Rows:
             )
             if name == "the firm":
                 table["sum of later"] = total - self._past_sum - y.fillna(0)
-                table["sum so far"] = self._past_sum + y
+                table["sum so far"] = pd.Series(self._past_sum) + y
             for how, v in table.items():
                 past = self.moved(v.to_numpy(), -1) if name.endswith("the period") else self._past_mean(group)
                 found[f"{how} of outcomes of {name}"] = v.where(y.notna()).to_numpy(), past

@@ -14,7 +14,7 @@ from peerattn.models import OwnCharacteristicsRegressor
 def panel(n_periods):
     index = pd.MultiIndex.from_product([range(2001, 2001 + n_periods), range(10)], names=["period", "firm"])
     X = pd.DataFrame({"size": np.random.default_rng(0).normal(size=len(index))}, index.swaplevel())
-    return X, X["size"].rename("y")
+    return X, (X["size"] + np.random.default_rng(1).normal(size=len(X))).rename("y")
 
 
 def test_the_first_fold_counts_too():

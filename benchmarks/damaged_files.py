@@ -24,8 +24,9 @@ from peerattn.evaluation.running import store as pieces
 from peerattn.evaluation.running.fold_results import FoldResult
 from peerattn.exceptions import InputError
 from peerattn.network.io import parquet
-from peerattn.render import UNSEALED, seal
 from peerattn.sequence.tokenizers import WordTokenizer
+from peerattn.store.sealed import UNSEALED, seal
+from peerattn.training import Checkpoint
 
 KEY = "0" * 40
 
@@ -64,14 +65,43 @@ def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
     def network(path: Path) -> Callable[[], object]:
         return lambda: peerattn.PeerNetwork.from_parquet(path)
 
+    stages(folder)
     return {
         "model": (folder / "a.model", lambda: peerattn.load(folder / "a.model")),
         "model of the command": (folder / "b.model", lambda: load_model(folder / "b.model")),
         "sequence model": (folder / "c.safetensors", lambda: peerattn.load(folder / "c.safetensors")),
         "network": (folder / "n.parquet", network(folder / "n.parquet")),
-        "piece": (folder / "fits" / f"{KEY}.parquet", piece),
-        "piece, its network": (folder / "fits" / f"{KEY}.network.parquet", piece),
+        "piece": (folder / "fits" / f"{KEY}.fit", piece),
+        "checkpoint": (folder / "checkpoint" / "1.checkpoint", lambda: stages(folder)),
     }
+
+
+def stages(folder: Path) -> list[Any]:
+    """Return the two stages of a fit from its checkpoint, made where they are not there."""
+    checkpoint, found = Checkpoint(folder / "checkpoint", {"data": "a1"}), []
+    for k in range(2):
+        with checkpoint.stage():
+            if (stage := checkpoint.load()) is None:
+                checkpoint.finish({"x": np.full(3, float(k))}, {})
+            found.append(stage)
+    return found
+
+
+def copies(folder: Path, kinds: dict[str, tuple[Path, Callable[[], object]]]) -> Iterator[tuple[str, str, str]]:
+    """Yield what comes of whole files that were copied over, or swapped with, others of the same kind."""
+    pieces.FoldStore(folder / "fits", "digest").save("1" * 40, FoldResult("m", 1, np.arange(9.0)[::-1]))
+    pairs = {
+        "piece": sorted((folder / "fits").glob("*.fit")),
+        "checkpoint": [folder / "checkpoint" / f"{k}.checkpoint" for k in (1, 2)],
+    }
+    for kind, (one, other) in pairs.items():
+        first, second = one.read_bytes(), other.read_bytes()
+        for name, content in {"copied": (second, second), "swapped": (second, first)}.items():
+            one.write_bytes(content[0])
+            other.write_bytes(content[1])
+            yield kind, name, outcome(kinds[kind][1])
+        one.write_bytes(first)
+        other.write_bytes(second)
 
 
 def damages(content: bytes, rng: np.random.Generator, payload: Payload) -> Iterator[tuple[str, bytes]]:
@@ -114,9 +144,8 @@ def newer(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield files of a newer version, sealed as they should be."""
     (folder / "newer").mkdir()
     with (
-        mock.patch("peerattn.state.VERSION", 2),
+        mock.patch("peerattn.store.sealed.VERSION", 2),
         mock.patch.object(parquet, "_VERSION", 99),
-        mock.patch.object(pieces, "_VERSION", 3),
     ):
         read = written(folder / "newer")
     yield from ((name, how) for name, (_, how) in read.items())
@@ -138,6 +167,7 @@ def tried(folder: Path, files: int, seed: int = 0) -> list[tuple[str, str, str]]
     rng, payload, found = np.random.default_rng(seed), Payload(folder / "it ran"), []
     kinds = written(folder)
     assert all(outcome(read) == "accepted" for _, read in kinds.values())
+    found += copies(folder, kinds)
     found += [(kind, "a newer version", outcome(read)) for kind, read in newer(folder)]
     each = {kind: damages(path.read_bytes(), rng, payload) for kind, (path, _) in kinds.items()}
     while len(found) < files:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError
-    from peerattn.loading import load
     from peerattn.models import (
         CrossSectionalRidge,
         IndustryPeerRegressor,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from peerattn.network import PeerNetwork
     from peerattn.panel import read_panel
     from peerattn.render import regression_table
+    from peerattn.store.objects import load
 
 __version__ = "0.1.0"
 
@@ -59,7 +59,7 @@ _HOMES = {
     "describe_panel": "peerattn.evaluation",
     "explain_score": "peerattn.evaluation",
     "ladder": "peerattn.evaluation",
-    "load": "peerattn.loading",
+    "load": "peerattn.store.objects",
     "load_grunfeld": "peerattn.datasets",
     "load_multiples": "peerattn.datasets",
     "load_russell": "peerattn.datasets",

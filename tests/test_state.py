@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import peerattn.state as state
+import peerattn.store.sealed as state
 from peerattn.exceptions import InputError
-from peerattn.state import read_state, write_state
+from peerattn.store.sealed import read_state, write_state
 
 ARRAYS = {
     "x": np.arange(6.0).reshape(2, 3),

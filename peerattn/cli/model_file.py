@@ -47,7 +47,7 @@ class SavedModel:
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
-        from peerattn.models.saving import save_estimator
+        from peerattn.store.objects import save_estimator
 
         about = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "model"}
         save_estimator(self.model, path, about)
@@ -122,7 +122,7 @@ def load_model(path: Path) -> SavedModel:
     InputError
         For a file that is missing, damaged, or was not written by ``peerattn fit``.
     """
-    from peerattn.models.saving import load_estimator
+    from peerattn.store.objects import load_estimator
 
     try:
         model, about = load_estimator(path)

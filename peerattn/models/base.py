@@ -34,7 +34,6 @@ from peerattn.models.by_period import (
     written,
 )
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
-from peerattn.models.saving import load_estimator, save_estimator
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
 from peerattn.panel.gate import check_panel
@@ -44,6 +43,7 @@ from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.processes import gathered, joined
 from peerattn.render import show_label
+from peerattn.store.objects import load_estimator, save_estimator
 
 MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight", "own_group")

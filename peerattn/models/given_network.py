@@ -51,8 +51,8 @@ def refuse_learned(until: Any, periods: pd.Index | None) -> None:
     if undated or within_or_before(periods, until).any():
         raise InputError(
             f"network was learned from outcomes{'' if undated else f' until {until}'}, and is used "
-            f"{'without periods' if undated or periods is None else f'in {periods.min()}'}: it was chosen to fit them. Learn it on "
-            "earlier periods, and use it in later ones."
+            f"{'without periods' if undated or periods is None else f'in {periods.min()}'}: it was chosen to fit them. "
+            "Learn it on earlier periods, and use it in later ones."
         )
 
 

@@ -38,6 +38,11 @@ class CrossSection:
     columns: Array
     weights: Weights
 
+    def __post_init__(self) -> None:
+        known = self.weights.data if sparse.issparse(self.weights) else self.weights
+        if not np.isfinite(known).all():
+            raise InputError("weights: some are NaN or infinite; a firm that is no peer has the weight 0.")
+
     @property
     def is_sparse(self) -> bool:
         """Whether only the weights that are not zero are stored."""

@@ -10,7 +10,6 @@ from peerattn.render.files import atomic_path, check_writable, unfinished, write
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.regression import Regression, regression_table
-from peerattn.render.seal import UNSEALED, read_sealed, seal
 from peerattn.render.table import Table
 from peerattn.render.workbook import write_workbook
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.state import read_state, write_state, written_by_us
+from peerattn.store.objects import load_estimator, save_estimator
 from peerattn.training import TrainingRecord, train
 
 if TYPE_CHECKING:
@@ -44,12 +43,10 @@ class SavedEstimator(BaseEstimator):
         Raises
         ------
         InputError
-            When a constructor argument is an object that JSON cannot hold (a seed as a number can be).
+            When a constructor argument is an object that no file can hold (a seed as a number can be).
         """
         check_is_fitted(self)
-        arrays: dict[str, np.ndarray] = {}
-        spec = _packed(self, "", arrays)
-        write_state(path, arrays, spec, "model")
+        save_estimator(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -68,12 +65,13 @@ class SavedEstimator(BaseEstimator):
         InputError
             When the file is not one of ours, is damaged, or holds another class.
         """
-        arrays, spec = read_state(path, "model")
-        model = unpacked(spec, arrays)
-        if not isinstance(model, cls):
-            name = type(model).__name__
-            raise InputError(f"path: expected a saved {cls.__name__}, got a {name}. Use {name}.load.")
-        return model
+        found: Self = load_estimator(path, cls)[0]
+        return found
+
+    def _held(self) -> dict[str, Any]:
+        """Return what a file keeps: parameters, and the fitted attributes."""
+        fitted = [name for name in (*self._fitted, "feature_names_in_", "kept_heads_") if hasattr(self, name)]
+        return self.get_params(deep=False) | {name: getattr(self, name) for name in fitted}
 
     def _restore(self) -> None:
         """Give fitted attributes back the types that JSON does not know."""
@@ -215,78 +213,6 @@ class SequenceEstimator(SavedEstimator):
         with torch.no_grad():
             parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
         return np.concatenate(parts)
-
-
-def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return a value as JSON holds it; arrays go into ``arrays``, under names that start with ``name``."""
-    if isinstance(value, SavedEstimator):
-        fitted = [key for key in (*value._fitted, "feature_names_in_", "kept_heads_") if hasattr(value, key)]
-        parts = {
-            "parameters": value.get_params(deep=False),
-            "fitted": {key: getattr(value, key) for key in fitted},
-        }
-        packed = {
-            part: {key: _packed(v, f"{name}/{key}" if name else key, arrays) for key, v in values.items()}
-            for part, values in parts.items()
-        }
-        return {"estimator": type(value).__name__, **packed}
-    if isinstance(value, np.ndarray) and value.dtype == object:  # names
-        return {"names": value.tolist()}
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return {"array": name}
-    if isinstance(value, Mapping) and value and all(isinstance(v, np.ndarray) for v in value.values()):
-        return {"arrays": {key: _packed(v, f"{name}/{key}", arrays) for key, v in value.items()}}
-    if isinstance(value, np.generic):
-        value = value.item()
-    try:
-        json.dumps(value)
-    except TypeError as error:
-        raise InputError(
-            f"{name}: expected a value that JSON can hold (numbers, strings, lists), got {type(value).__name__}. "
-            "Set it to one before saving."
-        ) from error
-    return {"value": value}
-
-
-def unpacked(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return the model that a file's specification and arrays describe. Only classes of this package are ever made.
-
-    Raises
-    ------
-    InputError
-        When it names another class, or is not what this version writes.
-    """
-    if "estimator" not in spec:
-        raise InputError("path: the file holds no sequence model. Use peerattn.load.")
-    with written_by_us():
-        return _unpacked(spec, arrays)
-
-
-def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    if "names" in packed:
-        return np.array(packed["names"], dtype=object)
-    if "array" in packed:
-        return arrays[packed["array"]]
-    if "arrays" in packed:
-        return {key: _unpacked(v, arrays) for key, v in packed["arrays"].items()}
-    if "estimator" not in packed:
-        return packed["value"]
-    name = packed["estimator"]
-    kind = _kinds(SavedEstimator).get(name)
-    if kind is None:
-        raise InputError(f"path: the file holds the class {name!r}, which this version does not know.")
-    model = kind(**{key: _unpacked(v, arrays) for key, v in packed["parameters"].items()})
-    for key, value in packed["fitted"].items():
-        setattr(model, key, _unpacked(value, arrays))
-    model._restore()
-    return model
-
-
-def _kinds(base: type[SavedEstimator]) -> dict[str, type[SavedEstimator]]:
-    """Return the classes of this package that inherit from one, by name."""
-    found = {kind.__name__: kind for kind in base.__subclasses__() if kind.__module__.startswith("peerattn.")}
-    return found | {name: kind for heir in found.values() for name, kind in _kinds(heir).items()}
 
 
 def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:

@@ -15,7 +15,7 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.processes import from_first, process
 from peerattn.render import check_writable, unfinished
-from peerattn.state import read_state, write_state
+from peerattn.store.sealed import read_state, write_state
 
 SECONDS = 10.0  # between two writes of the state of a loop
 _KIND, _END, _HEAD = "checkpoint", ".checkpoint", "fit.checkpoint"
@@ -128,7 +128,7 @@ class Checkpoint:
     @staticmethod
     def _read(path: Path, advice: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         try:
-            return read_state(path, _KIND)
+            return read_state(path, _KIND, place=path.name)
         except InputError as error:
             said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
             raise InputError(f"checkpoint: {said} {advice}") from error
@@ -136,7 +136,7 @@ class Checkpoint:
     @staticmethod
     def _write(path: Path, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> None:
         try:
-            write_state(path, arrays, spec, _KIND)
+            write_state(path, arrays, spec, _KIND, place=path.name)
         except InputError as error:
             raise InputError(f"checkpoint: {str(error).removeprefix('path: ')}") from error
 

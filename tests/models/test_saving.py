@@ -20,9 +20,9 @@ from peerattn import (
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import FamaMacBethRegressor, Prior, make_model
-from peerattn.models.saving import save_estimator
 from peerattn.sequence.tokenizers import WordTokenizer
-from peerattn.state import read_state, write_state
+from peerattn.store.objects import save_estimator
+from peerattn.store.sealed import read_state, write_state
 
 QUICK = {"n_heads": 2, "max_steps": 10, "prune": False, "random_state": 0}
 
@@ -109,7 +109,7 @@ def test_another_class_is_refused(panel, tmp_path):
     with pytest.raises(InputError, match="got a saved WordTokenizer"):
         NadarayaWatsonRegressor.load(tmp_path / "b.model")
     assert type(load(tmp_path / "b.model")) is WordTokenizer
-    with pytest.raises(InputError, match="holds no sequence model"):
+    with pytest.raises(InputError, match="got a saved CrossSectionalRidge"):
         WordTokenizer.load(tmp_path / "a.model")
 
 

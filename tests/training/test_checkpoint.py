@@ -164,6 +164,17 @@ def test_a_damaged_stage_is_refused_and_made_again_once_deleted(tmp_path, damage
         assert checkpoint.load() is None
 
 
+def test_stages_that_are_copied_over_one_another_are_refused(tmp_path):
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    for k in range(2):
+        with checkpoint.stage():
+            checkpoint.finish({"x": np.full(2, k)}, {})
+    (tmp_path / "1.checkpoint").write_bytes((tmp_path / "2.checkpoint").read_bytes())
+    checkpoint = Checkpoint(tmp_path, MADE_FROM)
+    with checkpoint.stage(), pytest.raises(InputError, match="checkpoint: .*copy of another file"):
+        checkpoint.load()
+
+
 def test_a_damaged_head_is_refused(tmp_path):
     finished(tmp_path)
     (tmp_path / "fit.checkpoint").write_bytes(b"cut off")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from peerattn.digest import code_version, hash_of
 from peerattn.evaluation.running.entries import Entry
 from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
-from peerattn.models.saving import decoded, encoded
-from peerattn.network import PeerNetwork
-from peerattn.render import UNSEALED, check_writable, read_sealed, seal, write_atomic
+from peerattn.render import check_writable
+from peerattn.store.digest import code_version, hash_of
+from peerattn.store.objects import decoded, encoded
+from peerattn.store.sealed import read_state, write_state
 
-_KEY, _VERSION = "peerattn.piece", 2
+_KIND, _VERSION = "fit", 3
 Kept = TypeVar("Kept")
 
 
@@ -34,8 +31,8 @@ class FoldStore:
     of its class and of what that refers to, the task, this package's own source, and the versions of the packages that compute.
     Failures are not kept: they are tried again.
 
-    A file is Parquet (predictions) with JSON in its metadata (all else) and a seal: no pickle, nothing of it is run, and one that
-    was changed is refused with a warning and made again.
+    A file is sealed and named in its seal: no pickle, nothing of it is run, and one that was changed, or copied over another, is
+    refused with a warning and made again.
 
     Parameters
     ----------
@@ -66,11 +63,12 @@ class FoldStore:
 
     def load(self, key: str, kind: type[Kept]) -> Kept | None:
         """Return what is kept under a key; None where there is nothing, or, with a warning, where its file is damaged."""
-        path = self.folder / f"{key}.parquet"
+        path = self._path(key)
         if not path.exists():
             return None
         try:
-            found = self._read(path, key)
+            arrays, spec = read_state(path, _KIND, place=key)
+            found = decoded(spec.get("result"), arrays)
             if not isinstance(found, kind):
                 raise InputError(f"path: {str(path)!r} holds a {type(found).__name__}.")
         except InputError as error:
@@ -80,56 +78,10 @@ class FoldStore:
         return found
 
     def save(self, key: str, result: Any) -> None:
-        """Keep a result, whole or not at all."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        network, predicted = getattr(result, "network", None), getattr(result, "predicted", None)
-        if predicted is not None:
-            result = replace(result, network=None, predicted=None)
-        if network is not None:
-            network.to_parquet(self._network(key))
+        """Keep a result, its network within, whole or not at all."""
         arrays: dict[str, np.ndarray] = {}
         tree = encoded(result, arrays, type(result).__name__)
-        spec = {
-            "version": _VERSION,
-            "key": key,
-            "result": tree,
-            "arrays": {name: [a.dtype.str, list(a.shape), a.tolist()] for name, a in arrays.items()},
-            "network": network is not None,
-            "predicted": predicted is not None,
-            "seal": UNSEALED,
-        }
-        table = pa.table({"prediction": np.asarray([] if predicted is None else predicted, dtype=np.float64)})
-        content = io.BytesIO()
-        with pq.ParquetWriter(content, table.schema) as writer:
-            writer.write_table(table)
-            writer.add_key_value_metadata({_KEY: json.dumps(spec)})
-        write_atomic(self.folder / f"{key}.parquet", seal(content.getvalue()))
+        write_state(self._path(key), arrays, {"result": tree}, _KIND, place=key)
 
-    def _read(self, path: Path, key: str) -> Any:
-        import pyarrow.parquet as pq
-
-        content = read_sealed(path, "a fit that compare stored")
-        try:
-            file = pq.ParquetFile(io.BytesIO(content))
-            spec = json.loads(file.metadata.metadata[_KEY.encode()])
-            predicted = file.read()["prediction"].to_numpy()
-            made = spec["version"], spec["key"]
-            arrays = {
-                name: np.array(v, dtype=dtype).reshape(shape)
-                for name, (dtype, shape, v) in spec["arrays"].items()
-            }
-            has_network, has_predicted, tree = spec["network"], spec["predicted"], spec["result"]
-        except Exception as error:  # sealed by someone else: parsers raise anything
-            raise InputError(f"path: {str(path)!r} is no fit that this version of compare stored.") from error
-        if made != (_VERSION, key):
-            raise InputError(f"path: {str(path)!r} has another name or version than it was stored with.")
-        found = decoded(tree, arrays)
-        if has_predicted:
-            network = PeerNetwork.from_parquet(self._network(key)) if has_network else None
-            found = replace(found, predicted=predicted, network=network)
-        return found
-
-    def _network(self, key: str) -> Path:
-        return self.folder / f"{key}.network.parquet"
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.fit"

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from peerattn.digest import code_version, hash_of
 from peerattn.exceptions import InputError
 from peerattn.models.pools import Rows
-from peerattn.models.saving import decoded, encoded
+from peerattn.store.digest import code_version, hash_of
+from peerattn.store.objects import decoded, encoded
 from peerattn.training import Checkpoint
 
 Made = TypeVar("Made")

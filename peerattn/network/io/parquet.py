@@ -15,7 +15,8 @@ from scipy import sparse
 from peerattn.exceptions import InputError
 from peerattn.network.base import FACTS, BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, place_in
-from peerattn.render import UNSEALED, read_sealed, seal, write_atomic
+from peerattn.render import write_atomic
+from peerattn.store.sealed import UNSEALED, read_sealed, seal
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -120,7 +120,7 @@ def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
         run(panel, dying, cv=cv, store=store)
     before = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
     assert len(before) == 2 * 6  # two folds of the model and the five controls
-    assert all(name.endswith(".parquet") for name in before)
+    assert all(name.endswith(".fit") for name in before)
     again = run(panel, dying, cv=cv, store=store)
     assert fits(counted) == 3 + 2  # the third is tried again, the first two are not
     after = {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
@@ -141,7 +141,7 @@ def test_a_fit_is_found_by_what_it_was_made_from(panel, tmp_path):
     assert fits(counted) == 6
     run((X.sample(frac=1, random_state=0), y), ridge, store=tmp_path)  # the same panel in another order
     assert fits(counted) == 6
-    for path in tmp_path.glob("*.parquet"):
+    for path in tmp_path.glob("*.fit"):
         path.write_bytes(path.read_bytes()[:50])
     with pytest.warns(DamagedPieceWarning, match="cut off or damaged. The fit is made again"):
         again = run(panel, ridge, store=tmp_path)
@@ -195,7 +195,6 @@ def test_a_piece_is_never_run_and_any_changed_bit_is_found(panel, tmp_path):
     models = {"Peers": IndustryPeerRegressor(industry="sic")}
     first = run(panel, models, store=tmp_path)
     paths = sorted(tmp_path.iterdir())
-    assert any(".network." in path.name for path in paths)
     rng = np.random.default_rng(0)
     for path in paths:
         whole = path.read_bytes()
@@ -210,6 +209,19 @@ def test_a_piece_is_never_run_and_any_changed_bit_is_found(panel, tmp_path):
             with warnings.catch_warnings():  # made again
                 warnings.simplefilter("error", DamagedPieceWarning)
                 run(panel, models, store=tmp_path)
+
+
+def test_fits_that_are_copied_over_one_another_are_made_again(panel, tmp_path):
+    models = {"Peers": IndustryPeerRegressor(industry="sic")}
+    first = run(panel, models, store=tmp_path)
+    one, other, *_ = sorted(tmp_path.iterdir())
+    contents = one.read_bytes(), other.read_bytes()
+    one.write_bytes(contents[1])
+    other.write_bytes(contents[0])
+    with pytest.warns(DamagedPieceWarning, match="is a copy of another file"):
+        again = run(panel, models, store=tmp_path)
+    pd.testing.assert_frame_equal(first.predictions, again.predictions, check_exact=True)
+    assert all(network.equals(again.networks[name]) for name, network in first.networks.items())
 
 
 def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):

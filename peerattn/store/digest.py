@@ -115,7 +115,7 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _package() -> Path:
-    return Path(__file__).resolve().parent
+    return Path(__file__).resolve().parents[1]
 
 
 @functools.cache

@@ -1,7 +1,12 @@
-"""Fitted state as one file: arrays as safetensors, the rest as JSON in its header. No pickle, whole or refused."""
+"""The one file format: arrays as safetensors, the rest as JSON in its header, and a seal. No pickle, whole or refused.
+
+The seal is the SHA-256 of the file, inside the file, so that no changed bit goes unseen; beside it stands what the file is for,
+so that no file is read in the place of another.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,15 +17,64 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from peerattn.exceptions import InputError
-from peerattn.render import UNSEALED, read_sealed, seal, write_atomic
+from peerattn.render import write_atomic
 
 KEY, VERSION = "peerattn", 1
 #: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that stand for them.
 _AS_NUMBERS = {"U": "<u4", "M": "<i8", "m": "<i8"}
 
+_MARK = b"peerattn-sha256:"
+#: Text to put somewhere into a file before it is sealed.
+UNSEALED = _MARK.decode() + 64 * "0"
+
+
+def seal(content: bytes) -> bytes:
+    """Return a file's content with its digest in place of the zeros of ``UNSEALED``.
+
+    The digest is the SHA-256 of the whole content with these zeros. It protects against damage, not against forgery.
+    """
+    if content.count(UNSEALED.encode()) != 1:
+        raise InputError(f"content: expected the text {UNSEALED!r} once.")
+    return content.replace(UNSEALED.encode(), _MARK + hashlib.sha256(content).hexdigest().encode())
+
+
+def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
+    """Return the content of a file that :func:`seal` sealed; ``what`` says in an error what was expected.
+
+    Raises
+    ------
+    InputError
+        When there is no such file, it has no seal (a file of another origin, a pickle for example, or one that is cut off), or
+        any bit of it was changed after it was written.
+    """
+    where = repr(os.fspath(path))
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        raise InputError(
+            f"path: cannot read {where}: {getattr(error, 'strerror', None) or error}."
+        ) from error
+    at = content.find(_MARK) + len(_MARK)
+    if at < len(_MARK):
+        raise InputError(
+            f"path: expected {what}, got {where}, which is of another origin, cut off or damaged."
+        )
+    digest = hashlib.sha256(memoryview(content)[:at])
+    digest.update(64 * b"0")
+    digest.update(memoryview(content)[at + 64 :])
+    if digest.hexdigest().encode() != content[at : at + 64]:
+        raise InputError(f"path: {where} was changed or damaged after it was written. Write it again.")
+    return content
+
 
 def write_state(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    spec: Mapping[str, Any],
+    kind: str,
+    *,
+    place: str = "",
 ) -> None:
     """Write arrays and a specification to one file, atomically.
 
@@ -34,6 +88,8 @@ def write_state(
         Whatever JSON holds; tuples come back as lists.
     kind : str
         What the file holds, for example the name of a class; `read_state` asks for the same.
+    place : str
+        What the file is for, where it has a place among others; `read_state` asks for the same.
 
     Raises
     ------
@@ -62,19 +118,21 @@ def write_state(
             dtypes[name] = array.dtype.newbyteorder("<").str
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
         stored[name] = array
-    header = {"version": VERSION, "kind": kind, "spec": json.loads(text), "dtypes": dtypes}
+    header = {"version": VERSION, "kind": kind, "place": place, "spec": json.loads(text), "dtypes": dtypes}
     metadata = {KEY: json.dumps(header | {"seal": UNSEALED}, sort_keys=True)}
     write_atomic(path, seal(save(stored, metadata=metadata)))
 
 
-def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_state(
+    path: str | os.PathLike[str], kind: str, *, place: str = ""
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read the arrays and the specification that `write_state` wrote.
 
     Parameters
     ----------
     path : path-like
-    kind : str
-        What the file must hold.
+    kind, place : str
+        What the file must hold, and be for.
 
     Returns
     -------
@@ -102,6 +160,7 @@ def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.nd
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
         header = json.loads(metadata[KEY])
         version, found, spec = header["version"], header["kind"], dict(header["spec"])
+        meant = header.get("place", "")
         if version == VERSION:
             dtypes = header["dtypes"]
             arrays = {
@@ -119,6 +178,10 @@ def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.nd
         )
     if found != kind:
         raise InputError(f"path: expected a saved {kind}, got a saved {found} in {where}.")
+    if meant != place:
+        raise InputError(
+            f"path: {where} is a copy of another file: it was written for {meant!r}. Write it again."
+        )
     return arrays, spec
 
 

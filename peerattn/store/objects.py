@@ -16,11 +16,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError, PeerAttnWarning
-from peerattn.models.saved_sklearn import KNOWN, from_state, state_of
-from peerattn.state import read_state, write_state, written_by_us
+from peerattn.store.sealed import read_state, write_state, written_by_us
+from peerattn.store.sklearn_models import KNOWN, from_state, state_of
 
 KIND = "~"  # key under which the tree says what a mapping stands for
-_OURS = re.compile(r"peerattn\.(panel|network|models|evaluation)(\.[a-z_]+)*:[A-Za-z_]+")
+_OURS = re.compile(r"peerattn\.(panel|network|models|evaluation|sequence)(\.[a-z_]+)*:[A-Za-z_]+")
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = None) -> None:
@@ -29,7 +29,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = No
     Raises
     ------
     InputError
-        When it holds what cannot be stored without pickle: an estimator that is not in :mod:`~peerattn.models.saved_sklearn`, a
+        When it holds what cannot be stored without pickle: an estimator that is not in :mod:`~peerattn.store.sklearn_models`, a
         function.
     """
     arrays: dict[str, np.ndarray] = {}
@@ -40,14 +40,46 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = No
 def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[Any, Any]:
     """Return the estimator that :func:`save_estimator` wrote, and what was said about it."""
     arrays, spec = read_state(path, "model")
-    if "model" not in spec:
-        name = spec.get("estimator", "file of another kind")
-        raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
-    estimator = decoded(spec["model"], arrays)
+    estimator = decoded(spec.get("model"), arrays)
     if not isinstance(estimator, cls):
         name = type(estimator).__name__
         raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
     return estimator, spec.get("about")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted model that ``save`` or ``peerattn fit`` wrote, whatever its class; no code of the file is run.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    fitted estimator
+
+    Raises
+    ------
+    InputError
+        When the file is missing, of another origin (a pickle, for example), cut off or damaged, written by another version of
+        the format, or names a class that is no part of a saved model.
+
+    Notes
+    -----
+    The file is safetensors with a JSON header and a seal, the SHA-256 of the file: a changed bit is found. The seal is no
+    signature: whoever writes the file can seal it, and can choose the model's numbers, but no code.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from peerattn import NadarayaWatsonRegressor
+    >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/kernel.model")
+    ...     load(f"{folder}/kernel.model")
+    NadarayaWatsonRegressor(bandwidth=1.0)
+    """
+    return load_estimator(path)[0]
 
 
 def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -124,11 +156,11 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, type) and issubclass(value, Warning):
         return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
     named = f"{type(value).__module__}:{type(value).__name__}"
-    if is_dataclass(value) and _OURS.fullmatch(named) and not isinstance(value, BaseEstimator):
-        content = {f.name: inner(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {KIND: named, "fields": content}
+    if not isinstance(value, BaseEstimator) and _OURS.fullmatch(named) and (names := _names(type(value))):
+        return {KIND: named, "fields": {name: inner(getattr(value, name)) for name in names}}
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
-        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in vars(value).items()}
+        kept = value._held() if hasattr(value, "_held") else vars(value)
+        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in kept.items()}
         return {KIND: "estimator", "class": named, "attributes": held}
     if type(value).__name__ in KNOWN and type(value).__module__.startswith("sklearn."):
         held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in state_of(value).items()}
@@ -138,6 +170,11 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         "and open such files only where you trust their source. Stored without pickle are this package's estimators and "
         f"scikit-learn's {', '.join(sorted(KNOWN))}."
     )
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """Return the attributes of an object of this package that are its constructor's arguments; none for other classes."""
+    return tuple(f.name for f in fields(kind) if f.init) if is_dataclass(kind) else ()
 
 
 def _encoded_index(index: pd.Index, inner: Any) -> dict[str, Any]:
@@ -185,7 +222,7 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return _DECODERS[kind](value, inner, arrays)
     found = _ours(kind)
     fields_ = {name.lstrip("_"): inner(item) for name, item in value["fields"].items()}
-    if isinstance(found, type) and is_dataclass(found):
+    if _names(found):
         return found(**fields_)
     raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
 
@@ -201,7 +238,11 @@ def _ours(named: str) -> Any:
         raise InputError(
             f"path: the file names {named!r}, which this version of peerattn does not have."
         ) from error
-    if not isinstance(found, type) or not (is_dataclass(found) or issubclass(found, BaseEstimator)):
+    if (
+        not isinstance(found, type)
+        or found.__module__ != module
+        or not (_names(found) or issubclass(found, BaseEstimator))
+    ):
         raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found
 
@@ -217,6 +258,7 @@ def _estimator(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
                 f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
             )
         vars(estimator)[name] = inner(item)
+    getattr(estimator, "_restore", lambda: None)()
     return estimator
 
 

@@ -87,7 +87,9 @@ def stages(folder: Path) -> list[Any]:
     return found
 
 
-def copies(folder: Path, kinds: dict[str, tuple[Path, Callable[[], object]]]) -> Iterator[tuple[str, str, str]]:
+def copies(
+    folder: Path, kinds: dict[str, tuple[Path, Callable[[], object]]]
+) -> Iterator[tuple[str, str, str]]:
     """Yield what comes of whole files that were copied over, or swapped with, others of the same kind."""
     pieces.FoldStore(folder / "fits", "digest").save("1" * 40, FoldResult("m", 1, np.arange(9.0)[::-1]))
     pairs = {

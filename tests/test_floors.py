@@ -155,7 +155,7 @@ def test_a_planted_circle_is_found():
         (
             "peerattn.network.measures",
             "def f():\n    from peerattn.models.base import X",
-            "(floor 1) imports models (floor 3)",
+            "(floor 2) imports models (floor 3)",
         ),
         ("peerattn.network.measures", "from ..evaluation import compare", "imports evaluation (floor 4)"),
         ("peerattn.network.measures", "from .. import training", "imports training (floor 2)"),

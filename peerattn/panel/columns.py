@@ -100,7 +100,7 @@ def choose_columns(
     for name in columns:
         if name in taken_elsewhere:
             continue
-        if not _is_number(frame[name]):
+        if not is_number(frame[name]):
             left[name] = "not a number; declare it in codes to use it"
             if (example := number_as_text(frame[name])) is not None:
                 left[name] = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
@@ -137,13 +137,19 @@ def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set
             raise InputError(
                 f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
             )
-        if not _is_number(frame[name]):
+        if not is_number(frame[name]):
             raise InputError(
                 f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
             )
 
 
-def _is_number(column: pd.Series) -> bool:
+def is_number(column: pd.Series) -> bool:
+    """Tell whether a column holds numbers, those of Python objects and missing values among them."""
+    if column.dtype == object:
+        known = column.dropna()
+        return len(known) > 0 and all(
+            isinstance(value, int | float | np.number | np.bool_) for value in known
+        )
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
 
 

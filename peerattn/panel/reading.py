@@ -13,7 +13,14 @@ import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, unknown_name, warn_user
 from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
-from peerattn.panel.columns import ColumnChoice, choose_columns, holds_text, number_as_text, refuse_outcomes
+from peerattn.panel.columns import (
+    ColumnChoice,
+    choose_columns,
+    holds_text,
+    is_number,
+    number_as_text,
+    refuse_outcomes,
+)
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.panel import Panel, refuse_infinity, refuse_large
@@ -319,7 +326,7 @@ def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
 
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
-    if not pd.api.types.is_numeric_dtype(frame[outcome].dtype):
+    if not is_number(frame[outcome]):
         example = frame[outcome].dropna()
         kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""

@@ -61,8 +61,7 @@ class StoredPanel:
         The most rows that ``fit`` reads; None for all.
     """
 
-    fragments: tuple[Any, ...]
-    schema: Any
+    files: tuple[_File, ...]
     names: tuple[str, str]
     periods: pd.Index
     sizes: np.ndarray
@@ -135,7 +134,8 @@ class StoredPanel:
             When the file cannot be written.
         """
         names = list(self.choice.characteristics)
-        small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
+        schema = self.files[0].schema
+        small = all(str(schema.field(name).type) in _SINGLE for name in names)
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
         with _readable(path):
@@ -174,11 +174,10 @@ class StoredPanel:
         """Return the rows of one period."""
         frames = []
         for run in self.runs[place]:
-            if run.fragment not in readers:
-                readers[run.fragment] = _Reader(self.fragments[run.fragment], self.schema, self._columns())
-            frames.append(readers[run.fragment].take(run.start, run.stop))
-            if run.stop == readers[run.fragment].rows:
-                del readers[run.fragment]
+            reader = readers.setdefault(run.file, _Reader(self.files[run.file], self._columns()))
+            frames.append(reader.take(run.start, run.stop))
+            if run.stop == reader.file.rows:
+                del readers[run.file]
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
     def _panel(self, frames: list[pd.DataFrame]) -> Panel:
@@ -269,23 +268,34 @@ def scan_panel(
     dataset, folder = _dataset(source)
     if training_rows is not None and (isinstance(training_rows, bool) or not isinstance(training_rows, int)):
         raise InputError(f"training_rows must be a whole number or None, got {training_rows!r}.")
-    columns = [name for name in dataset.schema.names if not _ROW_NUMBERS.fullmatch(name)]
-    for argument, name in (("firm", firm), ("period", period), ("outcome", outcome), ("industry", industry)):
-        if name is not None and name not in columns:
-            raise unknown_name(argument, "column", name, columns)
-    declared = (
-        codes if isinstance(codes, str) else [*dict.fromkeys([*codes, *([industry] if industry else [])])]
-    )
     with _readable(source):
-        fragments = tuple(fragment for fragment in dataset.get_fragments() if fragment.count_rows())
+        fragments = [fragment for fragment in dataset.get_fragments() if fragment.count_rows()]
         if not fragments:
             raise InputError(f"{source}: the panel has no rows.")
-        start = _Reader(fragments[0], dataset.schema, columns)
-        first = start.take(0, min(_FIRST, start.rows))
+        physical = {name for fragment in fragments for name in fragment.physical_schema.names}
+        schema, wrong = _schema_of(
+            fragments, [field for field in dataset.schema if field.name not in physical]
+        )
+        columns, files = schema.names, tuple(_File(fragment, schema) for fragment in fragments)
+        for argument, name in (
+            ("firm", firm),
+            ("period", period),
+            ("outcome", outcome),
+            ("industry", industry),
+        ):
+            if name is not None and name not in columns:
+                raise unknown_name(argument, "column", name, columns)
+        declared = (
+            codes if isinstance(codes, str) else [*dict.fromkeys([*codes, *([industry] if industry else [])])]
+        )
+        for name in [firm, period, outcome, *(characteristics or ())]:
+            if name in wrong:
+                raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")
+        first = _Reader(files[0], columns).take(0, min(_FIRST, files[0].rows))
         choice = choose_columns(
             first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
         )
-        labels, runs = _runs(fragments, dataset.schema, period)
+        labels, runs = _runs(files, period)
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
     assert found is not None
     places, periods = pd.factorize(found.period, sort=True)
@@ -294,8 +304,7 @@ def scan_panel(
         by_period[place].append(run)
     sizes = np.array([sum(run.stop - run.start for run in several) for several in by_period])
     return StoredPanel(
-        fragments,
-        dataset.schema,
+        files,
         (firm, period),
         pd.Index(periods),
         sizes,
@@ -325,68 +334,139 @@ def is_stored(X: Any) -> bool:
 class _Run:
     """Successive rows of one file."""
 
-    fragment: int
+    file: int
     start: int
     stop: int
 
 
-class _Reader:
-    """Some columns of one file, read forwards in batches."""
+class _File:
+    """One file, its columns in the types of the panel, read forwards in batches."""
 
-    def __init__(self, fragment: Any, schema: Any, columns: Sequence[str]) -> None:
+    def __init__(self, fragment: Any, schema: Any) -> None:
         import pyarrow.dataset as ds
 
         self.fragment, self.schema = fragment, schema
         self.keys = ds.get_partition_keys(fragment.partition_expression)
-        self.columns = [name for name in columns if name not in self.keys]
         self.rows = fragment.count_rows()
-        self.position = self.rows
+
+    def tables(self, columns: Sequence[str], start: int = 0) -> tuple[int, Iterator[Any]]:
+        """Return a row at or before ``start``, and tables of the rows from there on; little is read ahead."""
+        there = [name for name in columns if name in self.fragment.physical_schema.names]
+        if not hasattr(self.fragment, "row_groups"):
+            batches = self.fragment.to_batches(columns=there, batch_size=BATCH, batch_readahead=0)
+            return 0, (self._typed(batch, columns) for batch in batches)
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(self.fragment.open(), buffer_size=BUFFER)
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        ends = np.cumsum(sizes)
+        first = int(np.searchsorted(ends, start, side="right"))
+        each = (  # one reader a row group: it keeps the buffers of all that it has read
+            file.iter_batches(BATCH, row_groups=[g], columns=there) for g in range(first, len(sizes))
+        )
+        return int(ends[first] - sizes[first]), (
+            self._typed(batch, columns) for batch in chain.from_iterable(each)
+        )
+
+    def _typed(self, batch: Any, columns: Sequence[str]) -> Any:
+        import pyarrow as pa
+
+        made = {}
+        for name in columns:
+            kind = self.schema.field(name).type
+            if name in self.keys:
+                made[name] = pa.repeat(pa.scalar(self.keys[name]).cast(kind), len(batch))
+            elif name not in batch.schema.names:
+                made[name] = pa.nulls(len(batch), kind)
+            else:
+                made[name] = batch[name] if batch[name].type == kind else batch[name].cast(kind, safe=False)
+        return pa.table(made)
+
+
+class _Reader:
+    """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
+
+    def __init__(self, file: _File, columns: Sequence[str]) -> None:
+        self.file, self.columns, self.position = file, columns, file.rows
+        self.tables: Iterator[Any] = iter(())
         self.rest: Any = None
-        self.batches: Iterator[Any] = iter(())
 
     def take(self, start: int, stop: int) -> pd.DataFrame:
-        """Return rows; from the beginning again where they were passed already."""
+        """Return rows."""
         import pyarrow as pa
 
         if start < self.position:
-            self._open(start)
+            self.rest, (self.position, self.tables) = None, self.file.tables(self.columns, start)
         pieces: list[Any] = []
         while self.position < stop:
-            batch = next(self.batches) if self.rest is None else self.rest
-            skipped = max(0, min(start - self.position, len(batch)))
-            used = min(stop - self.position, len(batch))
-            if used > skipped:
-                pieces.append(batch.slice(skipped, used - skipped))
-            self.rest = batch.slice(used) if used < len(batch) else None
+            table = next(self.tables) if self.rest is None else self.rest
+            skipped, used = (
+                max(0, min(start - self.position, len(table))),
+                min(stop - self.position, len(table)),
+            )
+            pieces += [table.slice(skipped, used - skipped)] if used > skipped else []
+            self.rest = table.slice(used) if used < len(table) else None
             self.position += used
-        table = pa.Table.from_batches(pieces).replace_schema_metadata(None)
-        for name, value in self.keys.items():
-            if name in self.schema.names:
-                table = table.append_column(
-                    name, pa.repeat(pa.scalar(value, self.schema.field(name).type), len(table))
-                )
-        return as_pandas(table)
-
-    def _open(self, start: int) -> None:
-        """Go to the beginning of the rows, or of the row group that holds them."""
-        self.rest = None
-        self.position, self.batches = _batches(self.fragment, self.columns, start)
+        return as_pandas(pa.concat_tables(pieces))
 
 
-def _batches(fragment: Any, columns: list[str], start: int = 0) -> tuple[int, Iterator[Any]]:
-    """Return a row at or before ``start``, and batches from there on; little is read ahead."""
-    if not hasattr(fragment, "row_groups"):
-        return 0, iter(fragment.to_batches(columns=columns, batch_size=BATCH, batch_readahead=0))
-    import pyarrow.parquet as pq
+def _schema_of(fragments: Sequence[Any], keys: Any) -> tuple[Any, dict[str, str]]:
+    """Return one type for each column of all files, as one frame of all would have, and what is wrong where there is none.
 
-    file = pq.ParquetFile(fragment.open(), buffer_size=BUFFER)
-    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    ends = np.cumsum(sizes)
-    group = int(np.searchsorted(ends, start, side="right"))
-    each = (  # one reader a row group: it keeps the buffers of all that it has read
-        file.iter_batches(BATCH, row_groups=[g], columns=columns) for g in range(group, len(sizes))
+    Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, numbers and text
+    together become text (which codes may be), and a column without any value in one file is there what it is in others.
+    """
+    import pyarrow as pa
+
+    found = {key.name: (key.type, "the names of folders") for key in keys}
+    wrong: dict[str, str] = {}
+    for fragment in fragments:
+        for column in fragment.physical_schema:
+            kind, where = found.setdefault(column.name, (column.type, fragment.path))
+            both = _common(kind, column.type)
+            if both is None or (pa.types.is_string(both) and not (_is_text(kind) and _is_text(column.type))):
+                wrong[column.name] = f"{column.type} in {fragment.path}, {kind} in {where}"
+            found[column.name] = pa.string() if both is None else both, where
+    return pa.schema(
+        [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
+    ), wrong
+
+
+def _common(one: Any, other: Any) -> Any:
+    """Return the type of both in one pandas frame; None where there is none."""
+    import pyarrow as pa
+
+    is_ = pa.types
+
+    def number(kind: Any) -> bool:
+        return is_.is_integer(kind) or is_.is_floating(kind) or is_.is_boolean(kind)
+
+    if one == other or is_.is_null(other):
+        return one
+    if is_.is_null(one):
+        return other
+    one, other = (kind.value_type if is_.is_dictionary(kind) else kind for kind in (one, other))
+    if one == other:
+        return one
+    if number(one) and number(other):
+        whole = all(not is_.is_floating(kind) and kind != pa.uint64() for kind in (one, other))
+        return pa.int64() if whole else pa.float64()
+    if is_.is_timestamp(one) and is_.is_timestamp(other) and one.tz == other.tz:
+        return max(one, other, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
+    plain = all(_is_text(kind) or number(kind) for kind in (one, other))
+    return pa.string() if plain else None
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return (
+        pa.types.is_null(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or kind == pa.string_view()
     )
-    return int(ends[group] - sizes[group]), chain.from_iterable(each)
 
 
 def _dataset(source: Any) -> tuple[Any, Any]:
@@ -442,46 +522,43 @@ def _readable(source: Any) -> Iterator[None]:
         raise InputError(f"{source}: cannot be read by period ({reason}).") from error
 
 
-def _runs(fragments: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[_Run]]:
+def _runs(files: Sequence[_File], period: str) -> tuple[pd.Series, list[_Run]]:
     """Return where the rows of each period stand: labels, one for each run of successive rows of a file."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.dataset as ds
 
     labels, runs = [], []
-    for number, fragment in enumerate(fragments):
-        keys, start = ds.get_partition_keys(fragment.partition_expression), 0
-        if period in keys:
-            labels.append(pa.array([keys[period]], schema.field(period).type))
-            runs.append(_Run(number, 0, fragment.count_rows()))
+    for number, file in enumerate(files):
+        if period in file.keys:
+            labels.append(pa.array([file.keys[period]]).cast(file.schema.field(period).type))
+            runs.append(_Run(number, 0, file.rows))
             continue
         here: dict[Any, int] = {}  # label -> its run
-        for batch in _batches(fragment, [period])[1]:
-            column = batch.column(0)
-            if isinstance(column, pa.DictionaryArray):
-                column = column.dictionary_decode()
-            kind = column.type
+        start = 0
+        for table in file.tables([period])[1]:
+            column = table.column(0).combine_chunks()
+            kind, column = (
+                column.type,
+                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column,
+            )
             coded = pc.run_end_encode(column.storage if isinstance(column, pa.ExtensionArray) else column)
+            begin = start
             for k, (value, end) in enumerate(
                 zip(coded.values.to_pylist(), coded.run_ends.to_pylist(), strict=True)
             ):
-                stop = start + end
-                begin = start + (coded.run_ends[k - 1].as_py() if k else 0)
                 if value in here and runs[here[value]].stop != begin:
                     raise InputError(
                         f"rows of period {value} stand in several places of a file: sort the file by {period!r}, or write a file "
                         "for each period."
                     )
                 if value in here:
-                    runs[here[value]] = _Run(number, runs[here[value]].start, stop)
+                    runs[here[value]] = _Run(number, runs[here[value]].start, start + end)
                 else:
                     here[value] = len(runs)
                     label = coded.values.slice(k, 1)
-                    labels.append(
-                        pa.ExtensionArray.from_storage(kind, label)
-                        if isinstance(kind, pa.ExtensionType)
-                        else label
-                    )
-                    runs.append(_Run(number, begin, stop))
-            start += len(batch)
+                    extension = isinstance(kind, pa.ExtensionType)
+                    labels.append(pa.ExtensionArray.from_storage(kind, label) if extension else label)
+                    runs.append(_Run(number, begin, start + end))
+                begin = start + end
+            start += len(table)
     return pa.chunked_array(labels).to_pandas(), runs

@@ -23,14 +23,15 @@ from peerattn.network.measures.concentration import (
     effective_peers,
     in_strength,
 )
+from peerattn.network.measures.validation import Validation, validate
 from peerattn.network.paths import paths, rollout
 from peerattn.network.peer_network import PeerNetwork
 
 __all__ = [
-    "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode",
+    "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode", "Validation",
     "asymmetry", "backbone", "common_peers", 
     "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map", 
     "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", 
     "paths", "placebo", "reciprocity", "rollout", "search_map", "ties_plot",
-    "turnover", "write_explorer",
+    "turnover", "validate", "write_explorer",
 ]  # fmt: skip

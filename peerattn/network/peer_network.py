@@ -88,6 +88,7 @@ class PeerNetwork(BaseNetwork):
     from_parquet = Constructor(parquet.from_parquet)
     to_csv = tables.to_csv
     from_csv = Constructor(tables.from_csv)
+    from_edge_file = Constructor(tables.from_edge_file)
     to_scipy = tables.to_scipy
     to_networkx = graphs.to_networkx
     from_networkx = Constructor(graphs.from_networkx)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, did_you_mean, unknown_name
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.building import from_edges
 from peerattn.render import csv_text, show_label, write_atomic
@@ -91,3 +92,85 @@ def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
         An own copy.
     """
     return network.section(period)[1].csr().copy()
+
+
+def from_edge_file(
+    cls: type[Net],
+    path: str | os.PathLike[str],
+    *,
+    firm: str = "firm",
+    peer: str = "peer",
+    weight: str | None = None,
+    period: str | None = None,
+    both_ways: bool = False,
+    dtype: Any = None,
+    name: str = "",
+) -> Net:
+    r"""Read links that another source has observed: supply chains, text-based peers, common analysts, co-search, ownership.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, text separated by tabs (``.tsv``, ``.txt``), Parquet or Stata; ``.gz``, ``.zip`` and the like are unpacked.
+    firm, peer : str
+        Columns of the firm and of the firm it is linked to, such as ``"gvkey1"`` and ``"gvkey2"``.
+    weight : str, optional
+        Column of the strength of a link, such as ``"score"``; default: every link is 1.
+    period : str, optional
+        Column of the period; default: links without a date.
+    both_ways : bool, default False
+        A link holds both ways, and the file has it once.
+    dtype : mapping of str to type, optional
+        Types of columns, as in :func:`pandas.read_csv`: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
+    name : str, optional
+        Default: the name of the file.
+
+    Returns
+    -------
+    PeerNetwork
+        Rows need not sum to one. A firm that has no link in the file is unknown, not unlinked.
+
+    Raises
+    ------
+    InputError
+        When the file or a column is missing, or a link is given twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from peerattn.network import PeerNetwork
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tnic.tsv"
+    ...     _ = path.write_text("year\tgvkey1\tgvkey2\tscore\n2001\t001690\t012141\t0.2\n")
+    ...     links = PeerNetwork.from_edge_file(path, firm="gvkey1", peer="gvkey2", weight="score", period="year",
+    ...                                        dtype={"gvkey1": str, "gvkey2": str})
+    >>> links.edges()
+       period    firm    peer  weight
+    0    2001  001690  012141     0.2
+    """
+    kind = next((s for s in map(str.lower, Path(path).suffixes[::-1]) if s in _READERS), ".csv")
+    try:
+        frame = _READERS[kind](path, dtype)
+    except (OSError, ValueError) as error:
+        raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
+    wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
+    columns = {column: role for role, column in wanted.items() if column is not None}
+    for column in columns:
+        if column not in frame.columns:
+            raise unknown_name("path", "column", column, frame.columns)
+    edges = frame[list(columns)].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
+    if both_ways:
+        turned = edges.rename(columns={"firm": "peer", "peer": "firm"})
+        edges = pd.concat([edges, turned]).drop_duplicates(edges.columns.drop("weight").tolist())
+    negative = bool((edges["weight"] < 0).any())
+    made = from_edges(cls, edges, signed=negative, row_normalized=False)
+    return made.replaced(name=name or Path(path).name)
+
+
+_READERS: dict[str, Callable[[Any, Any], pd.DataFrame]] = {
+    ".csv": lambda path, dtype: pd.read_csv(path, dtype=dtype),
+    ".tsv": lambda path, dtype: pd.read_csv(path, sep="\t", dtype=dtype),
+    ".txt": lambda path, dtype: pd.read_csv(path, sep="\t", dtype=dtype),
+    ".parquet": lambda path, dtype: pd.read_parquet(path).astype(dtype or {}),
+    ".dta": lambda path, dtype: pd.read_stata(path).astype(dtype or {}),
+}

@@ -1,0 +1,322 @@
+"""A network against links that others have observed: does it find them, and more of them than industry and size do?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from peerattn.exceptions import InputError
+from peerattn.network.attributes import characteristic, code_numbers
+from peerattn.network.base import BaseNetwork
+from peerattn.network.cross_section import Array, CrossSection, check_count, frozen, strongest
+from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
+from peerattn.network.inference.dyads import Difference, SameCode
+from peerattn.network.inference.permutation import among
+from peerattn.network.measures.comparison import aligned
+from peerattn.render import Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation:
+    """How well a network finds the links of another; means over firms (with a link and a peer) and periods.
+
+    Attributes
+    ----------
+    precision, recall : float
+        Share of a firm's ``k`` largest weights that are links, and share of its links that are among them.
+    auc : float
+        Chance that a linked firm has more weight than one that is not linked, ties half (0.5: no relation).
+    chance : float
+        Precision of peers drawn at random among all firms.
+    matched : float
+        Precision of peers drawn at random among firms of the same industry and size group as each peer; NaN without
+        ``codes`` and ``size``.
+    p_precision, p_auc, p_matched : float
+        One-sided p values by exchanging firms: all firms, and for ``p_matched`` firms of one industry and size group.
+    k, n_firms, n_links, n_permutations : int
+        Peers looked at, firms and links compared (over all periods), permutations.
+    regression : DyadicRegression or None
+        In the last period, links (0 or 1) on the weight in standard deviations, same industry and difference in size; errors
+        robust to pairs that share a firm. None where no firm is both a focal firm and a peer.
+    """
+
+    precision: float
+    recall: float
+    auc: float
+    chance: float
+    matched: float
+    p_precision: float
+    p_auc: float
+    p_matched: float
+    k: int
+    n_firms: int
+    n_links: int
+    n_permutations: int
+    regression: DyadicRegression | None
+
+    @property
+    def lift(self) -> float:
+        """Precision over chance."""
+        return self.precision / self.chance
+
+    @property
+    def lift_beyond(self) -> float:
+        """Precision over that of peers of the same industry and size."""
+        return self.precision / self.matched
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return value, benchmark, lift and p value of each measure.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows: precision against all firms, precision against firms of the same industry and size, recall, AUC.
+        """
+        rows = {
+            f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
+            "against same industry and size": (
+                self.precision,
+                self.matched,
+                self.lift_beyond,
+                self.p_matched,
+            ),
+            f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
+            "AUC": (self.auc, 0.5, np.nan, self.p_auc),
+        }
+        return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
+
+    def summary(self) -> Table:
+        """Return the measures as a table.
+
+        Returns
+        -------
+        Table
+        """
+        note = (
+            f"{self.n_firms:,} firms and {self.n_links:,} links, over all periods. Benchmark: peers drawn at random, among all "
+            f"firms or among firms of the same industry and size group. P values by {self.n_permutations:,} exchanges of firms, "
+            "one-sided."
+        )
+        formats = {"value": ".3f", "benchmark": ".3f", "lift": ".2f", "p_value": ".3f"}
+        frame = self.to_frame().rename_axis("").reset_index()
+        title = "The network against observed links"
+        return Table.from_frame(frame, title=title, formats=formats, footnotes=(note,))
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, filter(None, (self.summary(), self.regression))))
+
+    def __repr__(self) -> str:
+        return f"Validation(precision at {self.k} {self.precision:.3f}, lift {self.lift:.2f}, AUC {self.auc:.3f})"
+
+    def _repr_html_(self) -> str:
+        return "".join(t.html() for t in (self.summary(), self.regression and self.regression.summary()) if t)
+
+
+def validate(
+    network: BaseNetwork,
+    links: BaseNetwork,
+    *,
+    k: int = 10,
+    codes: pd.Series | None = None,
+    size: pd.Series | None = None,
+    n_size_groups: int = 5,
+    n_permutations: int = 199,
+    random_state: int = 0,
+) -> Validation:
+    """Measure how well a network finds the links that another source has observed.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+        Estimated weights, signed or not; the largest positive ones are a firm's peers.
+    links : PeerNetwork
+        Supply chains, text-based peers, common analysts, ...: a link where the weight is above zero; see
+        :meth:`PeerNetwork.from_edge_file`. One undated cross-section holds for all periods.
+    k : int, default 10
+        Peers of each firm that are looked at.
+    codes, size : pandas.Series, optional
+        Industry and size by firm, or by firm and period (the last known counts): what the network must beat.
+    n_size_groups : int, default 5
+        Groups of equal number by size.
+    n_permutations : int, default 199
+        Exchanges of firms for the p values.
+    random_state : int, default 0
+        Seed of the exchanges.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    InputError
+        When the networks have no firm or period in common, there is no link, or the network was cut to fewer than ``k``.
+
+    Notes
+    -----
+    Only firms that are in both are compared: a firm that the other source does not cover is no evidence. Links are exchanged by
+    giving firms each other's places, the same in all periods (QAP), so that pairs are never taken as independent. Where focal
+    firms and peers differ, peers alone are exchanged. The matched benchmark counts the peer itself among the firms of its
+    group, which is conservative in small groups.
+
+    References
+    ----------
+    Hoberg and Phillips (2016), "Text-based network industries and endogenous product differentiation", Journal of
+    Political Economy 124 (links to compare with). Dekker, Krackhardt and Snijders (2007), Psychometrika 72 (QAP).
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0, 0.8, 0.1, 0.1], [0.7, 0, 0.2, 0.1], [0.1, 0.1, 0, 0.8], [0.2, 0.2, 0.6, 0]])
+    >>> network = PeerNetwork.from_matrices({None: ("ABCD", None, W)})
+    >>> links = PeerNetwork.from_edges(pd.DataFrame({"firm": list("ABCD"), "peer": list("BADC"), "weight": 1.0}))
+    >>> validate(network, links, k=1, n_permutations=19)
+    Validation(precision at 1 1.000, lift 3.00, AUC 1.000)
+    """
+    check_count("k", k, optional=False)
+    check_count("n_permutations", n_permutations, optional=False)
+    network.check_whole("validate", k)
+    if network.is_dated and not links.is_dated:
+        links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
+    rng, size_of = np.random.default_rng(random_state), len(network.labels)
+    cell = _cells(network, codes, size, n_size_groups)
+    orders = [rng.permutation(size_of) for _ in range(n_permutations)]
+    inside = [] if cell is None else [_within(cell, rng) for _ in range(n_permutations)]
+    total, exchanged, kept = np.zeros(7), np.zeros((2, n_permutations, 3)), None
+    for period, rows, columns, weights, others in aligned(network, links):
+        i, j = network.labels.get_indexer_for(rows), network.labels.get_indexer_for(columns)
+        one = _Period(i, j, weights, others, k)
+        if one.scores()[-1]:
+            total += [*one.scores(), one.recall(), one.linked, *one.benchmarks(cell)]
+            for found, drawn in zip(exchanged, (orders, inside)):
+                for at, order in enumerate(drawn):
+                    found[at] += one.scores(order)
+            kept = period, one
+    if kept is None:
+        raise InputError(
+            f"links: no firm of the network (such as {network.labels[0]!r}) has a peer and a link; labels of "
+            f"links (such as {links.labels[0]!r}) must be spelled alike."
+        )
+    precision, auc, n, recall, count, chance, matched = total
+    values = np.array([precision, auc]) / n
+    with np.errstate(invalid="ignore"):
+        null = exchanged[:, :, :2] / exchanged[:, :, 2:]
+    p_all, p_cell = ((1 + (part >= values - 1e-12).sum(axis=0)) / (1 + n_permutations) for part in null)
+    return Validation(
+        precision=values[0], recall=recall / n, auc=values[1], chance=chance / n, matched=matched / n,
+        p_precision=p_all[0], p_auc=p_all[1], p_matched=p_cell[0] if inside else np.nan, k=int(k), n_firms=int(n), n_links=int(count),
+        n_permutations=n_permutations, regression=_regression(network, *kept, codes, size),
+    )  # fmt: skip
+
+
+class _Period:
+    """One period's weights and links among the firms of both, with what every exchange of firms needs."""
+
+    def __init__(self, rows: Array, columns: Array, weights: Any, others: Any, k: int) -> None:
+        self.rows, self.columns = rows, columns
+        self.square = set(rows.tolist()) == set(columns.tolist())
+        own = rows[:, None] == columns[None]
+        self.weights, self.links = weights.toarray(), (others.toarray() > 0) & ~own
+        self.other = ~own
+        lowest = np.where(own, -np.inf, self.weights)
+        self.ranks = (
+            stats.rankdata(lowest, axis=1) - own.any(axis=1)[:, None]
+        )  # among the firm's possible peers
+        self.possible = self.other.sum(axis=1)
+        top = strongest(weights.maximum(0), k).tocoo()
+        self.top = top.row, top.col
+        self.taken = np.bincount(top.row, minlength=len(rows))
+        count, used = self._used(self.links)
+        self.linked = int(count[used].sum())
+
+    def _used(self, links: Array) -> tuple[Array, Array]:
+        count = links.sum(axis=1)
+        return count, (count > 0) & (count < self.possible) & (self.taken > 0)
+
+    def scores(self, order: Array | None = None) -> Array:
+        """Sums of precision and AUC over firms, and the number of firms; of the links under an exchange of firms."""
+        links = self.links if order is None else self._exchanged(order)
+        count, used = self._used(links)
+        hits = np.bincount(self.top[0], links[self.top], len(count))
+        area = ((self.ranks * links).sum(axis=1) - count * (count + 1) / 2)[used]
+        area /= (count * (self.possible - count))[used]
+        return np.array([(hits[used] / self.taken[used]).sum(), area.sum(), used.sum()])
+
+    def _exchanged(self, order: Array) -> Array:
+        places = [np.arange(len(self.rows)), np.arange(len(self.columns))]
+        for side, firms in enumerate((self.rows, self.columns)):
+            if side or self.square:
+                here = np.sort(firms)
+                image = here[among(order, here)][np.searchsorted(here, firms)]
+                places[side] = np.argsort(firms)[np.searchsorted(here, image)]
+        return self.links[np.ix_(*places)] & self.other
+
+    def recall(self) -> float:
+        """Sum over firms of the share of links that are among the largest weights."""
+        count, used = self._used(self.links)
+        hits = np.bincount(self.top[0], self.links[self.top], len(count))
+        return float((hits[used] / count[used]).sum())
+
+    def benchmarks(self, cell: Array | None) -> tuple[float, float]:
+        """Sums over firms of the precision of random peers: of all firms, and of the cell of each peer."""
+        count, used = self._used(self.links)
+        chance = float((count[used] / self.possible[used]).sum())
+        if cell is None:
+            return chance, float("nan")
+        groups, group = np.unique(cell[self.columns], return_inverse=True)
+        member = (group[:, None] == np.arange(len(groups))).astype(float)
+        rate = (self.links @ member) / np.maximum(self.other @ member, 1.0)
+        hits = np.bincount(self.top[0], rate[self.top[0], group[self.top[1]]], len(count))
+        return chance, float((hits[used] / self.taken[used]).sum())
+
+
+def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array | None:
+    """Group of each label by its last known code and its mean rank by size; None without both."""
+    if codes is None and size is None:
+        return None
+    everyone = np.arange(len(network.labels))
+    code, ranks = np.full(len(everyone), -1), []
+    for period in network.periods:
+        if codes is not None:
+            found = code_numbers(network, codes, everyone, period, "codes")
+            code = np.where(found >= 0, found, code)
+        if size is not None:
+            ranks.append(pd.Series(characteristic(network, size, everyone, period, "size")).rank(pct=True))
+    by_size = pd.concat(ranks, axis=1).mean(axis=1).rank(pct=True) if ranks else pd.Series(0.0, everyone)
+    group = np.ceil(by_size.fillna(0.0).to_numpy() * n_groups)
+    return np.unique(np.column_stack([code, group]), axis=0, return_inverse=True)[1].ravel()
+
+
+def _within(cell: Array, rng: np.random.Generator) -> Array:
+    """A random exchange of firms in which nobody leaves its cell."""
+    order = np.arange(len(cell))
+    for group in np.unique(cell):
+        members = np.flatnonzero(cell == group)
+        order[members] = rng.permutation(members)
+    return order
+
+
+def _regression(
+    network: BaseNetwork, period: Any, one: _Period, codes: Any, size: Any
+) -> DyadicRegression | None:
+    """Links of one period on weights and what else pairs have in common; None where no firm is on both sides."""
+    both, i, j = np.intersect1d(one.rows, one.columns, return_indices=True)
+    if len(both) < 3:
+        return None
+    spread = one.weights[one.other].std() or 1.0
+    parts = [(values[np.ix_(i, j)]) for values in (one.links.astype(float), one.weights / spread)]
+    made = [
+        network.replaced(
+            [CrossSection(both, both, frozen(part))], periods=pd.Index([period], dtype=network.periods.dtype),
+            signed=True, row_normalized=False, top_k=None,
+        )
+        for part in parts
+    ]  # fmt: skip
+    regressors: dict[str, Any] = {"weight (standard deviations)": made[1]}
+    regressors |= {} if codes is None else {"same industry": SameCode(codes)}
+    regressors |= {} if size is None else {"difference in size": Difference(size)}
+    return dyadic_regression(made[0], regressors)

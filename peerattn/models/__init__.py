@@ -9,6 +9,7 @@ from peerattn.models.attention import (
     contributions,
 )
 from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
+from peerattn.models.counterfactuals import Impacts, impacts, shock
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor
@@ -36,6 +37,7 @@ __all__ = [
     "FamaMacBethRegressor",
     "FirmMeanRegressor",
     "Identification",
+    "Impacts",
     "IndustryMeansRegressor",
     "IndustryMedianRegressor",
     "IndustryPeerRegressor",
@@ -54,9 +56,11 @@ __all__ = [
     "Reference",
     "SearchProfile",
     "TwoStage",
+    "impacts",
     "make_model",
     "model_names",
     "peer_weights",
+    "shock",
     "split_sample",
     "wild_cluster_p",
 ]

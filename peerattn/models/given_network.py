@@ -15,23 +15,26 @@ from peerattn.network import PeerNetwork
 from peerattn.panel.labels import is_date, within_or_before
 
 
-def given_network(network: Any) -> PeerNetwork:
+def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
     """Return what was given as ``network=`` as a PeerNetwork.
 
-    It may be one already, a square frame of weights (for all periods), or a mapping of periods to such frames. Weights are not
-    negative; rows need not sum to one.
+    It may be one already, a square frame of weights (for all periods), or a mapping of periods to such frames. Rows need not
+    sum to one. Weights are not negative, unless ``signed``.
     """
     if isinstance(network, pd.DataFrame):
         network = {None: network}
     if isinstance(network, Mapping):
-        network = PeerNetwork.from_matrices(network, row_normalized=False)
+        negative = signed and any((np.asarray(frame, dtype=float) < 0).any() for frame in network.values())
+        network = PeerNetwork.from_matrices(network, row_normalized=False, signed=negative)
     if not isinstance(network, PeerNetwork):
         raise InputError(
             "network: expected a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}, got "
             f"{type(network).__name__}."
         )
-    if network.signed:
-        raise InputError("network is signed; peers' means need weights that are not negative.")
+    if network.signed and not signed:
+        raise InputError(
+            "network is signed; peers' means need weights that are not negative: pass network.positive()."
+        )
     return network
 
 
@@ -104,7 +107,7 @@ def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: p
 
 
 def row_normalised(W: sparse.csr_array) -> sparse.csr_array:
-    """Return rows that sum to one; a row of zeros stays."""
-    total = np.asarray(W.sum(axis=1)).reshape(-1)
+    """Return rows whose absolute weights sum to one; a row of zeros stays."""
+    total = np.asarray(abs(W).sum(axis=1)).reshape(-1)
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     return sparse.csr_array(sparse.diags_array(scale) @ W)

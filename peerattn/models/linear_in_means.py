@@ -40,8 +40,9 @@ class LinearInMeansRegressor(PeerRegressor):
     Parameters
     ----------
     network : PeerNetwork, DataFrame or dict of DataFrame, optional
-        Weights, not negative; for a period the latest cross-section up to it is used. None: no peers, ordinary least squares
-        on own characteristics.
+        For a period the latest cross-section up to it is used. Weights may be negative (those of a ridge or a covariance):
+        rows are then divided by the sum of their absolute weights, so that ``|β| < 1`` is stable; ``network.positive()``
+        keeps the positive ones alone. None: no peers, ordinary least squares on own characteristics.
     peer_outcome : bool, default True
         Whether the peers' outcome is a regressor; False: own and peers' characteristics, by least squares.
     learned_until : period label, optional
@@ -117,6 +118,10 @@ class LinearInMeansRegressor(PeerRegressor):
     _learns_network = False
 
     @property
+    def _signed(self) -> bool:
+        return self.network_ is not None and self.network_.signed
+
+    @property
     def reads_outcomes(self) -> bool:
         """Whether ``predict`` can take ``outcomes=``."""
         return self.network is not None and self.peer_outcome
@@ -151,7 +156,7 @@ class LinearInMeansRegressor(PeerRegressor):
         self.network_: PeerNetwork | None = None
         if self.network is None:
             return
-        self.network_ = given_network(self.network)
+        self.network_ = given_network(self.network, signed=True)
         if panel.firm is None:
             raise InputError(
                 f"network: X carries no {self.firm!r} to find a row in it; index X by firm and period."
@@ -303,7 +308,7 @@ class LinearInMeansRegressor(PeerRegressor):
         nobody = np.zeros(len(rows), dtype=bool)
         if self.network_ is None:
             return own, nobody
-        alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
+        alone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
         if PEERS_OUTCOME not in self.coef_.index:
             return own, alone
         beta = float(self.coef_[PEERS_OUTCOME])
@@ -312,7 +317,7 @@ class LinearInMeansRegressor(PeerRegressor):
                 spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own)
             ), alone
         among, outcomes = self._between(section.period, rows, section.peers), section.peers.y
-        return own + beta * (among @ outcomes), np.asarray(among.sum(axis=1)).reshape(-1) == 0
+        return own + beta * (among @ outcomes), np.asarray(abs(among).sum(axis=1)).reshape(-1) == 0
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import pandas as pd
 from sklearn.base import clone
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.panel.labels import within_or_before
+from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 
 
@@ -19,6 +21,7 @@ def split_sample(
     y: Any = None,
     *,
     until: Any = None,
+    back: bool = False,
     firm: str = "firm",
     period: str = "period",
     codes: Any = (),
@@ -40,6 +43,10 @@ def split_sample(
         Outcomes; a Panel holds its own.
     until : period label, optional
         The last period that is learned from; by default the first half of the periods is.
+    back : bool, default False
+        Cross-fit: the network of the first half explains the second, that of the second half the first, in one regression
+        over all periods. It needs outcomes that are not persistent given the effects, for the first half is explained by a
+        network of later outcomes.
     firm, period : str
         Names of the index levels (or columns) with the labels.
     codes : sequence of str
@@ -59,8 +66,10 @@ def split_sample(
 
     Notes
     -----
-    A firm that was not there in the last learned period has no peers. The network is a generated regressor: the errors are
-    those given the network.
+    A firm that was not there in the last learned period has no peers; going back, the first period of the later half gives the
+    network. Signed networks (of a ridge, of a covariance) are used as they are, rows divided by the sum of their absolute
+    weights. The network is a generated regressor: the errors are those given the network. ``benchmarks/learned_w.py`` has
+    the size and the bias of both uses, and of the naive one, which learns and estimates on the same outcomes.
 
     References
     ----------
@@ -85,14 +94,24 @@ def split_sample(
     if early.all() or not early.any():
         side = "later" if early.all() else "earlier"
         raise InputError(f"until={until!r} leaves no {side} period: X has {periods[0]} to {periods[-1]}.")
+    options |= {"codes": tuple(codes), "firm": firm, "period": period}
     first, second = whole.take(early), whole.take(~early)
-    fitted = clone(learner).fit(first)
-    last = first.period == first.period.max()
-    asked = first.take(last)
-    shown = {"outcomes": asked.y} if getattr(fitted, "needs_outcomes", False) else {}
-    network = fitted.peer_network(asked, **shown)
-    given = network.matrix(network.periods[0])
-    model = LinearInMeansRegressor(network=given, learned_until=until, codes=tuple(codes), **options)
+    forward = _learned(learner, first, first.period.max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GeneratedRegressorWarning)  # whoever calls this knows
-        return model.fit(second)
+        if not back:
+            return LinearInMeansRegressor(network=forward, learned_until=until, **options).fit(second)
+        backward = _learned(learner, second, second.period.min())
+        of_each = {
+            when: backward if within_or_before(pd.Index([when]), until)[0] else forward for when in periods
+        }
+        return LinearInMeansRegressor(network=of_each, **options).fit(whole)
+
+
+def _learned(learner: Any, panel: Panel, period: Any) -> pd.DataFrame:
+    """Return the weights in one period of a learner fitted on a panel."""
+    fitted = clone(learner).fit(panel)
+    asked = panel.take(panel.period == period)
+    shown = {"outcomes": asked.y} if getattr(fitted, "needs_outcomes", False) else {}
+    network = fitted.peer_network(asked, **shown)
+    return network.matrix(network.periods[0])

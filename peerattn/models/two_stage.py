@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class TwoStage(Regression):
         Columns left out because earlier ones, or the effects, contain them.
     n_bootstrap : int
         Draws of the wild cluster bootstrap.
+    cov : DataFrame
+        Covariance of the coefficients.
     """
 
     clusters: dict[str, int]
@@ -60,6 +62,7 @@ class TwoStage(Regression):
     instruments: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     n_bootstrap: int = 0
+    cov: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def first_stage_f(self) -> float | None:
@@ -161,17 +164,17 @@ def two_stage(
     fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
     columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
     counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
-    errors = np.asarray(fit.std_errors)
+    cov = np.asarray(fit.cov)
     cluster = None if clusters is None or len(counts) > 1 else np.asarray(integers(clusters))[:, 0]
     root = np.sqrt(ours)[:, None]
     if cluster is not None and len(np.unique(cluster)) < FEW_CLUSTERS:
-        errors = _jackknife(
+        cov = _jackknife(
             table[:, used] * root, table[:, np.r_[x_at, z_at]] * root, table[:, -1] * root[:, 0], cluster
         )
     residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
     total = float(ours @ (table[:, -1] - center) ** 2)
     freedom = max(min(counts.values()) - 1 if counts else degrees, 1)
-    params = np.asarray(fit.params)
+    params, errors = np.asarray(fit.params), np.sqrt(np.diag(cov))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         assert cluster is not None and clusters is not None
@@ -180,6 +183,7 @@ def two_stage(
     return TwoStage(
         params=pd.Series(params * scale, index=columns),
         std_errors=pd.Series(errors * scale, index=columns),
+        cov=pd.DataFrame(cov * np.outer(scale, scale), columns, columns),
         pvalues=pd.Series(p, index=columns),
         freedom=freedom,
         nobs=len(y) if weight is None else int(ours.sum()),
@@ -225,7 +229,7 @@ def _bootstrapped(
 
 
 def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return standard errors by leaving out one cluster after the other; R the regressors, Q exogenous and instruments."""
+    """Return the covariance by leaving out one cluster after the other; R the regressors, Q exogenous and instruments."""
     members = [cluster == label for label in np.unique(cluster)]
     sums = np.stack([Q[at].T @ np.column_stack([Q[at], R[at], y[at]]) for at in members])
 
@@ -236,7 +240,7 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
 
     whole = sums.sum(axis=0)
     shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
-    return np.sqrt((1 - 1 / len(sums)) * (shift**2).sum(axis=0))
+    return np.asarray((1 - 1 / len(sums)) * (shift.T @ shift))
 
 
 def describe(names: Sequence[str], prefix: str) -> list[str]:

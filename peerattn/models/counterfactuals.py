@@ -1,0 +1,355 @@
+"""What a change would do: direct, indirect and total effects of a characteristic, and a shock to some firms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from peerattn.exceptions import InputError, unknown_name
+from peerattn.models.base import PeerModel
+from peerattn.models.linear_in_means import PEERS_OUTCOME, LinearInMeansRegressor
+from peerattn.models.two_stage import describe
+from peerattn.panel.labels import find_period
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import as_panel
+from peerattn.render import Table
+
+_KINDS = ("direct", "indirect", "total")
+_STABLE = 0.999  # draws of a larger |β| have no equilibrium
+_TERMS = 20_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Impacts:
+    """Average effects of each characteristic on outcomes; made by :func:`impacts`.
+
+    Attributes
+    ----------
+    params, std_errors, pvalues : DataFrame
+        Rows characteristics, columns direct, indirect, total.
+    lower, upper : DataFrame
+        Ends of the intervals.
+    level : float
+    n_draws : int
+        Draws with an equilibrium, of those that were asked for.
+    n_networks : int
+        Networks over which draws were taken.
+    """
+
+    params: pd.DataFrame
+    std_errors: pd.DataFrame
+    pvalues: pd.DataFrame
+    lower: pd.DataFrame
+    upper: pd.DataFrame
+    level: float
+    n_draws: int
+    n_networks: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each characteristic and kind of effect."""
+        parts = ("params", "std_errors", "pvalues", "lower", "upper")
+        return pd.DataFrame({name: getattr(self, name).stack() for name in parts}).rename_axis(
+            ["characteristic", "effect"]
+        )
+
+    def summary(self) -> Table:
+        """Return the effects as a table that renders as text, HTML, LaTeX and Markdown."""
+        frame = self.to_frame()
+        rows = [(*map(str, at), *values) for at, values in zip(frame.index, frame.to_numpy())]
+        head = ("Characteristic", "Effect", "Estimate", "Std. Err.", "P-value", "Lower CI", "Upper CI")
+        several = f", and over {self.n_networks} networks" if self.n_networks > 1 else ", given the network"
+        note = f"{self.level:.0%} intervals from {self.n_draws:,} draws of the coefficients{several}."
+        formats = ("", "", ".4g", ".2g", ".3f", ".4g", ".4g")
+        return Table(
+            "Direct, indirect and total effects",
+            head,
+            rows,
+            alignment="llrrrrr",
+            formats=formats,
+            footnotes=[note],
+        )
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX (package booktabs)."""
+        return self.summary().latex()
+
+    def __repr__(self) -> str:
+        return (
+            f"Impacts({len(self.params)} characteristics, {self.n_draws:,} draws, {self.n_networks} networks)"
+        )
+
+    def __str__(self) -> str:
+        return self.summary().text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().html()
+
+
+def impacts(
+    model: LinearInMeansRegressor,
+    X: Any,
+    *,
+    period: Any = None,
+    others: Sequence[LinearInMeansRegressor] = (),
+    level: float = 0.95,
+    n_draws: int = 999,
+    random_state: Any = 0,
+) -> Impacts:
+    r"""Return the average direct, indirect and total effect of each characteristic.
+
+    Of ``y = βWy + xγ + Wxδ + ...`` the effects of x are :math:`S = (I - \beta W)^{-1} (\gamma I + \delta W)`, and
+
+    .. math:: \text{direct} = \tfrac1n \operatorname{tr} S, \qquad \text{total} = \tfrac1n 1' S 1, \qquad
+              \text{indirect} = \text{total} - \text{direct}:
+
+    what a firm's own unit does to itself (feedback through peers included), what it and all others do together, and the rest.
+
+    Parameters
+    ----------
+    model : fitted LinearInMeansRegressor
+    X : Panel or DataFrame
+        Rows whose network is meant, one period of them.
+    period : label, optional
+        Default: the last period of X.
+    others : sequence of fitted LinearInMeansRegressor
+        Fits with other estimates of the network (other seeds, bootstrap samples, the other half of the periods): draws are
+        taken from all of them alike, so that intervals carry the network's uncertainty beside the coefficients'.
+    level : float, default 0.95
+    n_draws : int, default 999
+        Draws of the coefficients from their normal distribution; those with :math:`|\beta| \ge 1` have no equilibrium and are
+        left out.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Impacts
+
+    Raises
+    ------
+    InputError
+        For a model without a network.
+
+    Notes
+    -----
+    Standard errors and percentile intervals are those of the draws; p values compare estimate and standard error with the
+    normal distribution. Direct effects take the eigenvalues of W, once for each network: n³.
+
+    References
+    ----------
+    LeSage, J. and Pace, R. K. (2009), Introduction to Spatial Econometrics, Chapman & Hall, sections 2.7 and 5.6.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> W = (rng.random((80, 80)) < 0.05) * (1.0 - np.eye(80))
+    >>> W /= np.maximum(W.sum(axis=1, keepdims=True), 1.0)
+    >>> X = pd.DataFrame({"firm": range(80), "period": 2001, "size": rng.normal(size=80)})
+    >>> y = np.linalg.solve(np.eye(80) - 0.5 * W, X["size"] + 0.01 * rng.normal(size=80))
+    >>> model = LinearInMeansRegressor(network=pd.DataFrame(W), cluster=None).fit(X, y)
+    >>> impacts(model, X).params.round(1).loc["size"].tolist()
+    [1.0, 0.9, 2.0]
+    """
+    models = [model, *others]
+    drawn = np.array_split(np.arange(n_draws), len(models))
+    rng, samples, kept, estimates = check_random_state(random_state), [], 0, []
+    for one, share in zip(models, drawn):
+        multiplier = _Multiplier(_weights(one, X, period))
+        estimates.append(_effects(one, one.coef_.to_numpy(dtype=float)[None, :], multiplier)[0])
+        coefficients = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
+        beta = (
+            coefficients[:, list(one.coef_.index).index(PEERS_OUTCOME)]
+            if PEERS_OUTCOME in one.coef_
+            else np.zeros(len(share))
+        )
+        coefficients = coefficients[np.abs(beta) < _STABLE]
+        kept += len(coefficients)
+        samples.append(_effects(one, coefficients, multiplier))
+    draws, names = np.concatenate(samples), model.feature_names_
+    frame = lambda values: pd.DataFrame(values, pd.Index(names, name="characteristic"), _KINDS)  # noqa: E731
+    params, errors = frame(np.mean(estimates, axis=0)), frame(draws.std(axis=0, ddof=1))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    p = frame(2 * stats.norm.sf(np.abs(params / errors)))
+    return Impacts(params, errors, p, frame(low), frame(high), level, kept, len(models))
+
+
+def _weights(model: LinearInMeansRegressor, X: Any, period: Any) -> Any:
+    """Return the row-normalised network among the rows of one period."""
+    if not isinstance(model, LinearInMeansRegressor):
+        raise InputError(
+            f"model: expected a LinearInMeansRegressor, got {type(model).__name__}; of others take shock()."
+        )
+    check_is_fitted(model)
+    if model.network_ is None:
+        raise InputError("model: it has no network, so each effect is the coefficient itself.")
+    panel, rows = model._gate_rows(X)
+    at = _rows_in(panel, period)
+    return model._square(panel.period[at][0] if panel.dated else None, rows.take(at))
+
+
+def _rows_in(panel: Panel, period: Any) -> np.ndarray:
+    when = panel.period.max() if period is None else find_period(period, panel.period.unique().sort_values())
+    return np.flatnonzero(panel.period == when)
+
+
+class _Multiplier:
+    """Averages of ``(I − βW)⁻¹`` and of it times W, for any β: of the diagonal, and of the row sums."""
+
+    def __init__(self, W: Any) -> None:
+        self.values = np.linalg.eigvals(W.toarray())
+        self._W, self._sums, self._last = W, [1.0], np.full(W.shape[0], 1.0)
+
+    def __call__(self, beta: float) -> tuple[float, float, float, float]:
+        """Return the mean diagonal of ``M`` and ``MW``, and their mean row sums, ``M = (I − βW)⁻¹``."""
+        terms = 1 if beta == 0 else min(_TERMS, int(np.ceil(np.log(1e-14) / np.log(abs(beta)))) + 1)
+        while len(self._sums) <= terms:
+            self._last = self._W @ self._last
+            self._sums.append(float(self._last.mean()))
+        powers = beta ** np.arange(terms)
+        m = 1 / (1 - beta * self.values)
+        return (
+            float(m.real.mean()),
+            float((m * self.values).real.mean()),
+            float(powers @ self._sums[:terms]),
+            float(powers @ self._sums[1 : terms + 1]),
+        )
+
+
+def _effects(model: LinearInMeansRegressor, draws: np.ndarray, multiplier: _Multiplier) -> np.ndarray:
+    """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3)."""
+    at = {name: k for k, name in enumerate(model.coef_.index)}
+    pick = lambda name: draws[:, at[name]] if name in at else np.zeros(len(draws))  # noqa: E731
+    beta, names = pick(PEERS_OUTCOME), model.feature_names_
+    parts = np.array([multiplier(float(b)) for b in beta]).reshape(-1, 4)
+    own = np.stack([pick(name) for name in names], axis=1)
+    peers = np.stack([pick(name) for name in describe(names, "peers'")], axis=1)
+    direct = parts[:, [0]] * own + parts[:, [1]] * peers
+    total = parts[:, [2]] * own + parts[:, [3]] * peers
+    return np.stack([direct, total - direct, total], axis=2)
+
+
+def shock(
+    model: PeerModel,
+    X: Any,
+    changes: Any,
+    *,
+    firms: Iterable[Any] | None = None,
+    period: Any = None,
+    outcomes: Any = None,
+    others: Sequence[PeerModel] = (),
+    level: float = 0.95,
+    n_draws: int = 199,
+    random_state: Any = 0,
+) -> pd.DataFrame:
+    r"""Return what a change of some firms' characteristics does to every firm's prediction.
+
+    .. math:: \Delta_i = f_i(X + \text{changes}) - f_i(X)
+
+    Of a linear-in-means model f is the equilibrium, :math:`(I - \beta W)^{-1}(X\gamma + WX\delta)`, with the network held; of
+    other peer models the prediction, in which weights move with the characteristics, too.
+
+    Parameters
+    ----------
+    model : fitted peer model
+    X : Panel or DataFrame
+    changes : dict of str to float
+        What is added to each characteristic, in its units.
+    firms : labels, or a pair (code column, value), optional
+        Whose characteristics change: some firms, or an industry, ``("sector", "Energy")``. Default: all.
+    period : label, optional
+        Default: the last period of X.
+    outcomes : Series, optional
+        For models that read peers' outcomes: they are held.
+    others : sequence of fitted models
+        Fits with other estimates of the network: intervals are taken over them, too.
+    level, n_draws, random_state
+        As in :func:`impacts`. Coefficients are drawn for linear-in-means models; for others the intervals hold the spread over
+        ``others`` alone, and are NaN without them.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by firm: ``effect``, ``lower``, ``upper``, and ``shocked``.
+
+    Raises
+    ------
+    InputError
+        For an unknown characteristic or firm.
+
+    Examples
+    --------
+    >>> W = pd.DataFrame([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]], list("ABCD"), list("ABCD"))
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([list("ABCD"), range(50)], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": rng.normal(size=200)}, index=index)
+    >>> given = np.kron(np.linalg.inv(np.eye(4) - 0.5 * W.to_numpy()), np.eye(50))
+    >>> y = pd.Series(given @ X["size"].to_numpy() + 0.01 * rng.normal(size=200), index)
+    >>> model = LinearInMeansRegressor(network=W, effects=()).fit(X, y)
+    >>> shock(model, X, {"size": 1.0}, firms=["D"])["effect"].round(2).tolist()
+    [0.13, 0.27, 0.53, 1.07]
+    """
+    panel = as_panel(X, firm=model.firm, period=model.period)
+    if panel.firm is None:
+        raise InputError("X carries no firms: index it by firm and period.")
+    rows = panel.take(_rows_in(panel, period))
+    assert rows.firm is not None
+    chosen = _chosen(rows, firms)
+    frame = rows.X.copy()
+    for name, size in dict(changes).items():
+        if name not in rows.characteristics:
+            raise unknown_name("changes", "characteristic", name, rows.characteristics)
+        frame.loc[chosen, name] = frame.loc[chosen, name] + float(size)
+    frame = frame.rename_axis([model.firm, model.period])
+    plain = rows.X.rename_axis(frame.index.names)
+    shown = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
+
+    def effect(one: PeerModel) -> np.ndarray:
+        return np.asarray(one.predict(frame, **shown)) - np.asarray(one.predict(plain, **shown))
+
+    models = [model, *others]
+    found = np.mean([effect(one) for one in models], axis=0)
+    draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
+    low, high = (
+        np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0) if len(draws) > 1 else (np.nan, np.nan)
+    )
+    return pd.DataFrame(
+        {"effect": found, "lower": low, "upper": high, "shocked": chosen}, index=rows.firm.rename("firm")
+    )
+
+
+def _chosen(rows: Panel, firms: Any) -> np.ndarray:
+    assert rows.firm is not None
+    if firms is None:
+        return np.ones(len(rows), dtype=bool)
+    if isinstance(firms, tuple) and len(firms) == 2 and firms[0] in rows.codes:
+        chosen = (rows.codes[firms[0]] == firms[1]).to_numpy(dtype=bool, na_value=False)
+        if not chosen.any():
+            raise unknown_name(
+                "firms", f"level of {firms[0]}", firms[1], rows.codes[firms[0]].dropna().unique()
+            )
+        return chosen
+    wanted = [firms] if isinstance(firms, str) else list(firms)
+    for name in wanted:
+        if name not in rows.firm:
+            raise unknown_name("firms", "firm", name, rows.firm)
+    return np.asarray(rows.firm.isin(wanted))
+
+
+def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterable[PeerModel]:
+    """Yield models with drawn coefficients; those without coefficients as they are."""
+    for one, share in zip(models, np.array_split(np.arange(n_draws), len(models))):
+        if not isinstance(one, LinearInMeansRegressor):
+            yield one
+            continue
+        for values in rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share)):
+            drawn = copy(one)
+            drawn.coef_ = pd.Series(values, one.coef_.index)
+            if abs(drawn.coef_.get(PEERS_OUTCOME, 0.0)) < _STABLE:
+                yield drawn

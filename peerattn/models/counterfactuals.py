@@ -79,7 +79,7 @@ class Impacts:
 
     def to_latex(self) -> str:
         """Return the table as LaTeX (package booktabs)."""
-        return self.summary().latex()
+        return self.summary().to_latex()
 
     def __repr__(self) -> str:
         return (
@@ -329,11 +329,10 @@ def _chosen(rows: Panel, firms: Any) -> np.ndarray:
     if firms is None:
         return np.ones(len(rows), dtype=bool)
     if isinstance(firms, tuple) and len(firms) == 2 and firms[0] in rows.codes:
-        chosen = (rows.codes[firms[0]] == firms[1]).to_numpy(dtype=bool, na_value=False)
+        codes = pd.Series(rows.codes[firms[0]])
+        chosen = codes.eq(firms[1]).to_numpy(dtype=bool, na_value=False)
         if not chosen.any():
-            raise unknown_name(
-                "firms", f"level of {firms[0]}", firms[1], rows.codes[firms[0]].dropna().unique()
-            )
+            raise unknown_name("firms", f"level of {firms[0]}", firms[1], codes.dropna().unique())
         return chosen
     wanted = [firms] if isinstance(firms, str) else list(firms)
     for name in wanted:

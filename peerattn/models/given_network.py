@@ -51,7 +51,7 @@ def refuse_learned(until: Any, periods: pd.Index | None) -> None:
     if until is None or (periods is not None and not len(periods)):
         return
     undated = periods is None or (isinstance(until, float) and np.isnan(until))
-    if undated or within_or_before(periods, until).any():
+    if undated or periods is None or within_or_before(periods, until).any():
         raise InputError(
             f"network was learned from outcomes{'' if undated else f' until {until}'}, and is used "
             f"{'without periods' if undated or periods is None else f'in {periods.min()}'}: it was chosen to fit them. "

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from peerattn.panel.design import Design
     from peerattn.panel.encoding import PanelEncoder
     from peerattn.panel.fama_french import sic_to_fama_french
+    from peerattn.panel.formula import from_formula
     from peerattn.panel.gate import check_panel
     from peerattn.panel.labels import find_firm, find_period
     from peerattn.panel.panel import Panel
@@ -30,6 +31,7 @@ _HOMES = {
     "code_scheme": "codes",
     "find_firm": "labels",
     "find_period": "labels",
+    "from_formula": "formula",
     "read_panel": "reading",
     "scan_panel": "stored",
     "sic_to_fama_french": "fama_french",
@@ -46,6 +48,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "code_scheme",
     "find_firm",
     "find_period",
+    "from_formula",
     "read_panel",
     "scan_panel",
     "sic_to_fama_french",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, MissingExtraError
+from peerattn.panel.doors import STATISTICAL, from_other_tools, read_statistical
 
 _READERS = {
     ".parquet": "Parquet",
@@ -20,21 +21,17 @@ _READERS = {
 
 
 def as_pandas(frame: Any) -> Any:
-    """Return polars frames and pyarrow tables as pandas; leave everything else as it came.
+    """Return frames of other tools as pandas; leave everything else as it came.
 
     >>> import pyarrow as pa
     >>> as_pandas(pa.table({"size": [1.0]})).columns.tolist()
     ['size']
     """
-    if type(frame).__module__.split(".")[0] in {"polars", "pyarrow"}:
-        if hasattr(frame, "collect"):
-            raise InputError("expected a frame, got a polars LazyFrame: call .collect() on it first.")
-        return frame.to_pandas()
-    return frame
+    return from_other_tools(frame)
 
 
 def read_frame(source: Any) -> pd.DataFrame:
-    """Read a Parquet, CSV or Arrow file, or pass a pandas, polars or pyarrow frame through.
+    """Read a Parquet, CSV, Arrow, Stata, SAS or SPSS file, or pass a frame of another tool through.
 
     Raises
     ------
@@ -46,26 +43,30 @@ def read_frame(source: Any) -> pd.DataFrame:
     frame = as_pandas(source)
     if not isinstance(frame, pd.DataFrame):
         raise InputError(
-            f"expected a path or a frame (pandas, polars, pyarrow), got {type(source).__name__}."
+            f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}."
         )
     return frame
 
 
 def _read_file(path: Path) -> pd.DataFrame:
-    kind = _READERS.get(path.suffix.lower())
+    kind = _READERS.get(path.suffix.lower()) or (
+        "statistical" if path.suffix.lower() in STATISTICAL else None
+    )
     if kind is None:
         raise InputError(
-            f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}."
+            f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted([*_READERS, *STATISTICAL]))}."
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     try:
+        if kind == "statistical":
+            return read_statistical(path)
         if kind == "Parquet":
             return pd.read_parquet(path)
         if kind == "CSV":
             return _plain_csv(pd.read_csv(path, na_values=["."]), path)  # "." is missing in SAS and Stata
         return pd.read_feather(path)
-    except InputError:
+    except (InputError, MissingExtraError):
         raise
     except (
         Exception

@@ -106,8 +106,58 @@ class Regression:
         return self.summary().html()
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class OtherRegression(Regression):
+    """A regression that another package fitted, with what it says of its covariance."""
+
+    notes: tuple[str, ...] = ()
+
+    def _footnotes(self) -> list[str]:
+        return list(self.notes)
+
+
+def as_regression(result: Any) -> Regression:
+    """Return a fitted result of linearmodels or statsmodels as a :class:`Regression`; one of this package as it is.
+
+    Raises
+    ------
+    InputError
+        For an object without coefficients, standard errors and p values.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> as_regression(sm.OLS([1.0, 2.0, 4.0, 4.0], pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0]})).fit())
+    OtherRegression(size=1.1, nobs=4)
+    """
+    if isinstance(result, Regression):
+        return result
+    errors = getattr(result, "std_errors", getattr(result, "bse", None))  # linearmodels, statsmodels
+    if errors is None or not hasattr(result, "params") or not hasattr(result, "pvalues"):
+        raise InputError(
+            "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
+            f"{type(result).__name__}."
+        )
+    named = isinstance(result.params, pd.Series)  # statsmodels on arrays has names in its model
+    names = result.params.index if named else pd.Index(result.model.exog_names)
+    effects = getattr(result, "included_effects", ())
+    kind = getattr(result, "cov_type", None) or getattr(getattr(result, "_cov", None), "name", "")
+    notes = [f"Covariance: {kind}."] if kind else []
+    notes += [f"Absorbed: {' and '.join(str(name).lower() for name in effects)} effects."] if effects else []
+    freedom = getattr(result, "df_resid", None)
+    return OtherRegression(
+        params=pd.Series(list(result.params), names),
+        std_errors=pd.Series(list(errors), names),
+        pvalues=pd.Series(list(result.pvalues), names),
+        nobs=int(result.nobs),
+        rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))),
+        freedom=None if freedom is None else int(freedom),
+        notes=tuple(notes),
+    )
+
+
 def regression_table(
-    results: Regression | Mapping[str, Regression],
+    results: Any,
     *,
     parentheses: Parentheses = "std_errors",
     stars: Sequence[float] = STARS,
@@ -119,8 +169,8 @@ def regression_table(
 
     Parameters
     ----------
-    results : Regression or mapping of str to Regression
-        Columns by their heads.
+    results : Regression, or mapping of str to Regression
+        Columns by their heads: of this package, of linearmodels or of statsmodels, side by side.
     parentheses : {"std_errors", "tstats", "pvalues"}, default "std_errors"
         What stands below each coefficient.
     stars : sequence of float, default (0.1, 0.05, 0.01)
@@ -151,9 +201,12 @@ def regression_table(
     <BLANKLINE>
     Standard errors in parentheses. * p < 0.1, ** p < 0.05, *** p < 0.01.
     """
-    columns = {"(1)": results} if isinstance(results, Regression) else dict(results)
-    if not columns or not all(isinstance(result, Regression) for result in columns.values()):
-        raise InputError("results: expected a regression, or a mapping of heads to regressions.")
+    given = results if isinstance(results, Mapping) else {"(1)": results}
+    columns = {head: as_regression(result) for head, result in given.items()}
+    if not columns:
+        raise InputError(
+            "results: expected a regression, or a mapping of heads to regressions; got an empty one."
+        )
     if parentheses not in _SHOWN:
         raise InputError(f"parentheses: expected one of {', '.join(map(repr, _SHOWN))}, got {parentheses!r}.")
     levels = sorted(stars, reverse=True)

@@ -151,12 +151,6 @@ def test_csv_of_other_programs(frame, tmp_path):
         read(path)
 
 
-def test_lazy_polars_frame(frame):
-    polars = pytest.importorskip("polars")
-    with pytest.raises(InputError, match="LazyFrame: call .collect"):
-        read(polars.from_pandas(frame).lazy())
-
-
 def test_labels_that_cannot_be_used(frame):
     with pytest.raises(InputError, match="'year' is missing in 1 rows"):
         read(frame.assign(year=[2001, None, 2002, 2002]))

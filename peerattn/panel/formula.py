@@ -1,0 +1,104 @@
+"""A panel from a formula, as linearmodels and R's fixest write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from peerattn.exceptions import InputError, extra, unknown_name
+from peerattn.panel.frames import read_frame
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import read_panel
+
+
+def from_formula(
+    formula: str, frame: Any, *, firm: str = "firm", period: str = "period", **options: Any
+) -> Panel:
+    """Return the panel of a formula such as ``"roa_next ~ size + log(assets) | sic + year"``.
+
+    Parameters
+    ----------
+    formula : str
+        Outcome ~ characteristics | codes. Characteristics may be functions and interactions, as formulaic writes them:
+        ``log(assets)``, ``size:lev``, ``poly(size, 2)``. After the bar stand code columns; the names of firm and period may
+        stand there, too, and are labels in any case. ``roa_next ~ .`` takes every column that :func:`read_panel` would.
+    frame : DataFrame or path
+        One row for each firm and period.
+    firm, period : str
+        Names of the labels.
+    **options
+        Of :func:`read_panel`: ``industry``, ``known_at``, ``description``.
+
+    Returns
+    -------
+    Panel
+        For every estimator's ``fit``, for ``compare`` and ``audit``.
+
+    Raises
+    ------
+    InputError
+        For a formula without ``~``, or a column that does not exist.
+
+    Notes
+    -----
+    A term whose columns are missing in a row is missing there; no row is dropped, for every firm is a peer. Transformations
+    that are fitted (``scale(size)``) would see test rows and are refused.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"firm": list("AB"), "period": 2001, "roa": [0.1, 0.2], "assets": [1.0, 2.0], "sic": [3711, 100]})
+    >>> panel = from_formula("roa ~ log(assets) | sic + period", frame)
+    >>> panel.outcome, list(panel.characteristics), list(panel.codes)
+    ('roa', ['log(assets)'], ['sic'])
+    """
+    model_matrix = extra("formulaic", "regressions", "from_formula").model_matrix
+    left, tilde, right = formula.partition("~")
+    terms, _, after = right.partition("|")
+    if not tilde or not left.strip() or not terms.strip():
+        raise InputError(f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
+    frame = read_frame(frame)
+    frame = frame.reset_index() if frame.index.names != [None] else frame
+    codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
+    for name in (firm, period, *codes):
+        if name not in frame.columns:
+            raise unknown_name("formula", "column", name, frame.columns)
+    for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
+        if fitted in formula:
+            raise InputError(
+                f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
+            )
+    outcome = left.strip()
+    made = {}
+    for side in (outcome, *([] if terms.strip() == "." else [terms.strip()])):
+        try:
+            matrix = model_matrix(f"{side} - 1", frame, na_action="ignore", output="pandas")
+        except Exception as error:  # formulaic has a dozen classes
+            raise InputError(f"formula: {side!r} cannot be read ({str(error).splitlines()[0]}).") from error
+        made[side] = pd.DataFrame(matrix)
+    y = made.pop(outcome)
+    if y.shape[1] != 1:
+        raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
+    labels = frame[[firm, period, *codes]]
+    if not made:
+        return read_panel(
+            frame.assign(**{outcome: y.iloc[:, 0]}),
+            outcome=outcome,
+            firm=firm,
+            period=period,
+            codes=codes,
+            **options,
+        )
+    x = next(iter(made.values()))
+    both = pd.concat(
+        [labels, x[[name for name in x if name != outcome]], y.set_axis([outcome], axis=1)], axis=1
+    )
+    return read_panel(
+        both,
+        outcome=outcome,
+        firm=firm,
+        period=period,
+        characteristics=list(x.columns),
+        codes=codes,
+        **options,
+    )

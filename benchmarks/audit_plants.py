@@ -681,7 +681,7 @@ def run(batch: str, source: str, name: str, recipe: Recipe) -> Row:
     """Audit one case."""
     start, case = time.process_time(), built(recipe, source)
     try:
-        found = audit(*(case.pop(part) for part in ("model", "X", "y", "cv")), **case)
+        found = audit(*[case.pop(part) for part in ("model", "X", "y", "cv")], **case)
         alarm, said = not found.passed, ", ".join(found.refuted)
     except InputError as error:
         alarm, said = True, f"refused: {str(error)[:100]}"

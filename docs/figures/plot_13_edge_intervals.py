@@ -1,9 +1,9 @@
 """
-How certain is an edge?
-=======================
+How much does an edge move?
+===========================
 
-Intervals of the strongest edges of one period from a bootstrap of blocks of periods; the true weights,
-known here, beside them. The intervals take the heads that were found as given.
+The strongest edges of one period in refits on resampled blocks of periods; the true weights, known here,
+beside them. Refits keep the heads that were found: their spread is no confidence interval.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from peerattn.render import PALETTE, figure_style
 panel = simulate_panel(30, 24, 3, sharpness=2.0, random_state=0)
 model = PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0).fit(panel.X, panel.y)
 last = panel.X[panel.X.index.get_level_values("period") == panel.X.index.get_level_values("period").max()]
-intervals = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=39, random_state=0).intervals(0.9)
-strongest = intervals.nlargest(15, "weight").iloc[::-1]
+spread = bootstrap_network(model, panel.X, panel.y, at=last, n_draws=39, random_state=0).spread(0.9)
+strongest = spread.nlargest(15, "weight").iloc[::-1]
 true = panel.network.matrix("2001-12")
 
 with figure_style():
@@ -30,7 +30,13 @@ with figure_style():
             alpha=0.45,
             solid_capstyle="butt",
         )
-        ax.plot(edge.weight, at, "o", color=PALETTE[0], label="estimate, 90 % interval" if at == 0 else None)
+        ax.plot(
+            edge.weight,
+            at,
+            "o",
+            color=PALETTE[0],
+            label="estimate, nine tenths of the refits" if at == 0 else None,
+        )
         ax.plot(
             true.loc[edge.firm, edge.peer],
             at,

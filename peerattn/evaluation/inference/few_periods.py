@@ -56,7 +56,9 @@ def paired_test(
     Notes
     -----
     The result is conditional on these periods: shocks that all firms of a period share are not counted, so it says
-    nothing about other periods. Sums of a cluster are assumed to be distributed symmetrically under the null.
+    nothing about other periods. **Sums of a cluster are assumed to be distributed symmetrically under the null.** Where peers
+    cost in rare, large shocks (gains skewed to the left) nominal 5 % tests reject 13 to 17 %: no test of few clusters sees shocks
+    that are not in the sample. Where all sums share a sign, p is that of a sign test whatever their size; ``convention`` says so.
 
     References
     ----------
@@ -81,7 +83,7 @@ def paired_test(
             f"cluster: expected at least two clusters, got {G}; differences are clustered by {clustered_by}."
         )
     total, size = np.bincount(number, gain), np.bincount(number)
-    statistic, p, reason = None, None, ""
+    statistic, p, reason, sign = None, None, "", ""
     if np.max(np.abs(gain)) <= 1e-12 * np.mean(np.abs(theirs[known])):
         reason = "same losses"
     elif np.ptp(total / size) <= 1e-12 * np.max(np.abs(total / size)):
@@ -89,6 +91,8 @@ def paired_test(
     else:
         found = WildMeans(total[:, None], size)
         statistic, p = float(found.t[0]), float(found.p[0])
+        if len(set(np.sign(total[total != 0]))) == 1:
+            sign = f"; all {G} sums share a sign, so that this is a sign test"
     return ForecastTest(
         f"paired by {clustered_by}",
         model,
@@ -101,6 +105,7 @@ def paired_test(
         1,
         "two-sided",
         reason,
-        f"clustered by {clustered_by}, {G} clusters, wild cluster bootstrap, conditional on these periods",
+        f"clustered by {clustered_by}, {G} clusters, wild cluster bootstrap, given these periods "
+        f"and symmetric sums of the clusters{sign}",
         clustered_by,
     )

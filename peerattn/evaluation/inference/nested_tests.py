@@ -71,7 +71,7 @@ class ForecastTest:
         """The result in a few characters."""
         if self.statistic is None or self.p_value is None:
             return self.reason
-        return f"{self.statistic:.2f}, {p_words(self.p_value)}"
+        return f"{'t = ' if self.clustered_by else ''}{self.statistic:.2f}, {p_words(self.p_value)}"
 
     def __repr__(self) -> str:
         return f"ForecastTest({self.test}, {self.model!r} against {self.baseline!r}: {self.outcome})"

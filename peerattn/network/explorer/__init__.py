@@ -41,7 +41,7 @@ def write_explorer(
     top_k : int, default 10
         How many peers and how many followers of each firm and period are kept.
     intervals : DataFrame, optional
-        Columns ``period, firm, peer, lower, upper``, as ``bootstrap_network(...).intervals()`` gives them; drawn where
+        Columns ``period, firm, peer, lower, upper``, as ``bootstrap_network(...).spread()`` gives them; drawn where
         given.
     title : str, optional
         Default: the network's name.

@@ -30,9 +30,12 @@ def test_the_statistic_is_that_of_statsmodels_and_p_that_of_the_wild_bootstrap_o
     p = wild_cluster_p(d, np.zeros((len(d), 0)), np.ones((len(d), 1)), firm[known], n_draws=9_999)
     assert found.p_value == p == pytest.approx(fit.pvalues[0], abs=0.02)
     assert found.n_periods == 3 and found.clustered_by == "firm" and found.upper_p == p / 2
-    assert "clustered by firm, 60 clusters, wild cluster bootstrap, conditional on these periods" in str(
-        found
+    assert (
+        "60 clusters" in found.convention
+        and "symmetric sums" in found.convention
+        and "sign test" not in str(found)
     )
+    assert found.outcome.startswith(f"t = {found.statistic:.2f}, p")
     worse = paired_test(base, loss, firm, period)
     assert worse.p_value == p and worse.upper_p == 1 - p / 2
     assert paired_test(loss, base, firm % 12, period, clustered_by="sector").test == "paired by sector"
@@ -74,3 +77,12 @@ def test_one_cluster_with_most_of_the_variance_keeps_the_size():
     shocks = rng.normal(size=(11, 800)) * sd[:, None]
     p = WildMeans(shocks, size, n_draws=399).p
     assert 0.03 < np.mean(p < 0.05) < 0.08
+
+
+def test_sums_that_merely_share_a_sign_are_a_sign_test():
+    """Eleven industries of which one has nearly all: t is 1, p that of eleven signs, and the page must not hide which it is."""
+    cluster, gain = np.repeat(np.arange(11), 8), np.repeat(np.r_[np.full(10, 0.01), 5.0], 8)
+    found = paired_test(9.0 - gain, np.full(88, 9.0), cluster, np.zeros(88), clustered_by="industry")
+    assert found.statistic < 1.2 and found.p_value < 0.05 and "all 11 sums share a sign" in found.convention
+    other = paired_test(9.0 - gain + 0.02 * (cluster == 0), np.full(88, 9.0), cluster, np.zeros(88))
+    assert "sign test" not in other.convention

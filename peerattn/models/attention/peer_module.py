@@ -36,6 +36,7 @@ class PeerSpec:
     symmetric: bool = False
     n_priors: int = 0
     n_outputs: int = 1
+    nobody: bool = True  # a null peer: a firm may look to nobody
 
     @property
     def n_inputs(self) -> int:
@@ -142,6 +143,8 @@ class Layer(torch.nn.Module):
                 self.key.weight[:, of_codes] = self.query.weight[:, of_codes]
         if spec.similarity == "additive":
             self.combine = torch.nn.Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
+        if spec.nobody:  # the profile of the null peer, whose information is zero
+            self.nobody = torch.nn.Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
             self.prior_strength = torch.nn.Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
@@ -184,7 +187,10 @@ class Layer(torch.nn.Module):
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
         value = self.per_head_features(shown) if value is None else value
-        return attend(value, self.scores(looking, shown, pairs), may, pairs)
+        scores = self.scores(looking, shown, pairs)
+        if self.spec.nobody:
+            value, scores, may = with_nobody(self.nobody, value, scores, may)
+        return attend(value, scores, may, pairs)
 
     def per_head_features(self, features: Tensor) -> Tensor:
         """Return features as (B, H, n, width)."""
@@ -254,7 +260,7 @@ class PeerModule(Layer):
 
     def per_head(self) -> dict[str, torch.nn.Parameter]:
         """Return the parameters that belong to single heads, head after head along the first dimension."""
-        names = ("query.", "key.", "combine", "value.", "slope", "prior_strength", "before.")
+        names = ("query.", "key.", "combine", "value.", "slope", "prior_strength", "nobody", "before.")
         return {name: parameter for name, parameter in self.named_parameters() if name.startswith(names)}
 
     def replace(self, parameters: dict[str, Tensor]) -> None:
@@ -348,7 +354,11 @@ class PeerModule(Layer):
         last = n_layers is None or n_layers == len(self.before)
         layer = self if last else self.earlier()[n_layers or 0]
         may = admissible(focal, peers) if last else others(focal, peers)
-        return nn.attention_weights(mask=may[:, None], **layer.scores(looking, shown, pairs))
+        scores = layer.scores(looking, shown, pairs)
+        if not self.spec.nobody:
+            return nn.attention_weights(mask=may[:, None], **scores)
+        _, scores, may = with_nobody(layer.nobody, None, scores, may)
+        return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]
 
     def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K)."""
@@ -357,6 +367,18 @@ class PeerModule(Layer):
         assert peers.y is not None
         outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
+
+
+def with_nobody(
+    profile: Tensor, value: Tensor | None, scores: dict[str, Any], may: Tensor
+) -> tuple[Any, dict[str, Any], Tensor]:
+    """Return values, scores and admissible pairs with the null peer as the last one: its information is zero."""
+    key, bias = scores["key"], scores.get("bias")
+    scores = scores | {"key": torch.cat([key, profile.expand(*key.shape[:2], -1, -1)], dim=2)}
+    if bias is not None:
+        scores["bias"] = F.pad(bias, (0, 1))
+    value = None if value is None else F.pad(value, (0, 0, 0, 1))
+    return value, scores, F.pad(may, (0, 1), value=True)
 
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from peerattn.models.attention.bounds import Bounds
+from peerattn.models.attention.descent import minimise
 from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, of_each
 from peerattn.processes import average_gradients, n_processes
@@ -159,8 +160,8 @@ class Covariance:
         ``emphasis`` δ.
     bounds : Bounds
         How far the linear kernel is extrapolated.
-    history : History or None
-        Past outcomes of the training periods; None where the firms' past is not used.
+    reads_past : bool
+        Whether the firms' past, ``section.past``, is used.
     of_outcomes : bool
         Whether y are the outcomes themselves, so that a prediction takes the place of the own model's, rather than what own
         models leave of them.
@@ -172,35 +173,21 @@ class Covariance:
 
     parameters: dict[str, np.ndarray]
     bounds: Bounds
-    history: History | None = None
+    reads_past: bool = False
     of_outcomes: bool = False
 
-    def solved(
-        self, section: Section, past: History | None = None, dtype: torch.dtype = torch.float64
-    ) -> Solved:
-        """Return the cross-section with its covariance inverted, for several calls.
-
-        Parameters
-        ----------
-        section : Section
-        past : History, optional
-            History that replaces the training one: ``covariance.history.joined(History.of(sections))`` adds the periods of a
-            call. Of any history only what lies before the section's period is read.
-        dtype : torch.dtype
-        """
-        history = None if self.history is None else past or self.history
+    def solved(self, section: Section, dtype: torch.dtype = torch.float64) -> Solved:
+        """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
-        return Solved.of(parameters, self._bounded(section), history)
+        return Solved.of(parameters, self._bounded(section), section.past if self.reads_past else None)
 
     def _bounded(self, section: Section) -> Section:
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
         return replace(section, focal=focal, peers=peers)
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
-        """Return the prediction of every focal firm of successive periods, (n_focal, 1) each."""
-        shown = [self.shown(section) for section in sections]
-        past = None if self.history is None else self.history.joined(History.of(shown))
-        found = of_each(shown, lambda section: self.predict(section, section.past or past))
+        """Return what is added to the own lines of every focal firm, (n_focal, 1) a cross-section."""
+        found = of_each([self.shown(section) for section in sections], lambda section: self.solved(section).predict())
         if self.of_outcomes:
             found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
         return [prediction[:, None] for prediction in found]
@@ -211,15 +198,7 @@ class Covariance:
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: the weights, of one inverse for all rows."""
-        return self.solved(section, section.past).weights
-
-    def predict(self, section: Section, past: History | None = None) -> np.ndarray:
-        """Return the prediction of every focal firm from the known outcomes of the others, (n_focal,)."""
-        return self.solved(section, past).predict()
-
-    def weights(self, section: Section, rows: slice = slice(None), past: History | None = None) -> np.ndarray:
-        """Return signed weights, (n_rows, n_peers), whose product with the known outcomes is the prediction."""
-        return self.solved(section, past or section.past).weights(rows)
+        return self.solved(section).weights
 
 
 @dataclass(frozen=True)
@@ -422,7 +401,7 @@ class _Period:
 def fit_covariance(
     sections: Sequence[Section],
     *,
-    history: bool = True,
+    past: History | None = None,
     steps: int | None = None,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -435,23 +414,21 @@ def fit_covariance(
     ----------
     sections : sequence of Section
         Training periods, with outcomes.
-    history : bool
-        Whether firms that moved together in the past may do so again (dated panels only).
+    past : History, optional
+        By which firms that moved together in the past may do so again.
     steps : int, optional
         Steps of Adam on a one-cycle learning rate; each draws periods of 4,000 rows in all and splits those of more than 500
         firms at random. By default 30 and one more for each 4,000 training rows, at most 90.
     seed : int
         Seed of the draws; the start is always the same.
     start : Covariance, optional
-        Where to start from: one learned on earlier periods with the same ``history`` needs fewer steps.
+        Where to start from: one learned on earlier periods needs a third of the steps.
 
     Returns
     -------
     Covariance
     """
-    past = History.of(sections) if history else None
-    if past is not None and len(past.periods) < 2:
-        past = None
+    past = None if past is None or len(past.periods) < 2 else past
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     here = [section for section in sections if section.here]
@@ -459,29 +436,29 @@ def fit_covariance(
     bounds = Bounds.of(section.peers.x for section in here)
     generator = torch.Generator().manual_seed(seed)
     parameters = start_parameters(p, c, past is not None)
-    if start is not None and start.parameters.keys() == parameters.keys():
+    warm = start is not None and start.parameters.keys() == parameters.keys()
+    if start is not None and warm:
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
-        return Covariance({name: value.numpy() for name, value in parameters.items()}, bounds, past)
+        return Covariance({name: value.numpy() for name, value in parameters.items()}, bounds, past is not None)
     if steps is None:
         n_rows = sum(len(q.y) for q in periods)
-        steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP)
+        steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
-    optimiser = torch.optim.Adam(parameters.values(), lr=LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=max(steps, 2))
-    for _ in range(steps):
-        optimiser.zero_grad()
-        pairs = _drawn(periods, generator)
-        if mine := [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]:
-            firms, y, weight, present = _padded(mine, device)
-            loss = _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
-            (loss * n_processes()).backward()
-        average_gradients(list(parameters.values()))
-        optimiser.step()
-        schedule.step()
+
+    def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
+        mine = [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]
+        if not mine:
+            return sum(value.sum() for value in parameters.values()) * 0.0
+        firms, y, weight, present = _padded(mine, device)
+        return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
+
+    draws = iter(lambda: _drawn(periods, generator), None)
+    together = lambda: average_gradients(list(parameters.values()))  # noqa: E731
+    minimise(parameters.values(), loss, draws, steps, LEARNING_RATE / (3 if warm else 1), together)
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
-    return Covariance(learned, bounds, past)
+    return Covariance(learned, bounds, past is not None)
 
 
 def start_parameters(p: int, c: int, past: bool) -> Parameters:

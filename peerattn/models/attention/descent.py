@@ -1,9 +1,16 @@
-"""Gradient steps on the scores of heads, their linear part solved at each."""
+"""Gradient steps: Adam on a cycle of learning rates, and L-BFGS for small samples."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
+from torch.optim.adam import adam  # the function: torch's optimiser classes import its compiler, 1.2 CPU s a process
 
 from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.projection import (
@@ -18,13 +25,41 @@ from peerattn.models.attention.projection import (
     summed,
 )
 from peerattn.models.attention.samples import SMALL, Sample
-from peerattn.processes import all_sum, n_processes
-from peerattn.training import train
-from peerattn.training.checkpoint import optimised
+from peerattn.processes import all_sum
 
-STEPS = 60  # of Adam
-FINE_RATE = 0.15  # peak learning rate of Adam for heads that were found, with one cycle
+STEPS = 60  # of Adam, in a bracket of starts and for heads that were found
+FINE_RATE = 0.15  # peak learning rate for heads that were found
 LBFGS_STEPS = 40
+
+
+def minimise(
+    parameters: Iterable[Tensor],
+    loss: Callable[[Any], Tensor],
+    batches: Iterator[Any],
+    steps: int,
+    rate: float,
+    after_backward: Callable[[], None] = lambda: None,
+) -> None:
+    """Minimise a loss in place by Adam; the learning rate rises for three tenths of the steps and falls to zero (cosine)."""
+    free = [parameter for parameter in parameters if parameter.requires_grad]
+    first, second = ([torch.zeros_like(p) for p in free] for _ in range(2))
+    count = [torch.tensor(0.0) for _ in free]
+    top = 0.3 * steps
+    for step in range(steps):
+        value = loss(next(batches))
+        for parameter in free:
+            parameter.grad = None
+        value.backward()
+        after_backward()
+        share = step / top if step < top else 1 + (step - top) / max(steps - 1 - top, 1)
+        cycle = rate * max(0.04, 0.5 * (1 - math.cos(math.pi * min(share, 2.0))))
+        grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in free]
+        with torch.no_grad():
+            adam(
+                free, grads, first, second, [], count,
+                foreach=False, capturable=False, differentiable=False, fused=False, amsgrad=False,
+                beta1=0.9, beta2=0.999, lr=cycle, weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
 
 
 def descend(
@@ -37,15 +72,12 @@ def descend(
     joint: bool = False,
 ) -> None:
     """Optimise the scores of every head by itself, or of all jointly, by Adam, with so many times ROWS a step."""
-    train(
+    minimise(
         score_parameters(module).values(),
         lambda batch: projected_loss(module, found, batch, joint, sample).sum(),
         sample.drawn(generator, times),
-        max_steps=STEPS,
-        learning_rate=rate,
-        clip=None,
-        checkpoint=sample.settings.checkpoint,
-        generators=[generator],
+        STEPS,
+        rate,
     )
 
 
@@ -57,26 +89,36 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
     if sample.n_cells * module.spec.n_heads > SMALL:
         return descend(module, None, sample, generator, 4, FINE_RATE, joint=True)
     scores = list(score_parameters(module).values())
-    optimizer = torch.optim.LBFGS(
-        scores,
-        max_iter=LBFGS_STEPS,
-        line_search_fn="strong_wolfe",
-        tolerance_change=1e-6,
-    )
+    sizes, dtype = [score.numel() for score in scores], scores[0].dtype
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
+    def put(flat: np.ndarray) -> None:
+        with torch.no_grad():
+            for score, part in zip(scores, torch.as_tensor(flat, dtype=dtype).split(sizes), strict=True):
+                score.copy_(part.view_as(score))
+
+    def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        put(flat)
+        for score in scores:
+            score.grad = None
         gram, (n_own, n_targets) = summed(products(module, None, sample, joint=True))
         b = ridge_solution(gram, n_targets, RIDGE)
         squares = (squared_errors(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
-        loss = penalty(module, sample).sum()
-        (loss / n_processes()).backward()
+        held = penalty(module, sample).sum()
+        held.backward()
+        shared = [score.grad.clone() if score.grad is not None else torch.zeros_like(score) for score in scores]
+        for score in scores:
+            score.grad = None
         for batch in sample.whole():
             own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
             rest = y - own @ b[:, :n_own].to(y) - mixed @ b[:, n_own:].to(y)
             (rest.square().sum() / squares).backward()
-        for score in scores:
-            score.grad = all_sum(score.grad)
-        return loss.detach() + squares.log()
+        grads = [
+            all_sum(torch.zeros_like(s) if s.grad is None else s.grad) + g
+            for s, g in zip(scores, shared, strict=True)
+        ]
+        flat_grad = torch.cat([g.flatten() for g in grads]).double().cpu().numpy()
+        return float(held.detach() + squares.log()), flat_grad
 
-    optimised(sample.settings.checkpoint, scores, lambda: optimizer.step(closure))
+    start = torch.cat([score.detach().flatten() for score in scores]).double().cpu().numpy()
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_STEPS, "maxcor": 20})
+    put(found.x)

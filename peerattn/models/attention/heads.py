@@ -12,42 +12,24 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.models.attention.batches import Batch, make_batch
-from peerattn.models.attention.linear_attention import LinearAttention
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section, of_each
-from peerattn.training import Checkpoint
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
-AnyModule = PeerModule | LinearAttention
-
-
-def make_module(
-    spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
-) -> AnyModule:
-    """Return a module of this shape, at its random start."""
-    return (LinearAttention if spec.similarity == "linear" else PeerModule)(spec, generator, dtype)
-
-
 @dataclass(frozen=True)
 class Settings:
-    """How a peer module is trained."""
+    """How a peer module is learned."""
 
-    n_rows: float
-    max_steps: int
-    queries_per_step: int
-    learning_rate: float
     terms: PairTerms
-    dtype: torch.dtype
-    device: str
-    progress: str | None
-    checkpoint: Checkpoint | None = None
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
     score_ridge: float = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
 
 
 @torch.no_grad()
-def average_unseen_codes(module: AnyModule, sections: Sequence[Section]) -> None:
+def average_unseen_codes(module: PeerModule, sections: Sequence[Section]) -> None:
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
     for c, table in enumerate(module.code_tables):
         codes = np.concatenate([section.focal.codes[:, c] for section in sections])
@@ -65,7 +47,7 @@ def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
 
 
 @torch.no_grad()
-def contribution_spread(module: AnyModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
+def contribution_spread(module: PeerModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
     """Return the standard deviation of each head's contribution within a cross-section, (H,)."""
     if not module.spec.n_heads:
         return np.zeros(0)

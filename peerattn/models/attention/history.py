@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,14 @@ class History:
         Period labels, increasing.
     values : ndarray (F, T)
         ``(y_is − ȳ_s) / sd_s``, clipped to ±4.
+    raw : ndarray (F, T)
+        ``y_is`` itself, NaN where unknown.
 
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> past = History(pd.Index(["A", "B"]), pd.Index([2001, 2002]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    >>> table = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> past = History(pd.Index(["A", "B"]), pd.Index([2001, 2002]), table, table)
     >>> past.before(2002, pd.Index(["B", "C"]), 3).tolist()  # the latest period last; 2002 itself is not seen
     [[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]]
     """
@@ -40,11 +44,13 @@ class History:
     firms: pd.Index
     periods: pd.Index
     values: np.ndarray
+    raw: np.ndarray
 
     @classmethod
     def of(cls, sections: Iterable[Section]) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
         columns: dict[Any, pd.Series] = {}
+        outcomes: dict[Any, pd.Series] = {}
         for section in sections:
             if section.period is None:
                 continue
@@ -56,21 +62,31 @@ class History:
                     )
             y = pd.Series(known, dtype=float)
             spread = float(y.std(ddof=0)) if len(y) else 0.0
-            if spread > 0:
-                columns[section.period] = ((y - y.mean()) / spread).clip(-CLIP, CLIP)
+            if len(y):
+                columns[section.period] = ((y - y.mean()) / (spread or 1.0)).clip(-CLIP, CLIP)
+                outcomes[section.period] = y
         table = pd.DataFrame(columns).sort_index(axis=1).fillna(0.0)
-        return cls(table.index, table.columns, table.to_numpy(np.float32))
+        raw = pd.DataFrame(outcomes).reindex(index=table.index, columns=table.columns)
+        return cls(table.index, table.columns, table.to_numpy(np.float32), raw.to_numpy(float))
 
     def joined(self, later: History) -> History:
         """Return this history with the periods of another one; where both have a period, this one's is kept."""
-        tables = [pd.DataFrame(h.values, h.firms, h.periods) for h in (self, later)]
-        new = tables[1].loc[:, ~tables[1].columns.isin(self.periods)]
-        if not len(new.columns):
+        new = ~later.periods.isin(self.periods)
+        if not new.any():
             return self
-        table = (
-            pd.concat([tables[0], new], axis=1).sort_index(axis=1).fillna(0.0) if len(self.periods) else new
-        )
-        return History(table.index, table.columns, table.to_numpy(np.float32))
+        if not len(self.periods):
+            return later
+
+        def both(mine: np.ndarray, theirs: np.ndarray) -> pd.DataFrame:
+            tables = [
+                pd.DataFrame(mine, self.firms, self.periods),
+                pd.DataFrame(theirs[:, new], later.firms, later.periods[new]),
+            ]
+            return pd.concat(tables, axis=1).sort_index(axis=1)
+
+        values, raw = both(self.values, later.values).fillna(0.0), both(self.raw, later.raw)
+        raw = raw.reindex(index=values.index)
+        return History(values.index, values.columns, values.to_numpy(np.float32), raw.to_numpy(float))
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` periods strictly before this one, (n, window), the latest last."""
@@ -85,9 +101,35 @@ class History:
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
         start = max(0, int(self.periods.searchsorted(period, side="right")) - WINDOW)
-        kept = self.values[:, start:]
-        there = np.flatnonzero(kept.any(axis=1))
-        return History(self.firms[there], self.periods[start:], kept[there])
+        raw = self.raw[:, start:]
+        there = np.flatnonzero(np.isfinite(raw).any(axis=1))
+        return History(self.firms[there], self.periods[start:], self.values[there, start:], raw[there])
+
+    def own_past(
+        self, period: Any, firms: pd.Index, purge: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return each firm's last known outcome in the window before a period, their mean, and their number, (n,) each.
+
+        Outcomes of the last ``purge`` periods before it are not known by then. Zero where there is none.
+        """
+        end = 0 if period is None else max(0, int(self.periods.searchsorted(period)) - purge)
+        at, start = self.firms.get_indexer(firms), max(0, end - WINDOW)
+        if not len(self.firms):
+            return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+        last, total, count = self._running
+        n, sum_ = (np.where(at >= 0, (table[end] - table[start])[at], 0.0) for table in (count, total))
+        return np.where(n > 0, last[end][at], 0.0), sum_ / np.maximum(n, 1), n
+
+    @cached_property
+    def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Last known outcome, sum and number of known ones before each period, (T + 1, F)."""
+        table = self.raw.T
+        known = np.isfinite(table)
+        latest = np.maximum.accumulate(np.where(known, np.arange(1, len(table) + 1)[:, None], 0), axis=0)
+        padded = np.vstack([np.zeros((1, table.shape[1])), np.nan_to_num(table)])
+        start = np.zeros((1, table.shape[1]), dtype=int)
+        last = np.take_along_axis(padded, np.vstack([start, latest]), axis=0)
+        return last, np.cumsum(padded, axis=0), np.vstack([start, np.cumsum(known, axis=0)])
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.

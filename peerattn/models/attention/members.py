@@ -12,7 +12,7 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.heads import AnyModule, make_module, with_heads
+from peerattn.models.attention.heads import with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.pools import Section, of_each
@@ -39,7 +39,7 @@ class Member:
     share: np.ndarray
 
     @classmethod
-    def of(cls, module: AnyModule, importance: np.ndarray) -> Member:
+    def of(cls, module: PeerModule, importance: np.ndarray) -> Member:
         """Return the arrays of a trained module."""
         state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
         total = importance.sum()
@@ -51,20 +51,18 @@ class Member:
         """Numbers of the heads."""
         return tuple(range(self.spec.n_heads))
 
-    def module(self) -> AnyModule:
+    def module(self) -> PeerModule:
         """Rebuild the module, in float64."""
-        module = make_module(self.spec)
+        module = PeerModule(self.spec)
         module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
 
     def take(self, heads: Sequence[int]) -> Member:
         """Return the member with only these heads."""
         module = self.module()
-        if not isinstance(module, PeerModule):
-            raise InputError('similarity="linear" has one head, which cannot be pruned.')
         pruned = with_heads(module, torch.tensor(list(heads), dtype=torch.int64))
         member = Member.of(pruned, self.importance[list(heads)])
-        lacking = make_module(member.spec).state_dict()  # without heads, there are no parameters of heads
+        lacking = PeerModule(member.spec).state_dict()  # without heads, there are no parameters of heads
         return replace(member, state={name: member.state[name] for name in lacking})
 
     def with_one_head(self, head: int) -> Member:
@@ -84,7 +82,7 @@ class Heads:
         modules = [member.module() for member in self.members]
         return of_each(sections, lambda section: self._addition(section, modules))
 
-    def _addition(self, section: Section, modules: Sequence[AnyModule]) -> np.ndarray:
+    def _addition(self, section: Section, modules: Sequence[PeerModule]) -> np.ndarray:
         peers = peer_tensors(section, torch.float64)
         blocks = []
         for rows in section.chunks():
@@ -116,7 +114,6 @@ class Heads:
             if layer is None:
                 weights = module.weights(focal, peers, pairs)
             else:
-                assert isinstance(module, PeerModule)
                 weights = module.weights(focal, peers, pairs, layer)
             W += np.tensordot(member.share, weights[0].numpy(), axes=1)
         return W / max(1, len(used))

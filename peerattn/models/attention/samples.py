@@ -13,6 +13,7 @@ from peerattn.models.attention.heads import Settings
 from peerattn.models.pools import Section
 
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
+QUERIES = 256  # focal firms of a period drawn in a step, at most
 #: Pairs of focal row and peer, times heads, up to which batches are kept, and L-BFGS sees the whole sample.
 SMALL = 2**22
 
@@ -69,7 +70,7 @@ class Sample:
                 yield batch
         n_peers = float(np.median([len(s.peers) for s in self.sections]))
         rows = max(1, times * min(ROWS, round(CELLS_PER_STEP / n_peers)))
-        queries = min(self.settings.queries_per_step, rows)
+        queries = min(QUERIES, rows)
         n_focal = float(np.median([min(len(s.focal), queries) for s in self.sections]))
         per_step = max(1, min(round(rows / n_focal), len(self.sections)))
         for group, chosen in drawn(self.sections, generator, per_step, queries):

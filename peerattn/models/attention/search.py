@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.clusters import row_keys
 from peerattn.models.attention.descent import finish
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
+from peerattn.models.attention.origins import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import held_out_losses, solve
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.starts import beside, best_starts, random_heads
 from peerattn.models.pools import Section
 
-STRONGER = 10.0  # ridge on the scores of a small sample in which the usual one finds no head
 HELD_OUT = 0.2  # share of the periods on which another head must show what it adds
 MIN_CLUSTERS = 5  # held-out periods from which a standard error by period can be taken
 ERRORS = 2.0  # standard errors by which a further head must lower the held-out loss ...
 LONGER = 1.0  # ... and by which longer chains must (Breiman et al. 1984)
 
 
-@dataclass(frozen=True)
-class Search:
-    """Heads that were found, and how.
-
-    Attributes
-    ----------
-    module : PeerModule
-        The found heads (at least one unless ``spec.n_heads`` is 0), optimised together on all sections, in float64, with own
-        term and value vectors (or slopes) by ridge regression.
-    gains : tuple of (float, float)
-        For each found head, and for the one refused last: the fall of the held-out loss, as a share of the loss without
-        heads, and its standard error (clustered by period).
-    rivals : PeerModule
-        The best starts of the first head, one head each, best on training periods first. Their value vectors are not set.
-    rival_losses : ndarray
-        Their held-out losses, as shares of the loss without heads.
-    """
-
-    module: PeerModule
-    gains: tuple[tuple[float, float], ...]
-    rivals: PeerModule
-    rival_losses: np.ndarray
-
-
-def search_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, seed: int) -> PeerModule:
-    """Return the module of :func:`find_heads`."""
-    return find_heads(spec, sections, settings, seed).module
-
-
-def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, seed: int) -> Search:
+def find_heads(
+    spec: PeerSpec,
+    sections: Sequence[Section],
+    settings: Settings,
+    seed: int,
+    warm: PeerModule | None = None,
+) -> PeerModule:
     r"""Return up to ``spec.n_heads`` heads that lower the squared error of the targets ``focal.y`` of the sections.
 
     Given weights, the loss is a ridge regression in value vectors (or slopes), which is solved exactly; only scores are
@@ -65,15 +42,14 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
               + \lambda_b (\|a\|^2 + \|b\|^2)\Big] + \lambda_\theta \|\theta\|^2
 
     V are the columns of a head, the weighted means of its peers' features (or outcomes); X are own inputs and the columns of
-    heads found before; M takes out the period's mean (``values="characteristics"``; of outcomes, only a constant is taken out,
-    since the mean of all others is the period's mean less the own outcome). With ``own="none"`` nothing is taken out.
+    heads found before; M takes out the period's mean, the generalised least squares of common shocks that are most of the
+    variance (``values="characteristics"``; of outcomes, only a constant is taken out, since the mean of all others is the
+    period's mean less the own outcome). With ``own="none"`` nothing is taken out.
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
-    a step. Up to three brackets start, until the two best of all agree; for a further head the best that are left compete, too.
-    So does one head for each code, which starts from the firms of its own level: an industry's mean is easy to name and hard
-    to come upon. A head is kept if it lowers the squared error on the last fifth of the periods by two standard errors. Where
-    a small sample shows no head that does, scores may be too free for it: the search is made again with a larger λ_θ, and the
-    λ_θ whose first head has the smaller held-out error is taken.
+    a step; heads found on earlier periods (``warm``) compete, and so does one head for each code, which starts from the firms
+    of its own level. Without warm heads up to three brackets start, until the two best of all agree. A further head is kept
+    if it lowers the squared error on the last fifth of the periods by two standard errors. All are then optimised together.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: whom j looks to matters only to the
     firms that look to j, so that neither layer shows what the other one has to learn. In one bracket the last layers of a
@@ -83,18 +59,10 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     squared error, period by period on the last fifth of the periods, by one standard error: where the truth is short they
     have the larger error, since they fit more.
 
-    Parameters
-    ----------
-    spec : PeerSpec
-        ``n_heads`` is the largest number of heads.
-    sections : sequence of Section
-        Focal rows carry targets, (n,) or (n, K), which need not be what peers carry.
-    settings : Settings
-    seed : int
-
     Returns
     -------
-    Search
+    PeerModule
+        In float64, with own term and value vectors (or slopes) by ridge regression.
 
     References
     ----------
@@ -103,65 +71,51 @@ def find_heads(spec: PeerSpec, sections: Sequence[Section], settings: Settings, 
     Lourenço, Martin and Stützle (2003), Iterated local search, in: Handbook of Metaheuristics.
     """
     generator = torch.Generator().manual_seed(seed)
-    first = replace(spec, n_layers=1)
     training, held_out = (Sample(part, settings) for part in split(sections))
-    best = _grown(first, training, held_out, generator)
-    if training.is_small and best.gains and not _is_worth(best.gains[0]):
-        stronger = replace(settings, score_ridge=STRONGER)
-        other, judged = (Sample(part.sections, stronger) for part in (training, held_out))
-        again = _grown(first, other, judged, generator)
-        if again.gains > best.gains:
-            best, settings, training, held_out = again, stronger, other, judged
-    for n_layers in range(2, spec.n_layers + 1):
-        longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator)
-        shorter, deeper = (one.settled(training, held_out, generator).log() for one in (best, longer))
+    best: PeerModule | None = None
+    for n_layers in range(1, spec.n_layers + 1):
+        known = warm if warm is not None and warm.spec.n_layers == n_layers else None
+        longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator, known)
+        if best is None:
+            best = longer
+            continue
+        shorter, deeper = (_settled(one, training, held_out, generator).log() for one in (best, longer))
         fall = shorter - deeper  # in logs: a period counts by the share of its loss that is saved
         if not fall.mean() > LONGER * fall.std() / len(fall) ** 0.5:
             break
         best = longer
-    found, everything = best.module, Sample(sections, settings)
-    finish(found, everything, generator)
-    average_unseen_codes(found, sections)
-    solve(found.double(), Sample(sections, replace(settings, dtype=torch.float64)))
-    return Search(found, best.gains, best.rivals.double(), best.rival_losses)
+    assert best is not None
+    finish(best, Sample(sections, settings), generator)
+    average_unseen_codes(best, sections)
+    solve(best.double(), Sample(sections, replace(settings, dtype=torch.float64)))
+    return best
 
 
-@dataclass(frozen=True)
-class _Grown:
-    """Heads of one number of layers, as training sections have them."""
-
-    module: PeerModule
-    gains: tuple[tuple[float, float], ...]
-    rivals: PeerModule
-    rival_losses: np.ndarray
-
-    def settled(self, training: Sample, held_out: Sample, generator: torch.Generator) -> Tensor:
-        """Return the held-out losses (T,) of the heads, optimised together."""
-        finish(self.module, training, generator)
-        return held_out_losses(self.module, None, training, held_out, joint=True)[0].clamp(min=1e-30)
+def _settled(module: PeerModule, training: Sample, held_out: Sample, generator: torch.Generator) -> Tensor:
+    """Return the held-out losses (T,) of the heads, optimised together."""
+    finish(module, training, generator)
+    return held_out_losses(module, None, training, held_out, joint=True)[0].clamp(min=1e-30)
 
 
-def _grown(spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator) -> _Grown:
-    """Return head after head, as long as each lowers the held-out loss."""
-    found = rivals = random_heads(spec, 0, generator, training.settings)
+def _grown(
+    spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator, warm: PeerModule | None
+) -> PeerModule:
+    """Return head after head, as long as each lowers the held-out loss; at least one."""
+    found = random_heads(spec, 0, generator, training.settings)
     without = before = held_out_losses(found, None, training, held_out)[0]
-    gains: list[tuple[float, float]] = []
-    rival_losses, starts = np.zeros(0), None
+    starts = None if warm is None else copy.deepcopy(warm).to(training.settings.dtype)
     while found.spec.n_heads < spec.n_heads:
-        starts = best_starts(spec, found, starts, training, generator)
-        if not gains:
-            losses = held_out_losses(starts, None, training, held_out).sum(1)
-            rivals, rival_losses = starts, (losses / without.sum()).cpu().numpy()
+        starts = best_starts(spec, found, starts, training, generator, once=warm is not None)
         grown = beside(found, with_heads(starts, torch.arange(1)))
-        gains.append(_gain(before - held_out_losses(grown, None, training, held_out, joint=True)[0], without))
-        worth = _is_worth(gains[-1])
+        fall = before - held_out_losses(grown, None, training, held_out, joint=True)[0]
+        worth = _is_worth(fall, without)
         if worth or not found.spec.n_heads:
             found = grown
         if not worth:
             break
         finish(found, training, generator)
         before = held_out_losses(found, None, training, held_out, joint=True)[0]
-    return _Grown(found, tuple(gains), rivals, rival_losses)
+    return found
 
 
 def split(sections: Sequence[Section]) -> tuple[list[Section], list[Section]]:
@@ -186,12 +140,8 @@ def _focal(section: Section, chosen: np.ndarray) -> Section:
     return replace(section, at=at, focal=section.focal.take(at))
 
 
-def _is_worth(gain: tuple[float, float]) -> bool:
-    return gain[0] > ERRORS * gain[1]
-
-
-def _gain(difference: Tensor, without: Tensor) -> tuple[float, float]:
-    """Return the sum over held-out sections of a fall in loss, as a share, and its standard error."""
-    share = difference / without.sum().clamp(min=1e-30)
+def _is_worth(fall: Tensor, without: Tensor) -> bool:
+    """Tell whether a fall of the held-out losses (T,) is beyond its standard error."""
+    share = fall / without.sum().clamp(min=1e-30)
     error = float(share.std()) * len(share) ** 0.5 if len(share) > 1 else math.inf
-    return float(share.sum()), error
+    return float(share.sum()) > ERRORS * error

@@ -61,20 +61,24 @@ def best_starts(
     left: PeerModule | None,
     training: Sample,
     generator: torch.Generator,
+    once: bool = False,
 ) -> PeerModule:
-    """Return the best of many starts beside the heads found before, best first; those left from the last search compete."""
+    """Return the best of many starts beside the heads found before, best first; those left from the last search compete.
+
+    ``once``: of one bracket; else of up to three, until the two best agree.
+    """
     if spec.n_layers > 1:
         return _best_chains(spec, found, left, training, generator)
     best = left
     if spec.code_levels:
         within = _within_codes(spec, found, left, training, generator)
         best = within if left is None else beside(left, within)
-    for _ in range(BRACKETS):
+    for _ in range(1 if once else BRACKETS):
         # what heads share is learned with the first of them
         like = found if found.spec.n_heads else best
         starts = random_heads(spec, STARTS, generator, training.settings, like)
         best, _ = _halved(starts, best, found, training, generator)
-        if _correlation(with_heads(best, torch.arange(2)), found, training) > AGREE:
+        if not once and _correlation(with_heads(best, torch.arange(2)), found, training) > AGREE:
             break
     assert best is not None
     return best

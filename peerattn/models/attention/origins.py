@@ -1,0 +1,92 @@
+"""Forward origins: cross-sections to learn from, and later ones to judge by, placed by how much they know."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerattn.models.pools import Rows, Section
+
+ORIGINS = 3  # they share the second half of the known outcomes
+FEW_ROWS = 50  # known outcomes below which nothing is judged
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Cross-sections to learn from, and later ones to judge by."""
+
+    training: list[Section]
+    judged: list[Section]
+
+
+def row_weight(rows: Rows) -> np.ndarray:
+    """Return the weight of every row in the loss."""
+    return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
+
+
+def count_rows(sections: Sequence[Section]) -> float:
+    """Return the number of focal rows; a frequency weight on arrays counts as so many."""
+    copies = sections[0].period is None
+    return float(sum(row_weight(s.focal).sum() if copies else len(s.focal) for s in sections))
+
+
+def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
+    """Return forward-chained origins at a half, two thirds and five sixths of the rows; of one cross-section, folds of it.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        In order of time.
+    purge : int
+        Periods before an origin that are not learned from, because their outcomes were not yet known.
+    dated : bool
+        Whether the pool is the period itself; on arrays the pool of a held-out row is the training rows.
+    """
+    if count_rows(sections) < FEW_ROWS:
+        return []
+    if len(sections) == 1:
+        return _folds(sections[0], dated)
+    known = np.cumsum([len(section.focal) for section in sections]) / sum(len(s.focal) for s in sections)
+    shares = np.linspace(0.5, 1, ORIGINS + 1)[:-1]
+    edges = np.unique([*(int(np.searchsorted(known, share - 1e-9)) + 1 for share in shares), len(sections)])
+    found = []
+    for start, stop in zip(edges, edges[1:], strict=False):
+        training = list(sections[: start - purge]) if start > purge else []
+        if training and count_rows(training) >= FEW_ROWS / 2:
+            found.append(Origin(training, list(sections[start:stop])))
+    return found
+
+
+def _folds(section: Section, dated: bool) -> list[Origin]:
+    fold = row_keys(section.focal) % ORIGINS
+    found = []
+    for f in range(ORIGINS):
+        rest, at = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        if not (len(rest) and len(at)):
+            return []
+        pool = rest if not dated and same_rows(section) else slice(None)
+        learned = _rows_of(section, rest, pool)
+        judged = replace(_rows_of(section, at, pool), own_copies=False)
+        found.append(Origin([learned], [judged]))
+    return found
+
+
+def _rows_of(section: Section, focal: np.ndarray, peers: np.ndarray | slice) -> Section:
+    answering = None if section.answering is None else section.answering[peers]
+    return replace(
+        section, focal=section.focal.take(focal), peers=section.peers.take(peers), answering=answering
+    )
+
+
+def same_rows(section: Section) -> bool:
+    """Tell whether focal rows and peers are the same rows in the same order, as on arrays."""
+    return len(section.peers) == len(section.focal) and np.shares_memory(section.peers.x, section.focal.x)
+
+
+def row_keys(rows: Rows) -> np.ndarray:
+    """Return a checksum of each row's numbers (rounded: copies may differ in the last bit), (n,)."""
+    numbers = np.ascontiguousarray(np.round(rows.x, 6) + 0.0)
+    return np.array([zlib.crc32(row.tobytes()) for row in numbers])

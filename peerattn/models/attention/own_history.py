@@ -1,0 +1,83 @@
+"""Own history: what a firm's own past outcomes say, so that it does not pass for what its peers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from peerattn.models.attention.history import History
+from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.own_shape import Estimated, fit_estimator
+from peerattn.models.attention.training import Training
+from peerattn.models.pools import Section
+
+
+@dataclass(frozen=True)
+class OwnHistory:
+    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
+
+    ``ols_i + a \bar r_i n_i / (n_i + λ) + b r_{i,last}``: an empirical-Bayes firm effect of the past residuals of own lines (n of
+    them, :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975) and the last one; or, with ``trees``,
+    gradient boosting on characteristics, codes and these.
+    """
+
+    lines: Lines
+    purge: int
+    shrink: float  # λ; infinite where firms do not differ
+    slope: np.ndarray  # of the effect and of the last residual
+    trees: Estimated | None = None
+
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
+        return [self._section(section) for section in sections]
+
+    def _section(self, section: Section) -> np.ndarray:
+        columns, known = past_columns(section.past, section, self.shrink, self.purge)
+        if self.trees is not None:
+            found = self.trees.predict(section.focal, columns)
+        else:
+            found = self.lines.predict(section.focal) + (columns[:, :2] @ self.slope)[:, None]
+        return np.where(known[:, None], found, np.nan)
+
+
+def past_columns(
+    past: History, section: Section, shrink: float, purge: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each focal firm's effect, last residual and number of past ones, (n_focal, 3), and who has a past."""
+    last, mean, n = past.own_past(section.period, section.focal.label, purge)
+    effect = mean * n / (n + shrink) if np.isfinite(shrink) else np.zeros(len(n))
+    return np.column_stack([effect, last, n]), n > 0
+
+
+def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHistory | None:
+    """Fit a firm effect, with ``lag`` an autoregression beside it, or trees on both; None without periods or a past."""
+    past, purge = training.history, training.problem.purge
+    if not training.problem.dated or len(past.periods) < 2:
+        return None
+    within, between = variance_components(past.raw)
+    shrink = within / between if between > 0 else np.inf
+    pairs = [past_columns(past, section, shrink, purge) for section in training.sections]
+    columns, known = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    if known.sum() < 2:
+        return None
+    y = np.concatenate([section.focal.y for section in training.residuals])
+    made: dict[str, Any] = {"lines": training.lines, "purge": purge, "shrink": shrink}
+    if trees:
+        return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
+    if not lag:
+        return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
+    slope = np.linalg.lstsq(columns[known, :2], y[known], rcond=None)[0]
+    return OwnHistory(**made, slope=slope)
+
+
+def variance_components(table: np.ndarray) -> tuple[float, float]:
+    """Return the variance within rows and that between their means, NaN = unknown (analysis of variance)."""
+    known = np.isfinite(table)
+    n = known.sum(1)
+    table, n = table[n > 0], n[n > 0]
+    mean = np.nanmean(table, axis=1)
+    within = float(np.nansum((table - mean[:, None]) ** 2) / max(n.sum() - len(n), 1))
+    return within, max(0.0, float((mean**2).mean() - (within / n).mean()))

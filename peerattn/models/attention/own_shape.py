@@ -1,0 +1,176 @@
+"""Own shape: curves, products and trees of the firm's own characteristics, so that no interaction passes for a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.validation import has_fit_parameter
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention.losses import Pinball, cross_entropy
+from peerattn.models.attention.lines import stacked_rows
+from peerattn.models.attention.origins import row_weight
+from peerattn.models.attention.training import Training
+from peerattn.models.pools import Rows, Section
+
+KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
+MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
+BINS = 255  # levels of a code that trees take as categories
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A ridge regression on a curve of every characteristic, and with ``products`` on all products of two.
+
+    The penalty is the one of least generalised cross-validation (Golub, Heath and Wahba 1979).
+    """
+
+    center: np.ndarray
+    spread: np.ndarray
+    knots: list[np.ndarray]
+    products: bool
+    slope: np.ndarray
+    intercept: float
+
+    def predict(self, rows: Rows) -> np.ndarray:
+        """Return the prediction of every row, (n, 1)."""
+        return (self.columns(rows.x) @ self.slope + self.intercept)[:, None]
+
+    def columns(self, x: np.ndarray) -> np.ndarray:
+        """Return the columns of these characteristics, (n, q)."""
+        bounded = np.column_stack(
+            [np.clip(x[:, k], knots[0], knots[-1]) for k, knots in enumerate(self.knots)] or [x]
+        )
+        parts = [bounded]
+        parts += [np.clip(bounded[:, [k]] - knots[1:-1], 0, None) for k, knots in enumerate(self.knots)]
+        if self.products:
+            z = (bounded - self.center) / self.spread
+            first, second = np.triu_indices(z.shape[1], 1)
+            parts.append(z[:, first] * z[:, second])
+        return np.concatenate(parts, axis=1)
+
+
+def fit_curves(training: Training, products: bool) -> Curves | None:
+    """Fit curves (and products) to the focal rows; None where there are too many products."""
+    rows = stacked_rows(training.sections)
+    p, weight = rows.x.shape[1], row_weight(rows)
+    if not p or (products and (p < 2 or p * (p - 1) // 2 + p * KNOTS > MOST_COLUMNS)):
+        return None
+    quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
+    knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
+    bounded = np.column_stack([np.clip(c, k[0], k[-1]) for c, k in zip(rows.x.T, knots, strict=True)])
+    spread = bounded.std(0)
+    shape = Curves(bounded.mean(0), np.where(spread > 0, spread, np.inf), knots, products, np.zeros(0), 0.0)
+    assert rows.y is not None
+    Z = shape.columns(rows.x)
+    center = np.average(Z, axis=0, weights=weight)
+    size = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
+    size = np.where(size > 1e-9 * (1 + np.abs(center)), size, np.inf)
+    slope = ridge((Z - center) / size, rows.y - np.average(rows.y, weights=weight), weight) / size
+    intercept = float(np.average(rows.y, weights=weight) - center @ slope)
+    return Curves(shape.center, shape.spread, knots, products, slope, intercept)
+
+
+def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return ridge coefficients (q,) at the penalty of least generalised cross-validation; columns have unit variance."""
+    n = float(weight.sum())
+    values, vectors = np.linalg.eigh((Z * weight[:, None]).T @ Z)
+    moment = vectors.T @ ((Z * weight[:, None]).T @ y)
+    values = values.clip(0)
+    penalties = n * np.logspace(-5, 1, 13)
+    shrunk = moment[:, None] / (values[:, None] + penalties)
+    errors = (weight * y * y).sum() - (shrunk * (2 * moment[:, None] - values[:, None] * shrunk)).sum(0)
+    freedom = 1 + (values[:, None] / (values[:, None] + penalties)).sum(0)
+    best = int(np.argmin(errors / (1 - freedom / n).clip(1e-3) ** 2))
+    return np.asarray(vectors @ shrunk[:, best])
+
+
+def trees(loss: Any, n_outputs: int, seed: int = 0, categorical: Sequence[int] = ()) -> Any:
+    """Return gradient boosting for a loss, without early stopping, which would hold out random rows of a panel."""
+    options: dict[str, Any] = {
+        "learning_rate": 0.05,
+        "max_iter": 150,
+        "max_leaf_nodes": 15,
+        "early_stopping": False,
+        "random_state": seed,
+        "categorical_features": list(categorical) or None,
+    }
+    if loss is cross_entropy:
+        return HistGradientBoostingClassifier(**options)
+    if isinstance(loss, Pinball):
+        return HistGradientBoostingRegressor(loss="quantile", quantile=loss.quantile, **options)
+    return HistGradientBoostingRegressor(**options)
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A scikit-learn estimator of the firm's own characteristics and codes, by whatever columns it was fitted on."""
+
+    estimator: Any
+    code_levels: tuple[int, ...]
+    n_outputs: int
+    one_hot: bool = False
+
+    def predict(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the prediction of every row, (n, K): numbers, or log odds of a classifier."""
+        inputs = own_inputs(rows, self.code_levels, self.one_hot, more)
+        if not len(inputs):
+            return np.zeros((0, self.n_outputs))
+        if not is_classifier(self.estimator):
+            return np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+        probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
+        probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
+        log = np.log(np.clip(probability, 1e-6, None))
+        return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
+
+
+def own_inputs(
+    rows: Rows, code_levels: Sequence[int], one_hot: bool, more: np.ndarray | None = None
+) -> np.ndarray:
+    """Return characteristics, codes (categories of at most 255 levels, or one column a level), and further columns."""
+    if one_hot:
+        return with_levels(rows, code_levels)
+    few = [c for c, n in enumerate(code_levels) if n < BINS]
+    codes = np.where(rows.codes[:, few] > 0, rows.codes[:, few], np.nan).astype(float)
+    parts = [rows.x, codes] if more is None else [rows.x, codes, more]
+    return np.concatenate(parts, axis=1)
+
+
+def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
+    """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
+    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
+    return np.concatenate([rows.x, *levels], axis=1)
+
+
+def fit_estimator(training: Training, given: Any = None, more: np.ndarray | None = None) -> Estimated:
+    """Fit gradient boosting, or the estimator that was given, to the focal rows (and further columns of them)."""
+    rows, levels = stacked_rows(training.sections), training.code_levels
+    inputs = own_inputs(rows, levels, given is not None, more)
+    weighted = rows.loss_weight is not None
+    if given is None:
+        few, p = sum(n < BINS for n in levels), rows.x.shape[1]
+        estimator = trees(training.loss, training.n_outputs, categorical=range(p, p + few))
+    else:
+        estimator = clone(given)
+        if weighted and not has_fit_parameter(estimator, "sample_weight"):
+            raise InputError(
+                f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
+            )
+    estimator.fit(inputs, rows.y, **({"sample_weight": rows.loss_weight} if weighted else {}))
+    return Estimated(estimator, levels, training.n_outputs, given is not None)
+
+
+@dataclass(frozen=True)
+class OwnShape:
+    """A candidate that reads own characteristics only."""
+
+    model: Curves | Estimated
+
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
+        return [self.model.predict(section.focal) for section in sections]

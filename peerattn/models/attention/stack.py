@@ -1,0 +1,164 @@
+"""The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+from scipy.optimize import minimize, nnls
+
+from peerattn.models.attention.losses import Loss, gradient, squared_error
+from peerattn.processes import all_sum
+
+FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows of all origins: the prediction so far (n, K), outcome, loss weight, firm and period."""
+
+    base: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    firm: np.ndarray
+    period: np.ndarray
+
+    @property
+    def n_periods(self) -> float:
+        """The effective number of periods, ``(Σ_t n_t)² / Σ_t n_t²``: a period of few rows hardly counts."""
+        size = np.bincount(self.period) if len(self.period) else np.zeros(1)
+        return float(size.sum() ** 2 / max((size**2).sum(), 1))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one group of candidates adds to the groups before it.
+
+    ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss.
+    """
+
+    weights: dict[str, float]
+    t: float
+    gain: float
+
+
+def weigh(
+    held: HeldOut, columns: Mapping[str, np.ndarray], loss: Loss, kappa: float, *, mutual: bool
+) -> Stage:
+    r"""Return the weights of one group's candidates, given the stack of the groups before it.
+
+    .. math:: w = \arg\min_{w \ge 0,\, \sum w \le 1} \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
+              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad t_m = s_m / se_m
+
+    with B the stack so far, :math:`D_m = P_m - B`, :math:`L_t` the period's mean loss (generalised least squares),
+    :math:`s_m = \sum_i D_{mi} e_i / L_t` the score of candidate m at w = 0 (the encompassing test of Harvey, Leybourne and
+    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A penalty that
+    falls with t is the adaptive lasso's (Zou 2006), with the sign constraint the non-negative garrote (Breiman 1995): one
+    candidate alone gets :math:`w_{LS} (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far above.
+    With G clusters κ is read as the quantile of Student's t with G − 1 degrees of freedom that the normal distribution has
+    there. Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the
+    variance is at least twice that by firm.
+    """
+    if not columns or not len(held.y):
+        return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
+    D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
+    weight = held.weight / _period_losses(held, loss)
+    slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
+    rows = np.einsum("nkm,nk->nm", D, slope) * weight[:, None]
+    score, error = rows.sum(0), _errors(rows, held, mutual)
+    t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+    bar = kappa * _student(kappa, held)
+    open_ = t > bar
+    penalty = np.where(open_, bar * error * bar / np.maximum(t, 1e-12), np.inf)
+    w = np.zeros(len(t))
+    if open_.any():
+        w[open_] = _minimum(D[..., open_], held, weight, penalty[open_], loss)
+    added = held.base + D @ w
+    before, after = (float((loss_of(loss, p, held.y) * weight).sum()) for p in (held.base, added))
+    together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
+    se = _errors(together[:, None], held, mutual)[0]
+    return Stage(
+        dict(zip(columns, w.tolist(), strict=True)),
+        float(together.sum() / se) if se > 0 else float("nan"),
+        1 - after / before if before > 0 else 0.0,
+    )
+
+
+def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the loss of each row, (n,)."""
+    return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))
+
+
+def _minimum(
+    D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss
+) -> np.ndarray:
+    """Return the weights of least penalised loss, non-negative and of sum at most 1."""
+    M = D.shape[-1]
+    if loss is squared_error:
+        Z, v = D[:, 0, :], held.y - held.base[:, 0]
+        gram = (Z * weight[:, None]).T @ Z
+        moment = (Z * weight[:, None]).T @ v - penalty
+        w = _quadratic(gram, moment, np.zeros((0, M)))
+        return w if w.sum() <= 1 else _quadratic(gram, moment, np.ones((1, M)))
+
+    def value(w: np.ndarray) -> tuple[float, np.ndarray]:
+        at = held.base + D @ w
+        fall = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), weight)
+        return float((loss_of(loss, at, held.y) * weight).sum() + 2 * penalty @ w), fall + 2 * penalty
+
+    w = np.asarray(minimize(value, np.zeros(M), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * M).x)
+    return w / max(1.0, w.sum())
+
+
+def _quadratic(gram: np.ndarray, moment: np.ndarray, equal_one: np.ndarray) -> np.ndarray:
+    """Return ``argmin_{w ≥ 0} w'Gw − 2 w'm``, with rows of weights that must sum to 1."""
+    scale = float(np.trace(gram)) or 1.0
+    values, vectors = np.linalg.eigh(gram + 1e-9 * scale * np.eye(len(gram)))
+    root = np.sqrt(values)
+    A, b = (vectors * root).T, (vectors / root).T @ moment
+    heavy = 1e4 * np.sqrt(scale)
+    w, _ = nnls(np.vstack([A, heavy * equal_one]), np.r_[b, np.full(len(equal_one), heavy)])
+    return np.asarray(w)
+
+
+def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
+    """Return the mean loss of each row's period over the median one, one row of the median period's loss added, (n,)."""
+    losses = loss_of(loss, held.base, held.y)
+    size, total = (np.bincount(held.period, held.weight * z) for z in (np.ones(len(losses)), losses))
+    there = size > 0
+    usual, row = float(np.median(total[there] / size[there])), float(held.weight.mean())
+    means: np.ndarray = ((total + row * usual) / (size + row))[held.period]
+    return means / usual if usual > 0 else np.ones(len(losses))
+
+
+def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+    """Return clustered standard errors of the sums of columns, (M,): by firm, and by period where periods are enough."""
+    of_rows = _variance(rows)
+    by_firm = _variance(_sums(rows, held.firm))
+    floor = (2 if mutual else 1) * by_firm
+    if held.n_periods < FEW_PERIODS - 0.5:
+        return np.sqrt(np.maximum(floor, of_rows))
+    by_period = _variance(_sums(rows, held.period))
+    return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, floor, by_period]))
+
+
+def _sums(rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    return np.stack([np.bincount(keys, column) for column in rows.T], axis=1)
+
+
+def _variance(terms: np.ndarray) -> np.ndarray:
+    """Return the variance of sums of independent terms, (M,)."""
+    n = len(terms)
+    return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
+
+
+def _student(kappa: float, held: HeldOut) -> float:
+    """Return by what κ is multiplied where clusters are few."""
+    firms = len(np.unique(held.firm))
+    enough = held.n_periods >= FEW_PERIODS - 0.5
+    df = max(min(firms, held.n_periods) if enough else firms, 2) - 1
+    return float(stats.t.isf(stats.norm.sf(kappa), df) / kappa) if kappa > 0 else 1.0

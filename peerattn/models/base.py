@@ -539,6 +539,7 @@ class PeerModel(PanelModel):
         weights: Callable[[Section], Callable[[slice], Any]] | None = None,
         top_k: int | None = None,
         fast: Callable[[Section], sparse.csr_array | None] | None = None,
+        signed: bool | None = None,
     ) -> PeerNetwork:
         weights = weights or (lambda section: partial(self._weights, section))
         matrices = {}
@@ -561,7 +562,7 @@ class PeerModel(PanelModel):
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
         network = PeerNetwork.from_matrices(
-            matrices, name=self._network_name(), signed=self._signed, row_normalized=top_k is None
+            matrices, name=self._network_name(), signed=self._signed if signed is None else signed, row_normalized=top_k is None
         )
         given = getattr(self, "network_", None)
         until = self.learned_until_ if self._learns_network else getattr(given, "learned_until", None)

@@ -15,27 +15,39 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.covariance import Covariance, fit_covariance
-from peerattn.models.attention.cross_fitting import count_rows, peers_shown
-from peerattn.models.attention.heads import Settings, contribution_spread
+from peerattn.models.attention.common import fit_common
+from peerattn.models.attention.fitting import (
+    COMMON,
+    HISTORY,
+    SHAPE,
+    Candidate,
+    fit_stack,
+    known_past,
+)
+from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.history import History
-from peerattn.models.attention.joint import train_heads
+from peerattn.models.attention.lines import as_seen
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.attention.members import Heads, Member, heads_table, prior_strengths
-from peerattn.models.attention.nested import Plan, fit_nested
+from peerattn.models.attention.members import heads_table, prior_strengths
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_effects, check_options
-from peerattn.models.attention.own_effects import OwnEffects
-from peerattn.models.attention.own_model import OwnSettings, has_period_effects, of_period
-from peerattn.models.attention.parts import COVARIANCE, HEADS, RIDGE, Candidate
+from peerattn.models.attention.options import check_device, check_options
+from peerattn.models.attention.own_history import fit_history
+from peerattn.models.attention.own_shape import fit_curves, fit_estimator, shaped
 from peerattn.models.attention.peer_module import PeerSpec
-from peerattn.models.attention.priors import PairTerms, read_priors
+from peerattn.models.attention.peers import (
+    COVARIANCE,
+    HEADS,
+    RIDGE,
+    covariance_candidates,
+    heads_candidate,
+)
+from peerattn.models.attention.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.row_weights import row_weights, weighted
-from peerattn.models.attention.search import search_heads
 from peerattn.models.attention.shared_periods import of_all_processes, one_numbering, refuse_unshared
-from peerattn.models.attention.stages import made_from, remembered
+from peerattn.models.attention.stability import SECTIONS, stability
+from peerattn.models.attention.stages import made_from
+from peerattn.models.attention.training import Problem
 from peerattn.models.attention.universes import (
     among_reference,
     answering_outcomes,
@@ -45,13 +57,11 @@ from peerattn.models.attention.universes import (
 from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
-from peerattn.panel.effects import effect_codes, effect_parts
 from peerattn.panel.panel import Panel
-from peerattn.processes import all_sum, from_first, mean_of
+from peerattn.processes import all_sum, from_first, joined, mean_of
 from peerattn.training import Checkpoint, one_thread
 
-D_CODE = 4
-MOST_FITS = 8  # of a part: for the network, and for held-out blocks
+D_CODE = 4  # width of a code's embedding
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -59,38 +69,26 @@ class AttentionModel(AttentionNetworks):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
     attention: str = "self"
-    values: str = "characteristics"
-    similarity: str = "auto"
-    symmetric_scores: bool = False
+    task: str = "forecast"
+    similarity: str = "scaled_dot_product"
     prior: Any = None
-    exclude_self: bool = True
-    own_group: str | None = None
-    own: Any = "additive"
-    effects: Sequence[str] = ()
+    own: Any = "flexible"
     n_layers: int = 1
-    n_heads: int = 8
+    n_heads: int = 2
     d_head: int = 8
     scale: str | None = "standard"
     codes: Sequence[str] = ()
-    loss: str = "auto"
-    quantile: float = 0.5
-    prune: bool = True
-    n_ensemble: int = 1
-    max_steps: int = 800
-    queries_per_step: int = 256
-    learning_rate: float = 0.02
+    loss: str | float = "auto"
+    kappa: float = 2.0
     purge: int = 0
     firm: str = "firm"
     period: str = "period"
-    dtype: str = "auto"
-    device: str = "cpu"
     random_state: Any = None
-    verbose: bool = False
     _shares_periods: ClassVar[bool] = True
 
     @property
     def _signed(self) -> bool:
-        return self.similarity == "linear" or bool({COVARIANCE, RIDGE} & self.parts_.keys())
+        return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -100,6 +98,16 @@ class AttentionModel(AttentionNetworks):
         return 1
 
     # ------------------------------------------------------------------ the public calls
+
+    @property
+    def values(self) -> str:
+        """What a peer's information is: "characteristics" in forecasts, "outcomes" in explanations."""
+        return "outcomes" if self.task == "explain" else "characteristics"
+
+    @property
+    def own_group(self) -> str | None:
+        """Column whose groups are never peers: ``Prior(column, exclude=True)``."""
+        return excluded_group(self.prior)
 
     @property
     def reads_outcomes(self) -> bool:
@@ -122,6 +130,7 @@ class AttentionModel(AttentionNetworks):
         loss_weight: Any = None,
         peer_weight: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        device: str = "cpu",
     ) -> Self:
         """Fit on training rows.
 
@@ -142,9 +151,11 @@ class AttentionModel(AttentionNetworks):
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
         checkpoint : path-like, optional
-            Folder in which finished stages are kept, and the state of loops under way. The same call on the same rows goes on
-            from there and ends with the same bits as a fit that was never stopped. The folder stays until it is deleted. An own
-            model that is an estimator is fitted again: give it a ``random_state``.
+            Folder in which finished stages are kept. The same call on the same rows goes on from there and ends with the same
+            bits as a fit that was never stopped. The folder stays until it is deleted. Own models of scikit-learn are fitted
+            again: give ``own=`` a ``random_state``.
+        device : str, default "cpu"
+            Where torch learns. Predictions are always computed on the CPU, in float64.
 
         Returns
         -------
@@ -156,9 +167,9 @@ class AttentionModel(AttentionNetworks):
             For bad options (the message names both of a bad pair), input that cannot be used, a missing reference, or a
             checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
-        check_options(self, sample_weight=sample_weight, peer_weight=peer_weight)
+        check_options(self)
         refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        check_effects(self)
+        check_device(device)
         if self.attention == "cross" and reference is None:
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
@@ -166,10 +177,6 @@ class AttentionModel(AttentionNetworks):
         panel, training = self._gate_training(X, y, sample_weight)
         refuse_unshared(self, panel, reference)
         training = one_numbering(panel, training)
-        if self.effects and not panel.dated:
-            raise InputError(
-                "effects: they are those of firms and periods, which X does not carry. Leave effects out."
-            )
         self.weighs_peers_ = peer_weight is not None
         training = weighted(
             panel,
@@ -190,13 +197,13 @@ class AttentionModel(AttentionNetworks):
         if checkpoint is not None:
             others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)
             kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
-        self._learn(training, panel, kept)
+        self._learn(training, panel, kept, device)
         return self
 
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.codes, *effect_codes(self.effects), *self._groupings())))
+        return tuple(dict.fromkeys((*self.codes, *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -223,9 +230,9 @@ class AttentionModel(AttentionNetworks):
         given = Reference.of(reference)
         if (given.y is None) == (self.values == "outcomes"):
             raise InputError(
-                'values="outcomes" needs the reference\'s outcomes: reference=(X_ref, y_ref).'
+                'task="explain" needs the reference\'s outcomes: reference=(X_ref, y_ref).'
                 if given.y is None
-                else 'reference=(X_ref, y_ref) carries outcomes, but values="characteristics" reads none: pass X_ref alone.'
+                else 'reference=(X_ref, y_ref) carries outcomes, but task="forecast" reads none: pass X_ref alone.'
             )
         if self.scale == "rank":
             raise InputError(
@@ -264,11 +271,11 @@ class AttentionModel(AttentionNetworks):
         peer_weight: Any = None,
         past: History | None = None,
     ) -> tuple[Panel, Iterator[Section]]:
-        check_is_fitted(self, "parts_")
+        check_is_fitted(self, "stack_")
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(
-                'outcomes= was given, but values="characteristics" reads no outcomes: use values="outcomes".'
-                if self.values == "characteristics"
+                'outcomes= was given, but task="forecast" reads no outcomes: use task="explain".'
+                if self.task == "forecast"
                 else 'outcomes= was given, but attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref).'
             )
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
@@ -298,7 +305,7 @@ class AttentionModel(AttentionNetworks):
             refuse_other_periods(panel, extra[0], of_fit=reference is None)
         if self.needs_outcomes and not told:
             raise InputError(
-                'values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=.'
+                'task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.'
             )
         return self._cross_sections(panel, call, extra, warn=True)
 
@@ -308,13 +315,11 @@ class AttentionModel(AttentionNetworks):
         """Return each period's focal rows and pool, in fit as in predict."""
         if self.attention == "cross":
             assert extra is not None
-            sections = among_reference(panel, rows, *extra, exclude_self=self.exclude_self)
+            sections = among_reference(panel, rows, *extra, exclude_self=True)
         else:
             sections = self._within(panel, rows, known=False, warn=warn and extra is None)
-            if not self.exclude_self:
-                sections = (replace(s, focal=s.focal.anonymous()) for s in sections)
             if extra is not None:
-                sections = with_reference(sections, *extra, exclude_self=self.exclude_self)
+                sections = with_reference(sections, *extra, exclude_self=True)
         return map(answering_outcomes, sections) if self.values == "outcomes" else sections
 
     # ------------------------------------------------------------------ learning
@@ -331,7 +336,9 @@ class AttentionModel(AttentionNetworks):
         self.y_scale_ = spread if spread > 0 else 1.0
         return self._in_units(training)
 
-    def _learn(self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None) -> None:
+    def _learn(
+        self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
+    ) -> None:
         names = list(self.design_.levels)
         self.pair_terms_ = PairTerms(
             read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
@@ -339,92 +346,99 @@ class AttentionModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         arrays = not panel.dated and self.attention == "self"
         self.training_rows_ = sections[0].peers if arrays else None
-        candidates = self._candidates(panel.dated, training.weight is not None, checkpoint)
-        plan = replace(self._plan(panel.dated), checkpoint=checkpoint)
-        found = fit_nested(sections, candidates, plan, judge=self.prune)
-        self.own_, self.level_, self.parts_ = found.own, found.level, found.parts
-        self.of_period_ = found.of_period
-        self.evidence_, self.stability_ = found.evidence, found.stability
-        self.training_pool_ = found.pool[0] if arrays else None
-        heads = self.parts_[HEADS].parts if HEADS in self.parts_ else ()
-        self.members_ = tuple(member for part in heads if isinstance(part, Heads) for member in part.members)
+        problem = self._problem(panel.dated)
+        draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
+        settings = Settings(self.pair_terms_, self._dtype(panel.dated), device)
+        candidates = self._candidates(problem, settings, draws, training.weight is not None)
+        whole = panel.dated and self.attention == "self" and not problem.outcomes
+        self.stack_ = fit_stack(
+            sections,
+            candidates,
+            problem,
+            kappa=self.kappa,
+            judge=self._judges,
+            split=whole,
+            checkpoint=checkpoint,
+        )
+        self.evidence_, self.gain_ = self.stack_.evidence, self.stack_.steps
+        self.stability_ = stability(self.stack_, [self._as_seen(s) for s in sections[-SECTIONS:]])
+        self.stack_ = replace(self.stack_, trials={})
+        heads = self.stack_.fitted.get(HEADS)
+        self.members_ = heads.part.members if heads is not None else ()
         self.heads_ = heads_table(self.members_, self.y_scale_)
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
         self.feature_names_ = [*self.design_.number_names, *embedded]
 
-    def _plan(self, dated: bool) -> Plan:
+    _judges: ClassVar[bool] = True
+
+    def _problem(self, dated: bool) -> Problem:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
-        effects = (
-            OwnEffects(tuple(effect_parts(self.effects)), tuple(self.design_.levels))
-            if self.effects
-            else None
+        none = isinstance(self.own, str) and self.own == "none"
+        return Problem(
+            self._loss(), self._n_outputs(), levels, self.task == "explain", dated, self.purge, not none
         )
-        own = OwnSettings(self.own, self._loss(), self._n_outputs(), levels, dated, effects)
-        return Plan(own, self.values == "outcomes", self.purge)
 
     def _spec(self) -> PeerSpec:
+        symmetric, numbers = self.similarity == "symmetric", len(self.design_.number_names)
         return PeerSpec(
-            n_characteristics=len(self.design_.number_names),
+            n_characteristics=numbers,
             code_levels=tuple(len(levels) for levels in self.design_.levels.values()),
             d_code=D_CODE,
-            n_heads=1 if self.similarity == "linear" else self.n_heads,
-            d_head=self.d_head,
+            n_heads=self.n_heads,
+            d_head=min(self.d_head, max(numbers, D_CODE)),  # no more than characteristics
             n_layers=self.n_layers,
             values=self.values,
             own="linear" if isinstance(self.own, str) and self.own != "none" else "none",
-            similarity="scaled_dot_product" if self.similarity == "auto" else self.similarity,
-            symmetric=self.symmetric_scores,
+            similarity="scaled_dot_product" if symmetric else self.similarity,
+            symmetric=symmetric,
             n_priors=len(self.pair_terms_.soft),
             n_outputs=self._n_outputs(),
+            nobody=not any(prior.only for prior in self.pair_terms_.priors),
         )
 
-    def _candidates(self, dated: bool, weighed: bool, checkpoint: Checkpoint | None) -> list[Candidate]:
-        """Return the parts that the options name, in the order in which they are tried."""
-        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=(MOST_FITS, self.n_ensemble))
-        # random_state=None draws others in every process
-        draws = remembered(checkpoint, lambda: from_first(drawn))
-
-        def learned_covariance(sections: Sequence[Section], start: int) -> Covariance:
-            dtype, seed = self._dtype(dated), int(draws[start, 0])
-            return fit_covariance(sections, history=dated, seed=seed, dtype=dtype, device=self.device)
-
-        def ridge(sections: Sequence[Section], start: int) -> Covariance:
-            return fit_ridge_covariance(sections, self._plan(dated).own.code_levels)
-
-        def heads(sections: Sequence[Section], start: int) -> Heads:
-            settings, spec = self._settings(dated, sections), self._spec()
-            settings = replace(settings, checkpoint=checkpoint)
-            learn = search_heads if self.prune and self.similarity != "linear" else train_heads
-            modules = [learn(spec, sections, settings, int(seed)) for seed in draws[start]]
-            settings = replace(settings, dtype=torch.float64)
-            members = [Member.of(m, contribution_spread(m, sections, settings)) for m in modules]
-            return Heads(tuple(members), self.pair_terms_)
-
-        found = []
+    def _candidates(
+        self, problem: Problem, settings: Settings, draws: np.ndarray, weighed: bool
+    ) -> list[Candidate]:
+        """Return the candidates that the options name, in the order of what they read."""
+        squared, own = problem.loss is squared_error, self.own
+        found: list[Candidate] = []
+        if own == "flexible" and squared and not joined():
+            found += [
+                Candidate("curves", SHAPE, lambda t, _: shaped(fit_curves(t, products=False))),
+                Candidate("products", SHAPE, lambda t, _: shaped(fit_curves(t, products=True))),
+                Candidate("trees", SHAPE, lambda t, _: shaped(fit_estimator(t))),
+            ]
+        elif not isinstance(own, str):
+            found += [Candidate("estimator", SHAPE, lambda t, _: shaped(fit_estimator(t, own)))]
+        if squared and problem.dated and problem.own and not joined():
+            found += [
+                Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)),
+                Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)),
+            ]
+            if own == "flexible":
+                found += [Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))]
+            if problem.outcomes and self.attention == "self":
+                codes = [None, *range(len(problem.code_levels))]
+                names = ["period", *(f"{name} x period" for name in self.design_.levels)]
+                found += [
+                    Candidate(name, COMMON, lambda t, _, c=c: fit_common(t, c))  # type: ignore[misc]
+                    for name, c in zip(names, codes, strict=True)
+                ]
         if self._reads_covariance(weighed):
-            effects = self._plan(dated).own.effects
-            # its level and codes are effects of periods, too
-            replaces = effects is not None and bool(effects.of_periods)
-            found.append(Candidate(COVARIANCE, learned_covariance, replaces))
-            if self.prune:  # only evidence can decide how much of the parts before it to replace
-                found.append(Candidate(RIDGE, ridge, replaces=True))
-        if self.n_heads and self.similarity != "covariance":
-            found.append(Candidate(HEADS, heads))
+            found += covariance_candidates(settings, int(draws[0]))
+        if self.n_heads:
+            found.append(heads_candidate(self._spec(), settings, int(draws[1])))
         return found
 
     def _reads_covariance(self, weighed: bool) -> bool:
-        """Whether a covariance is learned: by name, or where ``n_heads`` is not 0 and no option is of pairs or weights."""
-        if self.similarity != "auto":
-            return self.similarity == "covariance"
-        restricted = self.pair_terms_.priors or self.symmetric_scores or self.n_layers > 1 or weighed
+        """Whether a covariance is learned: where no option is of pairs or weights."""
+        restricted = self.pair_terms_.priors or self.similarity != "scaled_dot_product" or self.n_layers > 1
         squared = self._loss() is squared_error
-        return self.values == "outcomes" and squared and not restricted and self.n_heads > 0
+        return self.task == "explain" and squared and not restricted and not weighed and self.n_heads > 0
 
     def _dtype(self, dated: bool) -> torch.dtype:
-        name = ("float32" if dated else "float64") if self.dtype == "auto" else self.dtype
-        dtype: torch.dtype = getattr(torch, name)
-        return dtype
+        return torch.float32 if dated else torch.float64  # arrays: predictions agree to 1e-7 however rows come
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
         """Return cross-sections whose focal rows are those of known outcome."""
@@ -432,67 +446,55 @@ class AttentionModel(AttentionNetworks):
         if training.weight is not None and not panel.dated and self.attention == "self":
             training = training.take(training.weight > 0)
             rows = training.anonymous()
-            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, self.exclude_self)])
+            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, True)])
         else:
             everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
         return of_all_processes(panel, [section for section in counted if len(section.focal)], self.purge)
 
-    def _settings(self, dated: bool, sections: Sequence[Section]) -> Settings:
-        return Settings(
-            n_rows=count_rows(sections),
-            max_steps=int(self.max_steps),
-            queries_per_step=self.queries_per_step,
-            learning_rate=self.learning_rate,
-            terms=self.pair_terms_,
-            dtype=self._dtype(dated),
-            device=self.device,
-            progress=type(self).__name__ if self.verbose else None,
-        )
-
     # ------------------------------------------------------------------ prediction
 
-    def _as_seen(self, section: Section, own: np.ndarray | None = None) -> Section:
-        """Return a cross-section as parts see it: peers show what their own models leave of their outcomes.
-
-        ``own`` are the own terms of the focal rows, where they are known already.
-        """
-        pool = None if section.within else self.training_pool_  # out of fold
-        pool = self.own_.predict(section.peers) if pool is None else pool
-        peers = peers_shown(section.peers, pool, self._loss(), self.values == "outcomes")
-        own = self.own_.predict(section.focal) if own is None else own
-        return replace(
-            section, focal=replace(section.focal, y=None), peers=peers, own=(own[:, 0], pool[:, 0])
-        )
+    def _as_seen(self, section: Section) -> Section:
+        """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
+        stack = self.stack_
+        return as_seen(section, stack.lines, self._loss(), self.task == "explain", stack.limit)
 
     def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
-        """Return cross-sections with the outcomes of earlier periods, of fit and of the call, where a part reads them.
+        """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
 
         ``earlier`` holds both already, where the call goes on.
         """
-        parts = self.parts_[COVARIANCE].parts if COVARIANCE in self.parts_ else ()
-        stored = next((part.history for part in parts if isinstance(part, Covariance)), None)
-        if stored is None:
-            return sections
+        past = earlier or self.stack_.history
+        if self.task == "forecast" or not self.dated_:
+            return (replace(section, past=past) for section in sections)
         listed = list(sections)
-        past = (earlier or stored).joined(History.of([self._as_seen(section) for section in listed]))
+        past = known_past(past, [self._as_seen(section) for section in listed])
         return (replace(section, past=past) for section in listed)
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
-        own = self.own_.predict(section.focal)
-        outputs, seen = own + self.level_, self._as_seen(section, own)
-        if has_period_effects(self.own_) and seen.own is not None:
-            pool = seen.own[1][:, None]
-            outputs = outputs + self.of_period_ * of_period(self.own_, section, pool)
-        for added in self.parts_.values():  # each in addition to the own model
-            outputs = outputs + added.factor * added.additions([seen])[0]
+        seen = self._as_seen(replace(section, focal=replace(section.focal, y=None)))
+        (outputs,) = self.stack_.predict([seen])
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
         return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
+
+    def explain_gain(self) -> pd.DataFrame:
+        """Return held-out R² step by step: own lines, shape, history, what is common to the period, peers.
+
+        Each step reads what the steps before it read and something more; held out are the later periods of each forward
+        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
+
+        Returns
+        -------
+        DataFrame
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be judged (``evidence_["reason"]``).
+        """
+        check_is_fitted(self, "stack_")
+        return self.gain_
 
 
 def _counted(rows: Rows) -> Rows:

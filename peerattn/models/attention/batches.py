@@ -15,9 +15,9 @@ from peerattn.models.attention.peer_module import PairTensors, RowTensors
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Rows, Section
 
-ROWS_PER_STEP = 1024  # small cross-sections are batched up to this many focal rows ...
-CELLS_PER_STEP = 2**19  # ... and this many pairs of focal row and peer
+CELLS_PER_STEP = 2**19  # pairs of focal row and peer in a step, at most
 CLIP = 4.0  # standard deviations
+MOST_PADDED = 1.5  # times the rows, up to which all cross-sections are padded to one length and kept as one batch
 FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs
 
 
@@ -30,6 +30,11 @@ class Batch:
     y: Tensor  # (B, n_focal)
     weight: Tensor  # (B, n_focal); 0 where padded
     pairs: PairTensors
+
+    def take(self, sections: Tensor) -> Batch:
+        """Return these cross-sections of a batch without pair terms."""
+        focal, peers = self.focal.of(sections), self.peers.of(sections)
+        return Batch(focal, peers, self.y[sections], self.weight[sections], self.pairs)
 
 
 def row_tensors(
@@ -73,12 +78,19 @@ class SectionTensors:
         self.focal = [row_tensors(section.focal, dtype, device) for section in sections]
         self.peers = [peer_tensors(section, dtype, device) for section in sections]
         self.weight = [_loss_weight(section.focal, dtype).to(device) for section in sections]
+        self._together: Batch | None = None
+        rows = [max(len(s.focal), len(s.peers)) for s in sections]
+        plain = not terms.priors and all(s.here and s.peers.weight is None for s in sections)
+        if plain and len(rows) > 1 and len(rows) * max(rows) <= MOST_PADDED * sum(rows):
+            self._together = self.batch(range(len(sections)))
 
     def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
         """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each.
 
         Of several processes each has those that it holds; where it holds none, no focal row of another one.
         """
+        if self._together is not None and chosen is None and len(group):
+            return self._together.take(torch.as_tensor(list(group), device=self.device))
         if not group or not all(self.sections[k].here for k in group):
             mine = [at for at, k in enumerate(group) if self.sections[k].here]
             chosen = None if chosen is None else [chosen[at] for at in mine]
@@ -155,46 +167,15 @@ def _pad_pairs(
     return stacked.to(device)
 
 
-def sections_per_step(sections: Sequence[Section], queries: int) -> int:
-    """Return how many cross-sections a step takes: one large one, several small ones."""
-    n_focal = float(np.median([min(len(s.focal), queries) for s in sections]))
-    n_peers = float(np.median([len(s.peers) for s in sections]))
-    return int(
-        max(1, min(ROWS_PER_STEP / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections)))
-    )
-
-
-def batches(
-    sections: Sequence[Section],
-    terms: PairTerms,
-    generator: torch.Generator,
-    *,
-    queries: int,
-    dtype: torch.dtype,
-    device: str | torch.device = "cpu",
-) -> Iterator[Batch]:
-    """Yield batches without end: cross-sections in random order, at most ``queries`` focal rows of each.
-
-    Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
-    """
-    per_step = sections_per_step(sections, queries)
-    tensors = SectionTensors(sections, terms, dtype, device)
-    small = all(len(s.focal) <= queries for s in sections)
-    if small and per_step == len(sections):  # the whole sample fits into one step
-        whole = tensors.batch(range(len(sections)))
-        while True:
-            yield whole
-    for group, chosen in drawn(sections, generator, per_step, queries):
-        yield tensors.batch(group, chosen)
-
-
 def drawn(
     sections: Sequence[Section], generator: torch.Generator, per_step: int, queries: int
-) -> Iterator[tuple[list[int], list[np.ndarray]]]:
+) -> Iterator[tuple[list[int], list[np.ndarray] | None]]:
     """Yield which cross-sections make up each step, and at most ``queries`` focal rows of each, without end."""
+    small = all(len(section.focal) <= queries for section in sections)
     while True:
         order = torch.randperm(len(sections), generator=generator).tolist()
         for start in range(0, len(order) - per_step + 1, per_step):
             group = order[start : start + per_step]
             focal = [len(sections[k].focal) for k in group]
-            yield group, [torch.randperm(n, generator=generator)[:queries].numpy() for n in focal]
+            rows = [torch.randperm(n, generator=generator)[:queries].numpy() for n in focal if not small]
+            yield group, None if small else rows

@@ -14,7 +14,6 @@ from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.parts import Part
 from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -30,7 +29,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     Parameters
     ----------
     model : PeerAttentionRegressor or PeerAttentionClassifier
-        Fitted, with any similarity but "linear"; members of an ensemble are averaged.
+        Fitted.
     X, outcomes, reference
         As in ``predict``.
 
@@ -59,7 +58,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     >>> contributions(model, panel.X).row_normalized
     False
     """
-    if not isinstance(model, AttentionModel) or model.similarity == "linear":
+    if not isinstance(model, AttentionModel):
         raise InputError(
             f"model: expected a fitted attention model of softmax weights or a covariance, got {type(model).__name__}."
         )
@@ -79,9 +78,8 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
 def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what all parts contribute, (n_rows, n_peers), in units of training."""
     each = [
-        (added.factor / len(added.parts), _of_part(part, model, seen))
-        for added in model.parts_.values()
-        for part in added.parts
+        (model.stack_.weight(name), _of_part(fitted.part, model, seen))
+        for name, fitted in model.stack_.peers().items()
     ]
 
     def contributed(rows: slice) -> np.ndarray:
@@ -93,10 +91,10 @@ def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.n
     return contributed
 
 
-def _of_part(part: Part, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
+def _of_part(part: Covariance | Heads, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
     if isinstance(part, Heads):
-        return lambda rows: np.mean([_of_member(m, model, seen, rows) for m in part.members], axis=0)
-    assert isinstance(part, Covariance)
+        pairs = list(zip(part.mix, part.members, strict=True))
+        return lambda rows: np.sum([s * _of_member(m, model, seen, rows) for s, m in pairs], axis=0)
     shown, weights = part.shown(seen).peers.y, part.derivative(seen)
     assert shown is not None
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(shown))
@@ -104,7 +102,6 @@ def _of_part(part: Part, model: AttentionModel, seen: Section) -> Callable[[slic
 
 def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:
     module = member.module()
-    assert isinstance(module, PeerModule)
     focal = row_tensors(replace(seen.focal.take(rows), y=None), torch.float64)
     peers = peer_tensors(seen, torch.float64)
     pairs = pair_tensors([seen], [rows], model.pair_terms_, torch.float64)

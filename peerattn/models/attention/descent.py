@@ -27,7 +27,7 @@ from peerattn.models.attention.projection import (
 from peerattn.models.attention.samples import SMALL, Sample
 from peerattn.processes import all_sum
 
-STEPS = 60  # of Adam, in a bracket of starts and for heads that were found
+STEPS = 40  # of Adam, in a bracket of starts and for heads that were found
 FINE_RATE = 0.15  # peak learning rate for heads that were found
 LBFGS_STEPS = 40
 

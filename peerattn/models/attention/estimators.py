@@ -198,7 +198,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         return self._predict_sections(*self._gate_call(X, outcomes, reference, peer_weight))
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.quantile)
+        return regression_loss(self.loss)
 
 
 class PeerAttentionClassifier(ClassifierMixin, AttentionModel):

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from peerattn.models.attention.common import Common
+from peerattn.models.attention.head_starts import HeadStarts
+from peerattn.models.attention.history import History
+from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.origins import Origin, forward_origins, row_keys, row_weight
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, loss_of, weigh
 from peerattn.models.attention.stages import remembered
@@ -25,8 +27,14 @@ WITHIN, MEAN = " (within period)", " (period mean)"
 class Fitted(Protocol):
     """What a candidate gives for cross-sections as peers are learned from (their ``past`` set)."""
 
-    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K); NaN where it has none."""
+    def predict(self, sections: Sequence[Section]) -> Any:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN where it has none; or several by name."""
+
+
+def predictions(name: str, part: Fitted, seen: Sequence[Section]) -> dict[str, list[np.ndarray]]:
+    """Return a candidate's predictions by name: one, or those of each of its starts."""
+    found = part.predict(seen)
+    return found if isinstance(found, dict) else {name: found}
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,8 @@ class Stack:
 
     Attributes
     ----------
-    training : Training
-        Own lines, and how a section is seen.
+    lines, limit, history
+        Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
     fitted : dict
         Candidates that entered, by name.
     stages : dict of Stage
@@ -60,46 +68,60 @@ class Stack:
         The candidates fitted at each origin, by name: what the reported stability compares.
     """
 
-    training: Training
+    lines: Lines
+    limit: float
+    history: History
     fitted: dict[str, Fitted]
     stages: dict[str, Stage]
     evidence: pd.DataFrame
     steps: pd.DataFrame
     trials: dict[str, list[Any]] = field(default_factory=dict, repr=False)
 
+    def peers(self) -> dict[str, Any]:
+        """Return the parts that read peers and entered."""
+        return {name: part for name, part in self.fitted.items() if hasattr(part, "derivative")}
+
+    def heads(self) -> Any:
+        """Return the softmax heads that entered, mixed by their weights, or None."""
+        found = self.fitted.get("heads")
+        return None if found is None else found.part  # type: ignore[attr-defined]
+
     def weight(self, name: str) -> float:
-        """Return the weight of a candidate in the prediction (of differences within a period, where it has two)."""
-        total = 0.0
-        for stage in self.stages.values():
-            total *= 1 - sum(w for column, w in stage.weights.items() if not column.endswith(MEAN))
-            total += stage.weights.get(name, 0.0) + stage.weights.get(name + WITHIN, 0.0)
-        return total
+        """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
+        return _total(self.stages[PEERS], name)
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as peers are learned from, (n_focal, K) each."""
-        found = {name: fitted.predict(seen) for name, fitted in self.fitted.items()}
+        found: dict[str, list[np.ndarray]] = {}
+        for name, part in self.fitted.items():
+            found |= predictions(name, part, seen)
         return [
             self._section(section, {name: each[k] for name, each in found.items()})
             for k, section in enumerate(seen)
         ]
 
     def _section(self, section: Section, found: dict[str, np.ndarray]) -> np.ndarray:
-        base = self.training.lines.predict(section.focal)
+        base = self.lines.predict(section.focal)
         history = np.zeros(len(base))
         for group, stage in self.stages.items():
             used = {name: p for name, p in found.items() if _name_in(name, stage)}
-            columns = differences(used, base, self.fitted, splits(stage))
+            columns = differences(used, base, group == COMMON, splits(stage))
             moves = [w * columns[c] for c, w in stage.weights.items() if w > 0]
             if group == HISTORY and moves:
-                later = np.prod([1 - sum(s.weights.values()) for g, s in self.stages.items() if g == PEERS])
+                later = 1 - _total(self.stages[PEERS])
                 spoken = np.isfinite(next(iter(used.values()))[:, 0])
-                history = np.where(spoken, 0.0, sum(stage.weights.values()) * later)
-            total = sum(stage.weights.values())
-            if group == PEERS and total:  # without a past, history's share is the others'
+                history = np.where(spoken, 0.0, _total(stage) * later)
+            if group == PEERS and (total := _total(stage)):  # without a past, history's share is the others'
                 scale = np.minimum(1 / np.maximum(1 - history, 1e-12), 1 / total)
                 moves = [move * scale[:, None] for move in moves]
             base = base + sum(moves) if moves else base
         return base
+
+
+def _total(stage: Stage, name: str = "") -> float:
+    """Return the sum of a group's weights (of differences within a period, where there are two), or of one part of it."""
+    found = (w for c, w in stage.weights.items() if c.startswith(name) and not c.endswith(MEAN))
+    return float(sum(found))
 
 
 def _name_in(name: str, stage: Stage) -> bool:
@@ -112,12 +134,15 @@ def splits(stage: Stage) -> bool:
 
 
 def differences(
-    found: dict[str, np.ndarray], base: np.ndarray, fitted: dict[str, Any], split: bool
+    found: dict[str, np.ndarray], base: np.ndarray, adds: bool, split: bool
 ) -> dict[str, np.ndarray]:
-    """Return ``P_m − B`` of the candidates in one cross-section, by column of the problem, (n_focal, K)."""
+    """Return ``P_m − B`` of the candidates in one cross-section, by column of the problem, (n_focal, K).
+
+    What is common to a period ``adds``: it is what others leave, not a prediction of its own.
+    """
     columns = {}
     for name, p in found.items():
-        D = p if isinstance(fitted[name], Common) else np.where(np.isfinite(p), p - base, 0.0)
+        D = p if adds else np.where(np.isfinite(p), p - base, 0.0)
         if split:
             mean = D.mean(axis=0, keepdims=True) if len(D) else D
             columns |= {name + WITHIN: D - mean, name + MEAN: np.broadcast_to(mean, D.shape)}
@@ -153,31 +178,35 @@ def fit_stack(
             part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
             trials[each.name].append(part)
             if part is not None:
-                found[each.name] = (part, part.predict(seen))
+                found |= {column: (each.group, p) for column, p in predictions(each.name, part, seen).items()}
         judged.append(_Judged(origin, seen, training, found))
     weighed = _Weighed(candidates, judged, problem, kappa, split) if judge else None
     stages = weighed.stages() if weighed else _in_full(candidates)
     training = Training.of(sections, problem)
     fitted = {}
     for each in candidates:
-        if any(stages[each.group].weights.get(each.name + end, 0.0) > 0 for end in ("", WITHIN, MEAN)):
+        weights = {c: w for c, w in stages[each.group].weights.items() if c.startswith(each.name)}
+        if any(w > 0 for w in weights.values()):
             part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
+            if isinstance(part, HeadStarts):
+                part = part.weighed({c.removesuffix(WITHIN): w for c, w in weights.items() if not c.endswith(MEAN)})
             if part is not None:
                 fitted[each.name] = part
-    for group, stage in stages.items():
-        kept = {c: w for c, w in stage.weights.items() if any(c.startswith(name) for name in fitted)}
-        stages[group] = replace(stage, weights=kept)
     evidence, steps = weighed.tables(stages) if weighed else (_no_evidence(stages), pd.DataFrame())
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    return Stack(training, fitted, stages, evidence, steps, compared)
+    seen = training.lines, training.limit, training.history
+    return Stack(*seen, fitted, stages, evidence, steps, compared)
 
 
 def with_past(training: Training, seen: Sequence[Section]) -> list[Section]:
     """Return cross-sections with what is known of the firms' past: that of training, and of the call where outcomes are shown."""
-    past = training.history
-    if training.problem.outcomes and training.problem.dated:
-        past = past.joined(type(past).of([replace(s, focal=replace(s.focal, y=None)) for s in seen]))
+    past = known_past(training.history, seen)
     return [replace(section, past=past) for section in seen]
+
+
+def known_past(history: History, seen: Sequence[Section]) -> History:
+    """Return a history with the periods whose outcomes are shown."""
+    return history.joined(History.of([replace(s, focal=replace(s.focal, y=None)) for s in seen]))
 
 
 def _fit(
@@ -203,7 +232,7 @@ class _Judged:
     origin: Origin
     seen: list[Section]
     training: Training
-    found: dict[str, tuple[Any, list[np.ndarray]]]
+    found: dict[str, tuple[str, list[np.ndarray]]]
 
 
 class _Weighed:
@@ -220,6 +249,7 @@ class _Weighed:
         self.candidates, self.judged, self.problem, self.kappa = candidates, judged, problem, kappa
         self.split, self.bases = split, [self._own_lines()]
         self.rows = self._rows() if judged else None
+        self._common = {c.name for c in candidates if c.group == COMMON}
 
     def _own_lines(self) -> list[np.ndarray]:
         return [each.training.lines.predict(s.focal) for each in self.judged for s in each.seen]
@@ -240,7 +270,7 @@ class _Weighed:
 
     def _stage(self, group: str) -> Stage:
         base, split = self.bases[-1], self.split and group == PEERS
-        names = [c.name for c in self.candidates if c.group == group]
+        names = list(dict.fromkeys(n for each in self.judged for n, (g, _) in each.found.items() if g == group))
         if self.rows is None or not names or (group == PEERS and self._unjudged()):
             self.bases.append(base)
             return Stage({}, float("nan"), 0.0)
@@ -263,10 +293,10 @@ class _Weighed:
         columns: dict[str, list[np.ndarray]] = {}
         k = 0
         for each in self.judged:
-            here = {name: each.found[name] for name in names if name in each.found}
+            here = {name: each.found[name][1] for name in names if name in each.found}
             for at in range(len(each.seen)):
-                parts = {name: part for name, (part, _) in here.items()}
-                found = differences({n: p[at] for n, (_, p) in here.items()}, base[k], parts, split)
+                now = {name: p[at] for name, p in here.items()}
+                found = differences(now, base[k], names[0] in self._common, split)
                 for name in names:
                     for end in (WITHIN, MEAN) if split else ("",):
                         D = found.get(name + end, np.zeros_like(base[k]))
@@ -304,7 +334,7 @@ class _Weighed:
 def _no_evidence(stages: dict[str, Stage]) -> pd.DataFrame:
     rows = {
         group: {
-            "factor": sum(w for column, w in stage.weights.items() if not column.endswith(MEAN)),
+            "factor": _total(stage),
             "t": stage.t,
             "gain": stage.gain,
             "periods": 0.0,

@@ -25,7 +25,7 @@ class Settings:
     terms: PairTerms
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    score_ridge: float = 3.0  # on each parameter of the scores: the inverse variance of its normal prior
+    score_ridge: float = 10.0  # on each parameter of the scores: the inverse variance of its normal prior
 
 
 @torch.no_grad()

@@ -51,13 +51,14 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(predicted.flatten(0, -2), y.long().flatten(), reduction="none").view_as(y)
 
 
-def regression_loss(name: str, quantile: float) -> Loss:
-    """Return the loss of this name."""
+def regression_loss(name: str | float) -> Loss:
+    """Return the loss of this name; a number is the quantile of a pinball loss."""
+    if not isinstance(name, str):
+        return Pinball(float(name))
     losses: dict[str, Loss] = {
         "auto": squared_error,
         "squared_error": squared_error,
         "huber": huber,
-        "pinball": Pinball(quantile),
     }
     return losses[name]
 
@@ -67,19 +68,6 @@ def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     at = torch.tensor(predicted, requires_grad=True)
     (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y)).sum(), at)
     return np.asarray(slope)
-
-
-def curvature(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return each row's second derivative by its prediction, (n, K, K), not of a pinball loss that is not smooth."""
-    if isinstance(loss, Pinball):
-        return ((np.abs(predicted - y[:, None]) < loss.smooth) / (2 * loss.smooth))[..., None]
-    if loss is huber:
-        return 2.0 * (np.abs(predicted - y[:, None]) <= HUBER_THRESHOLD)[..., None]
-    if predicted.shape[1] == 1:
-        share = special.expit(predicted)
-        return (share * (1 - share))[..., None]
-    share = special.softmax(predicted, axis=1)
-    return share[:, :, None] * np.eye(share.shape[1]) - share[:, :, None] * share[:, None, :]
 
 
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -72,10 +72,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads of an ensemble as one part of the nested model; members are averaged."""
+    """Heads from one or more starts; ``mix`` is the share of each start (member)."""
 
     members: tuple[Member, ...]
     terms: PairTerms
+    mix: tuple[float, ...] = ()
+
+    def alone(self) -> list[Heads]:
+        """Return each start by itself."""
+        return [Heads((member,), self.terms, (1.0,)) for member in self.members]
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
@@ -88,42 +93,43 @@ class Heads:
         for rows in section.chunks():
             focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
             pairs = pair_tensors([section], [rows], self.terms, torch.float64)
-            outputs = [module(focal, peers, pairs)[0][0] for module in modules]
-            blocks.append(torch.stack(outputs).mean(0).numpy())
+            outputs = [share * module(focal, peers, pairs)[0][0] for share, module in zip(self.mix, modules, strict=True)]
+            blocks.append(torch.stack(outputs).sum(0).numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of additions by the peers' outcomes: heads added up by their slopes."""
         slopes = [replace(m, share=m.state["slope"]) if "slope" in m.state else m for m in self.members]
-        return partial(Heads(tuple(slopes), self.terms).weights, section)
+        return partial(Heads(tuple(slopes), self.terms, self.mix).weights, section)
+
+    def network(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+        """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
+        W = self.weights(section, rows, layer)
+        total = W.sum(axis=1, keepdims=True)
+        return np.divide(W, total, out=np.zeros_like(W), where=total > 1e-300)
 
     def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.
 
-        That is averaged over the members that have it; nobody has a peer in a layer that no member has.
+        Nobody has a peer in a layer that no start has.
         """
         focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
         peers = peer_tensors(section, torch.float64)
         pairs = pair_tensors([section], [rows], self.terms, torch.float64)
         W = np.zeros((rows.stop - rows.start, len(section.peers)))
-        used = [member for member in self.members if len(member.kept)]
-        if layer is not None:  # heads of one layer have no layer before it
-            used = [member for member in used if layer < member.spec.n_layers - 1]
-        for member in used:
-            module = member.module()
-            if layer is None:
-                weights = module.weights(focal, peers, pairs)
-            else:
-                weights = module.weights(focal, peers, pairs, layer)
-            W += np.tensordot(member.share, weights[0].numpy(), axes=1)
-        return W / max(1, len(used))
+        for member, share in zip(self.members, self.mix, strict=True):
+            if not len(member.kept) or (layer is not None and layer >= member.spec.n_layers - 1):
+                continue  # heads of one layer have no layer before it
+            weights = member.module().weights(focal, peers, pairs, *([] if layer is None else [layer]))
+            W += share * np.tensordot(member.share, weights[0].numpy(), axes=1)
+        return W
 
 
 def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
-    """Return every head of every member: importance (in units of the outcome) and share in the network."""
+    """Return every head of every start: importance (in units of the outcome) and share in its start's network."""
     rows = [
         {
-            "member": k,
+            "start": k,
             "head": head,
             "importance": member.importance[head] * scale,
             "share": member.share[head],
@@ -131,15 +137,15 @@ def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
         for k, member in enumerate(members)
         for head in member.kept
     ]
-    return pd.DataFrame(rows, columns=["member", "head", "importance", "share"])
+    return pd.DataFrame(rows, columns=["start", "head", "importance", "share"])
 
 
 def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.DataFrame:
     """Return λ of every kept head and soft prior."""
     rows = [
-        {"member": k, "head": head, "prior": prior.name, "strength": member.state["prior_strength"][at, c]}
+        {"start": k, "head": head, "prior": prior.name, "strength": member.state["prior_strength"][at, c]}
         for k, member in enumerate(members)
         for at, head in enumerate(member.kept)
         for c, prior in enumerate(priors)
     ]
-    return pd.DataFrame(rows, columns=["member", "head", "prior", "strength"])
+    return pd.DataFrame(rows, columns=["start", "head", "prior", "strength"])

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.nested import Added
-from peerattn.models.attention.parts import COVARIANCE, RIDGE
+from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.peers import COVARIANCE, HEADS, RIDGE
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
@@ -35,7 +35,7 @@ class AttentionNetworks(PeerModel):
     d_head: int
     y_scale_: float
     members_: tuple[Member, ...]
-    parts_: dict[str, Added]
+    stack_: Stack
     pair_terms_: PairTerms
     feature_names_: list[str]
 
@@ -69,9 +69,9 @@ class AttentionNetworks(PeerModel):
         outcomes: Any = None,
         reference: Any = None,
         peer_weight: Any = None,
+        part: str | None = None,
         layer: int | None = None,
         head: int | None = None,
-        member: int | None = None,
         top_k: int | None = None,
     ) -> PeerNetwork:
         """Return whom each firm looks to when ``predict`` is called with the same arguments.
@@ -80,15 +80,16 @@ class AttentionNetworks(PeerModel):
         ----------
         X, outcomes, reference, peer_weight
             As in ``predict``.
+        part : {"heads", "covariance", "ridge"}, optional
+            One part of the prediction. Heads give non-negative weights that have direction; a covariance and the ridge signed
+            ones, symmetric but for the division by a firm's own variance, so that their direction is popularity alone. By
+            default the weights of the whole prediction where a covariance or ridge entered (signed), else those of the heads.
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
             prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where the
             evidence stands against several layers, the earlier ones are empty.
         head : int, optional
-            One of the last layer's kept heads (a row of ``heads_``); by default heads are averaged by their share of
-            contribution.
-        member : int, optional
-            One member of the ensemble; by default members are averaged.
+            One row of ``heads_``; by default heads are averaged by their share of contribution, starts by their weight.
         top_k : int, optional
             Keep only so many peers of each firm, the largest weights, as they are. The network is then sparse and made in
             blocks of firms: no array of all pairs is ever held.
@@ -96,10 +97,10 @@ class AttentionNetworks(PeerModel):
         Returns
         -------
         PeerNetwork
-            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are
-            isolates when no head was kept.
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*. Of heads rows sum to one (less with ``top_k``): what a firm
+            gives to the null peer is divided among the others. All firms are isolates where no part entered.
         """
-        network = self._network_maker(layer, head, member, top_k)
+        network = self._network_maker(part, layer, head, top_k)
         if is_stored(X):
             with told_once():
                 calls = self._by_period(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
@@ -108,76 +109,50 @@ class AttentionNetworks(PeerModel):
 
     def _network_maker(
         self,
+        part: str | None = None,
         layer: int | None = None,
         head: int | None = None,
-        member: int | None = None,
         top_k: int | None = None,
     ) -> Callable[[Iterator[Section]], PeerNetwork]:
-        check_is_fitted(self, "parts_")
-        heads = self._selected(member, head)
+        check_is_fitted(self, "stack_")
+        if part not in (None, HEADS, COVARIANCE, RIDGE):
+            raise InputError(f'part: expected "{HEADS}", "{COVARIANCE}" or "{RIDGE}", got {part!r}.')
+        if part in (COVARIANCE, RIDGE) and (head, layer) != (None, None):
+            raise InputError(f'part="{part}" has neither head= nor layer=, which are those of part="{HEADS}".')
+        heads = self._selected(head)
         earlier = self._earlier_layer(layer)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
             raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        chosen = heads if (member, head, layer) != (None, None, None) else None
-        weights = partial(self._weights_of, heads=chosen, layer=earlier)
+        of_heads = part == HEADS or (head, layer) != (None, None) or (part is None and not self._signed)
+        weights = partial(self._weights_of, part=part, heads=heads if of_heads else None, layer=earlier)
         fast = None
-        if top_k is not None and earlier is None and not self._signed:
-            fast = partial(strongest_peers, members=heads.members, terms=self.pair_terms_, top_k=top_k)
+        if top_k is not None and earlier is None and of_heads:
+            fast = partial(strongest_peers, heads=heads, top_k=top_k)
 
         def network(sections: Iterator[Section]) -> PeerNetwork:
-            found = self._network(sections, weights, top_k, fast)
+            found = self._network(sections, weights, top_k, fast, signed=not of_heads)
             return found.replaced(stability=self.stability_) if len(self.stability_) else found
 
         return network
 
-    def _selected(self, member: int | None, head: int | None) -> Heads:
-        """Return the heads of one member, or one head of all members."""
-        members = self.members_
-        if member is not None:
-            if member not in range(len(members)):
-                raise InputError(
-                    f"member: the model has {len(members)} members, numbered from 0, got {member!r}."
-                )
-            members = (members[member],)
-        if head is not None:
-            members = tuple(m.with_one_head(head) for m in members if head in m.kept)
-            if not members:
-                kept = ", ".join(map(str, self.members_[0].kept)) if self.members_ else ""
-                raise InputError(f"head: expected one of the model's heads ({kept or 'none'}), got {head!r}.")
-        return Heads(members, self.pair_terms_)
-
-    @one_thread()
-    def edge_spread(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
-    ) -> pd.DataFrame:
-        """Return each edge's mean weight and standard deviation across the members of the ensemble.
-
-        The spread says how much the estimate depends on the random start; it is no sampling error.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``period, firm, peer, weight, spread``.
-        """
-        frames = [
-            self.peer_network(
-                X, outcomes=outcomes, reference=reference, peer_weight=peer_weight, member=k
-            ).edges()
-            for k in range(len(self.members_))
-        ]
-        edges = pd.concat([f.set_index(["period", "firm", "peer"])["weight"] for f in frames], axis=1).fillna(
-            0.0
-        )
-        columns = {"weight": edges.mean(axis=1), "spread": edges.std(axis=1, ddof=0)}
-        return pd.DataFrame(columns).reset_index()
+    def _selected(self, head: int | None) -> Heads:
+        """Return the heads, or one of them."""
+        if head is None:
+            return self.stack_.heads() or Heads((), self.pair_terms_)
+        table = self.heads_
+        if isinstance(head, bool) or head not in range(len(table)):
+            kept = ", ".join(map(str, table.index)) or "none"
+            raise InputError(f"head: expected one of the model's heads ({kept}), got {head!r}.")
+        start, at = int(table["start"][head]), int(table["head"][head])
+        return Heads((self.members_[start].with_one_head(at),), self.pair_terms_, (1.0,))
 
     def search_profile(self) -> SearchProfile:
-        """Return which characteristic of i looks for which characteristic of j, for every kept head of every member."""
+        """Return which characteristic of i looks for which characteristic of j, for every kept head."""
         check_is_fitted(self, "members_")
-        if self.n_layers > 1 or self.similarity in ("additive", "linear"):
+        if self.n_layers > 1 or self.similarity == "additive":
             told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
-        scale = np.sqrt(self.d_head) if self.similarity == "scaled_dot_product" else 1.0
+        scale = np.sqrt(self.members_[0].spec.d_head) if self.members_ and self.similarity in ("scaled_dot_product", "symmetric") else 1.0
         shown = [column.name for column in self.design_.columns if column.role == "characteristic"]
         return SearchProfile.of(
             self.members_, self.feature_names_, shown, scale=float(scale), unit=self.y_scale_
@@ -204,16 +179,23 @@ class AttentionNetworks(PeerModel):
         return self._weights_of(section)(rows)
 
     def _weights_of(
-        self, section: Section, heads: Heads | None = None, layer: int | None = None
+        self,
+        section: Section,
+        part: str | None = None,
+        heads: Heads | None = None,
+        layer: int | None = None,
     ) -> Callable[[slice], np.ndarray]:
-        """Return what gives the network's rows: of some heads, or of the whole model."""
+        """Return what gives the network's rows: of heads, of a part, or of the whole prediction."""
         seen = self._as_seen(section)
-        if heads is None and {COVARIANCE, RIDGE} & self.parts_.keys():
+        if heads is None and self._signed:
             each = [
-                (added.factor / len(added.parts), part.derivative(seen))
-                for added in self.parts_.values()
-                for part in added.parts
+                (1.0 if part else self.stack_.weight(name), fitted.derivative(seen))
+                for name, fitted in self.stack_.peers().items()
+                if part in (None, name)
             ]
-            return lambda rows: np.sum([share * weights(rows) for share, weights in each], axis=0)
-        heads = Heads(self.members_, self.pair_terms_) if heads is None else heads
-        return partial(heads.weights, seen, layer=layer)
+            n = len(section.peers)
+            return lambda rows: sum(
+                (share * weights(rows) for share, weights in each), np.zeros((rows.stop - rows.start, n))
+            )
+        heads = self._selected(None) if heads is None else heads
+        return partial(heads.network, seen, layer=layer)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.losses import Pinball, cross_entropy
 from peerattn.models.attention.lines import stacked_rows
 from peerattn.models.attention.origins import row_weight
 from peerattn.models.attention.training import Training
@@ -20,7 +19,6 @@ from peerattn.models.pools import Rows, Section
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
 MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
-BINS = 255  # levels of a code that trees take as categories
 
 
 @dataclass(frozen=True)
@@ -90,35 +88,61 @@ def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(vectors @ shrunk[:, best])
 
 
-def trees(loss: Any, n_outputs: int, seed: int = 0, categorical: Sequence[int] = ()) -> Any:
-    """Return gradient boosting for a loss, without early stopping, which would hold out random rows of a panel."""
-    options: dict[str, Any] = {
-        "learning_rate": 0.05,
-        "max_iter": 150,
-        "max_leaf_nodes": 15,
-        "early_stopping": False,
-        "random_state": seed,
-        "categorical_features": list(categorical) or None,
-    }
-    if loss is cross_entropy:
-        return HistGradientBoostingClassifier(**options)
-    if isinstance(loss, Pinball):
-        return HistGradientBoostingRegressor(loss="quantile", quantile=loss.quantile, **options)
-    return HistGradientBoostingRegressor(**options)
+def trees() -> HistGradientBoostingRegressor:
+    """Return gradient boosting without early stopping, which would hold out random rows of a panel."""
+    return HistGradientBoostingRegressor(
+        learning_rate=0.05, max_iter=150, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Which columns an estimator reads: characteristics, then codes as one column a level, or as numbers.
+
+    ``places`` holds for each code the place of every level in the order of its mean outcome in training (Fisher 1958), in which
+    a tree finds the best split of a code's levels; NaN where it is unknown.
+    """
+
+    levels: tuple[int, ...]
+    places: tuple[np.ndarray, ...] | None = None
+
+    @classmethod
+    def ordered(cls, rows: Rows, target: np.ndarray, levels: tuple[int, ...]) -> Inputs:
+        """Return inputs whose codes are in the order of mean outcomes; a level without a row stands at the mean."""
+        places = []
+        for c, n in enumerate(levels):
+            count = np.bincount(rows.codes[:, c], minlength=n + 1)
+            total = np.bincount(rows.codes[:, c], target - target.mean(), minlength=n + 1)
+            place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
+            place[0] = np.nan
+            places.append(place)
+        return cls(levels, tuple(places))
+
+    def of(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the columns of these rows, and further ones."""
+        if self.places is None:
+            return with_levels(rows, self.levels)
+        codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
+        return np.concatenate([rows.x, *codes, *([] if more is None else [more])], axis=1)
+
+
+def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
+    """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
+    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
+    return np.concatenate([rows.x, *levels], axis=1)
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """A scikit-learn estimator of the firm's own characteristics and codes, by whatever columns it was fitted on."""
+    """A scikit-learn estimator of the firm's own characteristics and codes."""
 
     estimator: Any
-    code_levels: tuple[int, ...]
+    inputs: Inputs
     n_outputs: int
-    one_hot: bool = False
 
     def predict(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
         """Return the prediction of every row, (n, K): numbers, or log odds of a classifier."""
-        inputs = own_inputs(rows, self.code_levels, self.one_hot, more)
+        inputs = self.inputs.of(rows, more)
         if not len(inputs):
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
@@ -129,40 +153,20 @@ class Estimated:
         return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
 
 
-def own_inputs(
-    rows: Rows, code_levels: Sequence[int], one_hot: bool, more: np.ndarray | None = None
-) -> np.ndarray:
-    """Return characteristics, codes (categories of at most 255 levels, or one column a level), and further columns."""
-    if one_hot:
-        return with_levels(rows, code_levels)
-    few = [c for c, n in enumerate(code_levels) if n < BINS]
-    codes = np.where(rows.codes[:, few] > 0, rows.codes[:, few], np.nan).astype(float)
-    parts = [rows.x, codes] if more is None else [rows.x, codes, more]
-    return np.concatenate(parts, axis=1)
-
-
-def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
-    """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
-    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
-    return np.concatenate([rows.x, *levels], axis=1)
-
-
 def fit_estimator(training: Training, given: Any = None, more: np.ndarray | None = None) -> Estimated:
     """Fit gradient boosting, or the estimator that was given, to the focal rows (and further columns of them)."""
     rows, levels = stacked_rows(training.sections), training.code_levels
-    inputs = own_inputs(rows, levels, given is not None, more)
+    assert rows.y is not None
+    estimator = trees() if given is None else clone(given)
+    inputs = Inputs.ordered(rows, rows.y, levels) if given is None else Inputs(levels)
     weighted = rows.loss_weight is not None
-    if given is None:
-        few, p = sum(n < BINS for n in levels), rows.x.shape[1]
-        estimator = trees(training.loss, training.n_outputs, categorical=range(p, p + few))
-    else:
-        estimator = clone(given)
-        if weighted and not has_fit_parameter(estimator, "sample_weight"):
-            raise InputError(
-                f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
-            )
-    estimator.fit(inputs, rows.y, **({"sample_weight": rows.loss_weight} if weighted else {}))
-    return Estimated(estimator, levels, training.n_outputs, given is not None)
+    if weighted and not has_fit_parameter(estimator, "sample_weight"):
+        raise InputError(
+            f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
+        )
+    weight = {"sample_weight": rows.loss_weight} if weighted else {}
+    estimator.fit(inputs.of(rows, more), rows.y, **weight)
+    return Estimated(estimator, inputs, training.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -174,3 +178,8 @@ class OwnShape:
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
         return [self.model.predict(section.focal) for section in sections]
+
+
+def shaped(model: Curves | Estimated | None) -> OwnShape | None:
+    """Return a fitted own model as a candidate."""
+    return None if model is None else OwnShape(model)

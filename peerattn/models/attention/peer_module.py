@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils import skip_init
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
@@ -74,6 +73,10 @@ class RowTensors:
         """Return these rows of every cross-section."""
         return RowTensors(*(None if part is None else part[:, rows] for part in self._parts()))  # type: ignore[arg-type]
 
+    def of(self, sections: Tensor) -> RowTensors:
+        """Return these cross-sections."""
+        return RowTensors(*(None if part is None else part[sections] for part in self._parts()))  # type: ignore[arg-type]
+
     @classmethod
     def joined(cls, sections: Sequence[RowTensors]) -> RowTensors:
         """Return cross-sections as one batch, padded to equal length."""
@@ -120,6 +123,15 @@ class PairTensors:
         return learned if bias is None else bias + learned
 
 
+class Projection(torch.nn.Module):
+    """``weight`` (H d, width) and, of queries, ``bias`` (H d,): nothing is drawn from the global generator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight: torch.nn.Parameter
+        self.register_parameter("bias", None)
+
+
 class Layer(torch.nn.Module):
     """Scores of the heads of one layer: whom each looks for, among rows of this many features.
 
@@ -150,10 +162,10 @@ class Layer(torch.nn.Module):
 
     def _projection(
         self, width: int, d: int, generator: torch.Generator, dtype: torch.dtype, size: float = 1.0
-    ) -> torch.nn.Linear:
+    ) -> Projection:
         """Return a projection of ``width`` features on d columns of every head, zero but for the inputs."""
         H, p = self.spec.n_heads, self.spec.n_inputs  # at the start; later heads may be fewer
-        layer = skip_init(torch.nn.Linear, width, H * d, bias=False, dtype=dtype)
+        layer = Projection()
         weight = torch.zeros(H * d, width, dtype=dtype)
         weight[:, :p] = size * uniform(generator, H, p, d, width=p).mT.reshape(H * d, p)
         layer.weight = torch.nn.Parameter(weight)
@@ -196,7 +208,7 @@ class Layer(torch.nn.Module):
         """Return features as (B, H, n, width)."""
         return features if features.dim() == 4 else features[:, None].expand(-1, self.n_heads, -1, -1)
 
-    def _projected(self, features: Tensor, projection: torch.nn.Linear, bias: bool = True) -> Tensor:
+    def _projected(self, features: Tensor, projection: Projection, bias: bool = True) -> Tensor:
         """Return (B, H, n, d) of features that all heads share, (B, n, width), or of each head's, (B, H, n, width)."""
         offset, d = projection.bias if bias else None, len(projection.weight) // self.n_heads
         if features.dim() == 3:
@@ -204,7 +216,7 @@ class Layer(torch.nn.Module):
         found = features @ self._matrices(projection)
         return found if offset is None else found + offset.view(-1, 1, d)
 
-    def _matrices(self, projection: torch.nn.Linear) -> Tensor:  # (H d, width) -> (H, width, d)
+    def _matrices(self, projection: Projection) -> Tensor:  # (H d, width) -> (H, width, d)
         return projection.weight.unflatten(0, (self.n_heads, -1)).mT
 
 

@@ -3,31 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
 
-from peerattn.models.attention.covariance import Covariance
-from peerattn.models.attention.lines import Lines
-from peerattn.models.attention.members import Heads
+from peerattn.models.attention.covariance import Covariance, fit_covariance
+from peerattn.models.attention.fitting import PEERS, Candidate
+from peerattn.models.attention.head_starts import HeadStarts
+from peerattn.models.attention.heads import Settings, contribution_spread
+from peerattn.models.attention.lines import Lines, stacked_rows
+from peerattn.models.attention.losses import squared_error
+from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.origins import row_weight
+from peerattn.models.attention.peer_module import PeerSpec
+from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
+from peerattn.models.attention.search import find_heads
+from peerattn.models.attention.stack import loss_of
+from peerattn.models.attention.training import Training
 from peerattn.models.pools import Section
 
 COVARIANCE, RIDGE, HEADS = "covariance", "ridge", "heads"
+MOST_STEP = 16.0  # times what heads add, where the loss is not the squared error
 
 
 @dataclass(frozen=True)
 class Peers:
-    """``ols_i`` and what a part that reads peers adds; ``length`` is its step, 1 for squared errors (Friedman 2001)."""
+    """``ols_i`` and what a covariance adds."""
 
     lines: Lines
-    part: Covariance | Heads
-    length: float = 1.0
+    part: Covariance
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
         added = self.part.additions(sections)
-        return [self.lines.predict(s.focal) + self.length * a for s, a in zip(sections, added, strict=True)]
+        return [self.lines.predict(s.focal) + a for s, a in zip(sections, added, strict=True)]
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""
         return self.part.derivative(section)
+
+
+def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
+    """Return the learned covariance, and the ridge across firms as one."""
+
+    def covariance(training: Training, start: Peers | None) -> Peers:
+        past = training.history if training.problem.dated else None
+        begin = None if start is None else start.part
+        options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
+        return Peers(training.lines, fit_covariance(training.residuals, past=past, start=begin, **options))
+
+    def ridge(training: Training, start: Peers | None) -> Peers:
+        return Peers(training.lines, fit_ridge_covariance(training.residuals, training.code_levels))
+
+    return [Candidate(COVARIANCE, PEERS, covariance), Candidate(RIDGE, PEERS, ridge)]
+
+
+def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
+    """Return softmax heads: all together where there are several or a chain, and the best starts."""
+
+    def heads(training: Training, start: HeadStarts | None) -> HeadStarts:
+        sections, wide = training.residuals, replace(settings, dtype=torch.float64)
+        warm = [] if start is None else [member.module() for member in start.part.members]
+        modules = find_heads(spec, sections, settings, seed, warm)
+        members = tuple(Member.of(m, contribution_spread(m, sections, wide)) for m in modules)
+        names = [HEADS, *(f"{HEADS}, start {k}" for k in range(2, len(modules) + 1))]
+        part = Heads(members, settings.terms, (1 / len(members),) * len(members))
+        lengths = tuple(step_length(training, training.lines, alone) for alone in part.alone())
+        return HeadStarts(training.lines, part, tuple(names), lengths)
+
+    return Candidate(HEADS, PEERS, heads)
+
+
+def step_length(training: Training, lines: Lines, part: Heads) -> float:
+    """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
+    if training.loss is squared_error:
+        return 1.0
+    base = np.concatenate([lines.predict(s.focal) for s in training.sections])
+    added = np.concatenate(part.additions(training.residuals))
+    rows = stacked_rows(training.sections)
+    assert rows.y is not None
+    y, weight = rows.y, row_weight(rows)
+    found = minimize_scalar(
+        lambda c: float(loss_of(training.loss, base + c * added, y) @ weight),
+        bounds=(0.0, MOST_STEP),
+        method="bounded",
+    )
+    return float(found.x)

@@ -26,10 +26,14 @@ class Prior:
     only : bool, default False
         False: the relation adds ``λ_h g_ij`` to the scores of head h, with λ learned (``g`` = 1 for the same code, ``w_ij`` over
         the largest weight for a network). True: firms look to related firms only.
+    exclude : bool, default False
+        Related firms are never peers (share classes of one company): a code's column, which is then not learned from. It holds
+        for every part of a model.
     """
 
     source: str | PeerNetwork
     only: bool = False
+    exclude: bool = False
 
     @property
     def name(self) -> str:
@@ -110,6 +114,12 @@ def frequency_bias(section: Section, rows: Any = slice(None)) -> np.ndarray | No
     return bias[rows]
 
 
+def excluded_group(prior: Any) -> str | None:
+    """Return the column whose groups are never peers, if one is named."""
+    listed = prior if isinstance(prior, list | tuple) else [prior]
+    return next((p.source for p in listed if isinstance(p, Prior) and p.exclude and isinstance(p.source, str)), None)
+
+
 def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
     """Return the option ``prior`` as a tuple of :class:`Prior`.
 
@@ -136,6 +146,8 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
                 )
             item = Prior(code_names[0], only=True)
         item = item if isinstance(item, Prior) else Prior(item)
+        if item.exclude:
+            continue
         if isinstance(item.source, str) and item.source not in code_names:
             raise InputError(
                 f"prior: {item.source!r} is no code column of X; codes are {list(code_names)}."

@@ -15,8 +15,8 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.losses import gradient
-from peerattn.models.attention.members import Heads, heads_table, prior_strengths
-from peerattn.models.attention.parts import HEADS
+from peerattn.models.attention.members import heads_table, prior_strengths
+from peerattn.models.attention.peers import HEADS
 from peerattn.models.pools import Section
 
 
@@ -47,37 +47,32 @@ def panel_head_importance(
         for member, heads in enumerate(zip(*found, strict=True))
         for head, value in enumerate(np.mean(heads, axis=0))
     }
-    index = pd.MultiIndex.from_tuples(rows, names=["member", "head"]) if rows else model.heads_.index
+    index = pd.MultiIndex.from_tuples(rows, names=["start", "head"]) if rows else model.heads_.index
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
 
 
 def _contributions(model: AttentionModel, seen: Section) -> list[np.ndarray]:
     """Return what each head of each member adds to the predictions of a cross-section, (H, n_focal, K)."""
-    added, found = model.parts_.get(HEADS), []
-    if added is None:
+    heads = model.stack_.heads()
+    if heads is None:
         return []
     focal, peers = row_tensors(seen.focal, torch.float64), peer_tensors(seen, torch.float64)
     pairs = pair_tensors([seen], [slice(None)], model.pair_terms_, torch.float64)
-    for part in added.parts:
-        assert isinstance(part, Heads)
-        share = added.factor / len(added.parts) / len(part.members)
-        found += [share * member.module()(focal, peers, pairs)[1][0].numpy() for member in part.members]
-    return found
+    whole = model.stack_.weight(HEADS)
+    each = zip(heads.mix, heads.members, strict=True)
+    return [whole * mix * member.module()(focal, peers, pairs)[1][0].numpy() for mix, member in each]
 
 
 def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -> AttentionModel:
     """Return a copy of a fitted attention model with only these heads of its members; nothing is fitted again."""
-    pruned, added = copy.copy(model), model.parts_.get(HEADS)
-    if added is None:
+    pruned, fitted = copy.copy(model), model.stack_.fitted.get(HEADS)
+    if fitted is None:
         return pruned
-    parts, number = [], 0
-    for part in added.parts:
-        assert isinstance(part, Heads)
-        members = [m.take(keep.get(number + k, range(len(m.kept)))) for k, m in enumerate(part.members)]
-        parts.append(replace(part, members=tuple(members)))
-        number += len(members)
-    pruned.parts_ = model.parts_ | {HEADS: replace(added, parts=tuple(parts))}
-    pruned.members_ = tuple(member for part in parts for member in part.members)
+    pruned.members_ = tuple(
+        m.take(keep.get(number, range(len(m.kept)))) for number, m in enumerate(model.members_)
+    )
+    heads = replace(fitted, part=replace(fitted.part, members=pruned.members_))
+    pruned.stack_ = replace(model.stack_, fitted=model.stack_.fitted | {HEADS: heads})
     pruned.heads_ = heads_table(pruned.members_, model.y_scale_)
     pruned.prior_strength_ = prior_strengths(pruned.members_, model.pair_terms_.soft)
     return pruned

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.descent import finish
+from peerattn.models.attention.descent import FINE_RATE, descend, finish
 from peerattn.models.attention.heads import Settings, average_unseen_codes, with_heads
 from peerattn.models.attention.origins import row_keys
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
@@ -31,8 +31,8 @@ def find_heads(
     sections: Sequence[Section],
     settings: Settings,
     seed: int,
-    warm: PeerModule | None = None,
-) -> PeerModule:
+    warm: Sequence[PeerModule] = (),
+) -> list[PeerModule]:
     r"""Return up to ``spec.n_heads`` heads that lower the squared error of the targets ``focal.y`` of the sections.
 
     Given weights, the loss is a ridge regression in value vectors (or slopes), which is solved exactly; only scores are
@@ -59,10 +59,14 @@ def find_heads(
     squared error, period by period on the last fifth of the periods, by one standard error: where the truth is short they
     have the larger error, since they fit more.
 
+    The best starts are returned beside it, each optimised by itself: their mean is steadier than any of them, and the
+    candidates' problem weighs them all (combined, not selected).
+
     Returns
     -------
-    PeerModule
-        In float64, with own term and value vectors (or slopes) by ridge regression.
+    list of PeerModule
+        The heads together; then the best other starts, a head each. In float64, with own term and value vectors (or slopes) by
+        ridge regression.
 
     References
     ----------
@@ -72,23 +76,38 @@ def find_heads(
     """
     generator = torch.Generator().manual_seed(seed)
     training, held_out = (Sample(part, settings) for part in split(sections))
-    best: PeerModule | None = None
-    for n_layers in range(1, spec.n_layers + 1):
-        known = warm if warm is not None and warm.spec.n_layers == n_layers else None
-        longer = _grown(replace(spec, n_layers=n_layers), training, held_out, generator, known)
-        if best is None:
-            best = longer
-            continue
-        shorter, deeper = (_settled(one, training, held_out, generator).log() for one in (best, longer))
-        fall = shorter - deeper  # in logs: a period counts by the share of its loss that is saved
+    everything, one = Sample(sections, settings), replace(spec, n_layers=1)
+    known = _together([m for m in warm if m.spec.n_layers == 1], settings)
+    nobody = random_heads(one, 0, generator, settings)
+    singles = best_starts(one, nobody, known, training, generator, once=known is not None)
+    best = _grown(singles, one, training, held_out, generator)
+    for n_layers in range(2, spec.n_layers + 1):
+        known = _together([m for m in warm if m.spec.n_layers == n_layers], settings)
+        deeper = replace(spec, n_layers=n_layers)
+        chains = best_starts(deeper, random_heads(deeper, 0, generator, settings), known, training, generator)
+        longer = _grown(chains, deeper, training, held_out, generator)
+        shorter_loss, longer_loss = (_settled(m, training, held_out, generator).log() for m in (best, longer))
+        fall = shorter_loss - longer_loss  # in logs: a period counts by the share of its loss that is saved
         if not fall.mean() > LONGER * fall.std() / len(fall) ** 0.5:
             break
         best = longer
-    assert best is not None
-    finish(best, Sample(sections, settings), generator)
-    average_unseen_codes(best, sections)
-    solve(best.double(), Sample(sections, replace(settings, dtype=torch.float64)))
-    return best
+    finish(best, everything, generator)
+    others = with_heads(singles, torch.arange(1, singles.spec.n_heads)).requires_grad_(True)
+    descend(others, None, everything, generator, 4, FINE_RATE)
+    found = [best, *(with_heads(others, torch.tensor([k])) for k in range(others.spec.n_heads))]
+    wide = Sample(sections, replace(settings, dtype=torch.float64))
+    for module in found:
+        average_unseen_codes(module, sections)
+        solve(module.double(), wide)
+    return found
+
+
+def _together(warm: Sequence[PeerModule], settings: Settings) -> PeerModule | None:
+    """Return the heads of earlier fits as one module, to start from; what they share is the first one's."""
+    found: PeerModule | None = None
+    for module in warm:
+        found = copy.deepcopy(module) if found is None else beside(copy.deepcopy(module), found)
+    return None if found is None else found.to(settings.dtype)
 
 
 def _settled(module: PeerModule, training: Sample, held_out: Sample, generator: torch.Generator) -> Tensor:
@@ -98,20 +117,21 @@ def _settled(module: PeerModule, training: Sample, held_out: Sample, generator: 
 
 
 def _grown(
-    spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator, warm: PeerModule | None
+    starts: PeerModule, spec: PeerSpec, training: Sample, held_out: Sample, generator: torch.Generator
 ) -> PeerModule:
-    """Return head after head, as long as each lowers the held-out loss; at least one."""
-    found = random_heads(spec, 0, generator, training.settings)
-    without = before = held_out_losses(found, None, training, held_out)[0]
-    starts = None if warm is None else copy.deepcopy(warm).to(training.settings.dtype)
+    """Return head after head from the best start on, as long as each lowers the held-out loss; at least one."""
+    nobody = random_heads(spec, 0, generator, training.settings)
+    without = before = held_out_losses(nobody, None, training, held_out)[0]
+    found = nobody
     while found.spec.n_heads < spec.n_heads:
-        starts = best_starts(spec, found, starts, training, generator, once=warm is not None)
+        if found.spec.n_heads:
+            starts = best_starts(spec, found, starts, training, generator, once=True)
         grown = beside(found, with_heads(starts, torch.arange(1)))
         fall = before - held_out_losses(grown, None, training, held_out, joint=True)[0]
         worth = _is_worth(fall, without)
         if worth or not found.spec.n_heads:
             found = grown
-        if not worth:
+        if not worth or found.spec.n_heads == spec.n_heads:
             break
         finish(found, training, generator)
         before = held_out_losses(found, None, training, held_out, joint=True)[0]

@@ -25,7 +25,6 @@ def refuse_unshared(model: Any, panel: Panel, reference: Any) -> None:
     for wrong, said in (
         (not panel.dated, "X: several processes share periods, which X does not carry"),
         (not isinstance(model.own, str), "own: an estimator is fitted on all rows, which no process holds"),
-        (bool(model.effects), "effects: they are absorbed over all rows, which no process holds"),
         (reference is not None, "reference: it is not shared among processes"),
     ):
         if wrong:

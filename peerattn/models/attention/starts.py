@@ -23,7 +23,7 @@ from peerattn.models.attention.samples import Sample
 
 STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
-BRACKETS = 3  # at most, of starts for each head: until the two best agree
+BRACKETS = 2  # at most, of starts for each head: until the two best agree
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
 GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
 AGREE = 0.95  # correlation of what two heads contribute from which they are the same
@@ -73,6 +73,7 @@ def best_starts(
     if spec.code_levels:
         within = _within_codes(spec, found, left, training, generator)
         best = within if left is None else beside(left, within)
+    once = once or found.spec.n_heads > 0
     for _ in range(1 if once else BRACKETS):
         # what heads share is learned with the first of them
         like = found if found.spec.n_heads else best
@@ -125,9 +126,9 @@ def _halved(
 ) -> tuple[PeerModule, float]:
     """Return the best of starts, successively halved, and of their rivals, best first, and the squared error of the best."""
     descend(starts, found, training, generator, 1, RATE)
-    starts, _ = _ranked(starts, found, training, starts.spec.n_heads // ETA)
+    starts, _ = ranked(starts, found, training, starts.spec.n_heads // ETA)
     descend(starts, found, training, generator, 2, RATE)
-    return _ranked(starts if rivals is None else beside(rivals, starts), found, training, STARTS // ETA)
+    return ranked(starts if rivals is None else beside(rivals, starts), found, training, STARTS // ETA)
 
 
 def _within_codes(
@@ -160,7 +161,7 @@ def _put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> No
                 mine[name][at] = values
 
 
-def _ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int) -> tuple[PeerModule, float]:
+def ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int) -> tuple[PeerModule, float]:
     """Return the best starts, best first, and the squared error of the best."""
     gram, (_, n_targets) = summed(products(starts, found, training))
     errors = squared_errors(gram, ridge_solution(gram, n_targets, RIDGE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,33 +10,28 @@ from scipy import sparse
 
 from peerattn import nn
 from peerattn.models.attention.batches import peer_tensors, row_tensors
-from peerattn.models.attention.members import Member
-from peerattn.models.attention.peer_module import PairTensors, PeerModule
-from peerattn.models.attention.priors import PairTerms
+from peerattn.models.attention.members import Heads
+from peerattn.models.attention.peer_module import PairTensors
 from peerattn.models.pools import Section
 
 
 def strongest_peers(
-    section: Section, members: Sequence[Member], terms: PairTerms, top_k: int
+    section: Section, heads: Heads, top_k: int
 ) -> sparse.csr_array | None:
     """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
 
     None where scores are not inner products alone: priors, peer weights, or peers that may not answer.
     """
-    used = [member for member in members if len(member.kept)]
-    modules = [
-        module
-        for module in (member.module() for member in used)
-        if isinstance(module, PeerModule) and module.spec.similarity != "additive"
-    ]
+    used = [(member, share) for member, share in zip(heads.members, heads.mix, strict=True) if len(member.kept)]
+    modules = [member.module() for member, _ in used if member.spec.similarity != "additive"]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
-    if not (modules and plain) or terms.priors:
+    if not (modules and plain) or heads.terms.priors:
         return None
     section = replace(section, focal=replace(section.focal, y=None))
     focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
     pairs = PairTensors()
     scores = [module.scores(*module.features(focal, peers, pairs), pairs) for module in modules]
-    share = torch.as_tensor(np.concatenate([member.share for member in used]) / len(used))
+    share = torch.as_tensor(np.concatenate([mix * member.share for member, mix in used]))
     counts = share.nonzero()[:, 0]
     query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))
     own = tuple(torch.as_tensor(rows.identity) for rows in (section.focal, section.peers))

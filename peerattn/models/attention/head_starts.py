@@ -1,0 +1,47 @@
+"""Softmax heads from several starts, combined rather than selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.members import Heads
+from peerattn.models.pools import Section
+
+
+@dataclass(frozen=True)
+class HeadStarts:
+    """Softmax heads from several starts: each a prediction of its own, which the candidates' problem weighs.
+
+    ``names`` are the columns; ``mix`` the share of each in the network, its weight over their sum.
+    """
+
+    lines: Lines
+    part: Heads
+    names: tuple[str, ...]
+    lengths: tuple[float, ...]
+
+    def predict(self, sections: Sequence[Section]) -> dict[str, list[np.ndarray]]:
+        """Return the predictions of each start, by its name."""
+        own = [self.lines.predict(section.focal) for section in sections]
+        return {
+            name: [o + length * a for o, a in zip(own, alone.additions(sections), strict=True)]
+            for name, length, alone in zip(self.names, self.lengths, self.part.alone(), strict=True)
+        }
+
+    def weighed(self, weights: Mapping[str, float]) -> HeadStarts:
+        """Return the starts that have a weight, which are mixed by it in the network."""
+        kept = [k for k, name in enumerate(self.names) if weights.get(name, 0.0) > 0]
+        total = sum(weights[self.names[k]] for k in kept)
+        mix = tuple(weights[self.names[k]] / total for k in kept)
+        part = replace(self.part, members=tuple(self.part.members[k] for k in kept), mix=mix)
+        return replace(
+            self, part=part, names=tuple(self.names[k] for k in kept), lengths=tuple(self.lengths[k] for k in kept)
+        )
+
+    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+        """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""
+        return self.part.derivative(section)

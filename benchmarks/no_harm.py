@@ -87,8 +87,7 @@ TASKS = [
 
 def attention(task: str, seed: int, **options: Any) -> PeerAttentionRegressor:
     """Return the estimator at its defaults."""
-    values = "outcomes" if task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, random_state=seed, **options)
+    return PeerAttentionRegressor(task=task, random_state=seed, **options)
 
 
 def boosting() -> HistGradientBoostingRegressor:

@@ -21,7 +21,8 @@ from peerattn.models.attention.projection import (
 )
 from peerattn.models.attention.samples import Sample
 
-STARTS, ETA = 12, 4  # heads that start in a bracket, and one in how many goes on to its second rung
+STARTS, ETA = 24, 4  # heads that start in a bracket, and one in how many goes on to its second rung
+KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 BRACKETS = 2  # at most, of starts for each head: until the two best agree
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
@@ -128,7 +129,7 @@ def _halved(
     descend(starts, found, training, generator, 1, RATE)
     starts, _ = ranked(starts, found, training, starts.spec.n_heads // ETA)
     descend(starts, found, training, generator, 2, RATE)
-    return ranked(starts if rivals is None else beside(rivals, starts), found, training, STARTS // ETA)
+    return ranked(starts if rivals is None else beside(rivals, starts), found, training, KEPT)
 
 
 def _within_codes(

@@ -563,7 +563,7 @@ def reports_that_are_missing_filled_with_the(X, y):
 
 def learned_on_all(X, y):
     attention = PeerAttentionRegressor(
-        values="outcomes", codes=("industry",), max_steps=60, random_state=0
+        task="explain", codes=("industry",), random_state=0
     ).fit(X, y)
     return attention.peer_network(X, outcomes=y)
 

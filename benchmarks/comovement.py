@@ -57,7 +57,7 @@ def years(X: pd.DataFrame, span: tuple[str, str]) -> np.ndarray:
 
 def attention(**options: object) -> PeerAttentionRegressor:
     """Return an attention model that is shown the peers' outcomes, otherwise at its defaults."""
-    return PeerAttentionRegressor(values="outcomes", random_state=0, **options)  # type: ignore[arg-type]
+    return PeerAttentionRegressor(task="explain", random_state=0, **options)  # type: ignore[arg-type]
 
 
 MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
@@ -68,8 +68,8 @@ MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
     "Nadaraya-Watson": (lambda: NadarayaWatsonRegressor(bandwidth=0.7), []),
     "ridge, λ = 30": (lambda: CrossSectionalRidge(alpha=30.0, scale=None), ["ff49", "sic3"]),
     "attention, defaults": (attention, CODES),
-    "covariance alone, unjudged": (lambda: attention(similarity="covariance", prune=False), CODES),
-    "linear attention": (lambda: attention(similarity="linear", prune=False), CODES),
+    "covariance alone, unjudged": (lambda: attention(similarity="covariance", kappa=None), CODES),
+    "linear attention": (lambda: attention(similarity="linear", kappa=None), CODES),
 }
 
 

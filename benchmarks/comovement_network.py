@@ -49,7 +49,7 @@ def learn(frame: pd.DataFrame) -> tuple[PeerNetwork, float]:
     """Fit on 2000–09, peers' outcomes known; the network of 2010–12 and the R² within periods there."""
     X, y = frame[[*RANKED, "ff49", "sic3"]], frame["ret_next"].clip(-0.5, 1.0)
     test = frame.index.get_level_values("period") >= "2010-01-01"
-    model = PeerAttentionRegressor(values="outcomes", scale="rank", codes=("ff49", "sic3"), random_state=0)
+    model = PeerAttentionRegressor(task="explain", scale="rank", codes=("ff49", "sic3"), random_state=0)
     model.fit(X[~test], y[~test])
     both = pd.DataFrame({"y": y[test], "p": model.predict(X[test], outcomes=y[test])}).dropna()
     both -= both.groupby(level="period").transform("mean")

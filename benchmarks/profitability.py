@@ -77,7 +77,7 @@ def main() -> None:
         "ridge": make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 4, 11)))
         .fit(X[known], y[known])
         .predict(X[test]),
-        "gradient boosting": HistGradientBoostingRegressor(max_iter=200, learning_rate=0.05, random_state=0)
+        "gradient boosting": HistGradientBoostingRegressor(max_iter=200, random_state=0)
         .fit(X[known], y[known])
         .predict(X[test]),
         "five small nets, averaged": np.mean(

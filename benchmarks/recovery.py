@@ -190,9 +190,8 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
         random_state=seed,
         n_heads=len(panel.networks),
         d_head=panel.parameters.query.shape[2],
-        prune=False,
-        max_steps=1,
-    ).fit(panel.X[train], panel.y[train])
+        kappa=None,
+        ).fit(panel.X[train], panel.y[train])
     scaling, truth = model.design_, panel.parameters
     spread = torch.tensor(scaling.spread)
     d = truth.query.shape[2]
@@ -208,7 +207,7 @@ def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
     _, rows = model._gate_training(panel.X[train], panel.y[train], None)
     checked = model._check(panel.X[train], panel.y[train], fitting=False)
     sections = model._training_sections(model._in_units(rows), checked)
-    settings = replace(model._settings(True, sections), max_steps=400)
+    settings = replace(model._settings(True, sections))
     start = time.process_time()
     optimise(module, sections, settings, torch.Generator().manual_seed(seed))
     seconds = time.process_time() - start

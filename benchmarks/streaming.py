@@ -73,7 +73,7 @@ def stage(name: str, panel: Path, folder: Path, training_rows: int) -> dict[str,
     if name != "import":
         stored = scan_panel(panel, outcome="y_next", training_rows=training_rows)
     if name == "fit":
-        model = PeerAttentionRegressor(own="linear", prune=False, n_heads=2, max_steps=200, random_state=0)
+        model = PeerAttentionRegressor(own="linear", kappa=None, n_heads=2, random_state=0)
         model.fit(stored).save(folder / "attention.model")
     if name in ("predict", "network"):
         model = peerattn.load(folder / "attention.model")

@@ -20,7 +20,7 @@ models = {
 }
 result = peerattn.compare(models, panel.X, panel.y, cv=WalkForward(2, 2), verbose=True)
 assert "Kernel" in str(result)
-attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, max_steps=5, random_state=0)
+attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0)
 network = attention.fit(panel.X, panel.y).peer_network(panel.X)
 network.mean().to_parquet(out + "/n.parquet")
 network.to_graphml(out + "/n.graphml", network.periods[0])

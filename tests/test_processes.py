@@ -100,7 +100,7 @@ def test_the_command(together, told):
     assert "--model: " in done.stderr and "several processes fit attention models only" in done.stderr
     X, y = script.panel()
     past = X.index.get_level_values("period") <= X.index.get_level_values("period").unique()[-2]
-    model = PeerAttentionRegressor(codes=["industry"], prune=False, max_steps=8, random_state=0).fit(
+    model = PeerAttentionRegressor(codes=["industry"], kappa=None, random_state=0).fit(
         X[past], y[past]
     )
     assert load(folder / "a.model").own_.lines == model.own_.lines

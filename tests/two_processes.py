@@ -43,9 +43,9 @@ def fits(X, y):
     yield "searched", PeerAttentionRegressor(**FEW), noise
     covariance = {"values": "outcomes", "similarity": "covariance", "own": "none"}
     yield "covariance", PeerAttentionRegressor(**covariance, **FEW), noise
-    yield "quantile", PeerAttentionRegressor(loss="pinball", quantile=0.8, own="linear", **JOINT), y
+    yield "quantile", PeerAttentionRegressor(loss=0.8, own="linear", **JOINT), y
     yield "classes", PeerAttentionClassifier(**JOINT), y > 0
-    yield "linear", PeerAttentionRegressor(values="outcomes", similarity="linear", **JOINT), y
+    yield "linear", PeerAttentionRegressor(task="explain", similarity="linear", **JOINT), y
 
 
 def fitted(name, model, X, y, **options):
@@ -80,7 +80,6 @@ def losses(rows):
         [slope],
         lambda z: (z @ slope - target).square().mean(),
         repeat(x[rows]),
-        max_steps=30,
         learning_rate=0.1,
     )
     return record.losses

@@ -51,7 +51,7 @@ def squared_error(layer, batch):
 
 
 batches = (cross_sections(64, generator) for _ in range(600))
-train(layer, lambda batch: squared_error(layer, batch), batches, max_steps=600, learning_rate=0.03)
+train(layer, lambda batch: squared_error(layer, batch), batches, learning_rate=0.03)
 new = cross_sections(500, generator)
 explained = 1 - squared_error(layer, new).item() / new[1].var().item()
 print(f"R² on new cross-sections: {explained:.2f}")
@@ -123,11 +123,11 @@ text = ["".join(line + line for line in text[k : k + 100]) for k in (0, 100, 200
 
 fitted = {
     "panel: R²": (
-        PeerAttentionRegressor(n_heads=8, d_head=2, prune=False, max_steps=300, random_state=0),
+        PeerAttentionRegressor(n_heads=8, d_head=2, kappa=None, random_state=0),
         firms,
     ),
     "language model: −nats": (
-        LanguageModel(n_layers=2, n_heads=4, d_model=32, block_size=64, max_steps=400, random_state=0),
+        LanguageModel(n_layers=2, n_heads=4, d_model=32, block_size=64, random_state=0),
         [(part, None) for part in text],
     ),
 }

@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 verbs = {"firm": "sells", "bank": "lends", "fund": "buys"}
 text = " ".join(f"the {who} {verbs[who]} ." for who in rng.choice(list(verbs), 600))
 model = LanguageModel(
-    tokenizer="words", n_layers=1, n_heads=2, d_model=16, block_size=16, max_steps=200, random_state=0
+    tokenizer="words", n_layers=1, n_heads=2, d_model=16, block_size=16, random_state=0
 ).fit(text)
 seen = model.attention("the bank lends . the firm sells")
 

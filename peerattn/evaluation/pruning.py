@@ -52,7 +52,7 @@ def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series
     --------
     >>> from peerattn import PeerAttentionRegressor, simulate_panel
     >>> panel = simulate_panel(12, 10, 2, random_state=0)
-    >>> model = PeerAttentionRegressor(n_heads=3, prune=False, max_steps=5, random_state=0).fit(panel.X, panel.y)
+    >>> model = PeerAttentionRegressor(n_heads=3, kappa=None, random_state=0).fit(panel.X, panel.y)
     >>> importance = head_importance(model, panel.X, panel.y)
     >>> importance.index.tolist()
     [(0, 0), (0, 1), (0, 2)]

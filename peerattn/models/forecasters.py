@@ -47,8 +47,7 @@ class Setting:
 
 
 def _attention(setting: Setting, **options: Any) -> Any:
-    values = "outcomes" if setting.task == "explain" else "characteristics"
-    return PeerAttentionRegressor(values=values, random_state=setting.random_state, **options)
+    return PeerAttentionRegressor(task=setting.task, random_state=setting.random_state, **options)
 
 
 RECIPES: dict[str, Recipe] = {

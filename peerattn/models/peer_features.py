@@ -147,7 +147,7 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
             )
         if getattr(self.network, "needs_outcomes", False):
             raise InputError(
-                "network: the model reads outcomes of the period it predicts; use values='characteristics'."
+                "network: the model reads outcomes of the period it predicts; use task='forecast'."
             )
         signed = getattr(self.network, "signed", False)
         if signed and set(self.statistics) != {"mean"}:

@@ -46,7 +46,7 @@ def test_fit_learns_from_the_rows_until_the_period(saved):
 
     panel = read_panel(SAMPLE, outcome="roa_next", period="year", industry="sic")
     past = panel.X.index.get_level_values("period") <= 2009
-    model = PeerAttentionRegressor(max_steps=5, n_heads=2, prune=False, random_state=0)
+    model = PeerAttentionRegressor(n_heads=2, kappa=None, random_state=0)
     expected = model.fit(panel.X[past], panel.y[past]).predict(panel.X)
     got = load_model(saved).predict(load_model(saved).panel(SAMPLE))
     pd.testing.assert_series_equal(got, expected, check_names=False, check_exact=True)

@@ -294,7 +294,7 @@ def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
 def test_supports():
     from peerattn.models import PeerAttentionRegressor
 
-    by_outcomes = PeerAttentionRegressor(values="outcomes")
+    by_outcomes = PeerAttentionRegressor(task="explain")
     by_characteristics = PeerAttentionRegressor()
     assert supports(by_outcomes, "explain") and not supports(by_outcomes, "forecast")
     assert supports(by_characteristics, "forecast") and not supports(by_characteristics, "explain")
@@ -310,7 +310,7 @@ def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
     from peerattn.models import PeerAttentionRegressor
 
     with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*values='characteristics'"):
-        run({"By outcomes": PeerAttentionRegressor(values="outcomes")}, panel)
+        run({"By outcomes": PeerAttentionRegressor(task="explain")}, panel)
     with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*values='outcomes'"):
         run({"Attention": PeerAttentionRegressor()}, panel, task="explain")
     with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*scoring=explain_score"):

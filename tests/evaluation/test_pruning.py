@@ -30,14 +30,14 @@ def panel():
 
 @pytest.fixture(scope="module")
 def model(panel):
-    return PeerAttentionRegressor(n_ensemble=2, **HEADS).fit(panel.X, panel.y)
+    return PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
 
 
 @pytest.mark.parametrize("kind", ["characteristics", "outcomes", "classes"])
 def test_importance_is_the_derivative_of_the_loss_by_a_factor_on_the_head(panel, kind):
     y = (panel.y > 0).astype(int) if kind == "classes" else panel.y
     make = PeerAttentionClassifier if kind == "classes" else PeerAttentionRegressor
-    model = make(values="outcomes" if kind == "outcomes" else "characteristics", **HEADS).fit(panel.X, y)
+    model = make(task="explain" if kind == "outcomes" else "characteristics", **HEADS).fit(panel.X, y)
     told = {"outcomes": y} if kind == "outcomes" else {}
     found = head_importance(model, panel.X, y, **told)
     scaled = "slope" if kind == "outcomes" else "value.weight"
@@ -63,7 +63,7 @@ def test_a_pruned_panel_model_lacks_what_its_heads_added(panel, model, tmp_path)
     keep = head_importance(model, panel.X, panel.y).nlargest(3).index
     pruned = prune(model, keep)
     assert len(pruned.heads_) == 3
-    silenced = PeerAttentionRegressor(n_ensemble=2, **HEADS).fit(panel.X, panel.y)
+    silenced = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
     for k, member in enumerate(silenced.members_):
         for head in range(3):
             if (k, head) not in keep:
@@ -92,17 +92,17 @@ IMAGES = np.random.default_rng(0).random((20, 4, 4))
 WAVE = np.sin(np.arange(140) / 3)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(140, 1))
 SMALL = {"n_layers": 2, "n_heads": 2, "d_model": 8, "random_state": 0}
 SEQUENCES = {
-    "language": (LanguageModel(**SMALL, block_size=8, max_steps=5), "abcd " * 40, None),
-    "masked": (MaskedLanguageModel(**SMALL, max_steps=5), TEXTS, None),
+    "language": (LanguageModel(**SMALL, block_size=8), "abcd " * 40, None),
+    "masked": (MaskedLanguageModel(**SMALL), TEXTS, None),
     "texts": (TextClassifier(**SMALL, n_epochs=1, line=False), TEXTS, ["good", "bad"] * 12),
-    "translation": (Translator(**SMALL, max_steps=5, average=1), TEXTS, TEXTS[::-1]),
+    "translation": (Translator(**SMALL, average=1), TEXTS, TEXTS[::-1]),
     "images": (VisionTransformerClassifier(**SMALL, patch=2, n_epochs=1), IMAGES, [0, 1] * 10),
     "series": (
-        AttentionForecaster(**SMALL, horizon=4, lookback=32, patch=8, line=False, max_steps=5),
+        AttentionForecaster(**SMALL, horizon=4, lookback=32, patch=8, line=False),
         WAVE,
         None,
     ),
-    "anomalies": (AttentionAnomalyDetector(**SMALL, window=32, patch=8, max_steps=5), WAVE, None),
+    "anomalies": (AttentionAnomalyDetector(**SMALL, window=32, patch=8), WAVE, None),
 }
 
 
@@ -143,7 +143,7 @@ def test_a_pruned_sequence_model_is_the_model_with_silenced_heads(name, tmp_path
 
 
 def test_attention_of_unequal_layers_is_filled_with_zeros():
-    model = LanguageModel(**SMALL, block_size=8, max_steps=2).fit("abcd " * 20)
+    model = LanguageModel(**SMALL, block_size=8).fit("abcd " * 20)
     first, second = model.n_heads_by_layer()
     seen = prune(model, [(first, 1), (second, 0), (second, 1)]).attention("abcd").weights
     assert seen.shape == (2, 2, 4, 4) and (seen[0, 1] == 0).all()
@@ -160,7 +160,7 @@ def test_what_cannot_be_pruned_is_refused(panel, model):
     with pytest.raises(InputError, match="known outcomes, got none"):
         head_importance(model, panel.X, None)
     linear = PeerAttentionRegressor(
-        similarity="linear", values="outcomes", prune=False, max_steps=2, random_state=0
+        similarity="linear", task="explain", kappa=None, random_state=0
     )
     with pytest.raises(InputError, match="one head, which cannot be pruned"):
         prune(linear.fit(panel.X, panel.y), [])

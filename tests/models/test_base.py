@@ -22,7 +22,7 @@ INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "max_steps": 20, "similarity": "scaled_dot_product", "prune": False, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
-    "outcomes": PeerAttentionRegressor(values="outcomes", **QUICK),
+    "outcomes": PeerAttentionRegressor(task="explain", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),

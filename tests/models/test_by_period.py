@@ -47,12 +47,12 @@ MODELS = {
     "kernel": (NadarayaWatsonRegressor(bandwidth=1.0, codes=["industry"]), True),
     "firm mean": (FirmMeanRegressor(), False),
     "attention": (
-        PeerAttentionRegressor(codes=["industry"], prune=False, n_heads=1, max_steps=5, random_state=0),
+        PeerAttentionRegressor(codes=["industry"], kappa=None, n_heads=1, random_state=0),
         False,
     ),
     "covariance with the past": (
         PeerAttentionRegressor(
-            codes=["industry"], values="outcomes", similarity="covariance", prune=False, random_state=0
+            codes=["industry"], task="explain", similarity="covariance", kappa=None, random_state=0
         ),
         True,
     ),
@@ -215,7 +215,7 @@ def test_errors(folder, tmp_path):
 
 def test_a_network_that_does_not_fit_says_so(folder, monkeypatch):
     stored = scan_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
-    model = PeerAttentionRegressor(codes=["industry"], prune=False, n_heads=1, max_steps=2, random_state=0)
+    model = PeerAttentionRegressor(codes=["industry"], kappa=None, n_heads=1, random_state=0)
     model.fit(stored)
     monkeypatch.setattr("peerattn.panel.memory.available_memory", lambda: 1000)
     with pytest.raises(InputError, match=r"network of \d+ firms would take about .*top_k="):

@@ -17,12 +17,12 @@ INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "max_steps": 20, "similarity": "scaled_dot_product", "prune": False, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
-    "outcomes": PeerAttentionRegressor(values="outcomes", **QUICK),
+    "outcomes": PeerAttentionRegressor(task="explain", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
-    "stacked outcomes": PeerAttentionRegressor(n_layers=2, values="outcomes", **QUICK),
+    "stacked outcomes": PeerAttentionRegressor(n_layers=2, task="explain", **QUICK),
     "effects": PeerAttentionRegressor(effects=("firm",), **QUICK),
     "effects of periods": PeerAttentionRegressor(
-        values="outcomes", effects=("firm", "period", "sic×period"), **QUICK
+        task="explain", effects=("firm", "period", "sic×period"), **QUICK
     ),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),
@@ -105,7 +105,7 @@ def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, p
 @pytest.mark.parametrize("name", ["attention", "stacked", "effects"])
 def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
     with pytest.raises(
-        InputError, match='outcomes= was given, but values="characteristics" reads no outcomes'
+        InputError, match='outcomes= was given, but task="forecast" reads no outcomes'
     ):
         fitted[name].predict(panel[0], outcomes=panel[1])
 
@@ -113,7 +113,7 @@ def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian", "additive"])
 def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
-    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, values="outcomes", similarity=similarity)
+    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, task="explain", similarity=similarity)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     rng, firms = np.random.default_rng(0), pd.RangeIndex(9)
     pool = Rows(

@@ -38,9 +38,9 @@ MODELS = {
         similarity="scaled_dot_product", prior=Prior("industry"), codes=["industry"], **QUICK
     ),
     "covariance": PeerAttentionRegressor(
-        values="outcomes", similarity="covariance", codes=["industry"], **QUICK
+        task="explain", similarity="covariance", codes=["industry"], **QUICK
     ),
-    "linear": PeerAttentionRegressor(values="outcomes", similarity="linear", codes=["industry"], **QUICK),
+    "linear": PeerAttentionRegressor(task="explain", similarity="linear", codes=["industry"], **QUICK),
     "kernel": NadarayaWatsonRegressor(bandwidth=1.0),
     "industry": IndustryPeerRegressor(industry="industry"),
     "ridge": CrossSectionalRidge(),

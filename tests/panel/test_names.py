@@ -118,7 +118,7 @@ def test_a_thousand_sets_of_names_change_no_matrix(panel):
         (IndustryMeansRegressor(), 10),
         (LinearInMeansRegressor(), 10),
         (NadarayaWatsonRegressor(), 10),
-        (PeerAttentionRegressor(n_heads=1, max_steps=5, prune=False, random_state=0), 5),
+        (PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0), 5),
     ],
     ids=lambda value: type(value).__name__,
 )

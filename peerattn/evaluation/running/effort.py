@@ -12,14 +12,12 @@ from peerattn.panel import Panel
 def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
     """Return about how many seconds a model takes to be fitted on these rows and to predict a fifth as many, on one core.
 
-    Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows. Attention that
-    finds nothing to add stops early and takes less.
+    Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows. 
     """
     final, n = last_step(entry.model), len(train)
     tried = max((_settings(search) for search in searches(entry.model)), default=1)
     if isinstance(final, PeerAttentionRegressor):
-        layers, members = final.n_layers, final.n_ensemble or 1
-        return tried * layers * members * (10 + n / 300)
+        return tried * final.n_layers * (5 + n / 1_000)
     if isinstance(final, NadarayaWatsonRegressor):
         return tried * (0.2 + 2e-9 * n * n * len(panel.columns))
     return tried * (0.3 + n / 5_000)

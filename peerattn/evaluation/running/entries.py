@@ -393,7 +393,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
 
 def _advice(model: Any, task: str) -> str:
     if task == "forecast":
-        return "it reads the outcomes of the period it predicts. Set values='characteristics', or use task='explain'."
+        return "it reads the outcomes of the period it predicts. Set task='forecast', or compare with task='explain'."
     if any(search.scoring is not explain_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=explain_score, or use task='forecast'."
-    return "it does not read peers' outcomes. Set values='outcomes', or use task='forecast'."
+    return "it does not read peers' outcomes. Set task='explain', or compare with task='forecast'."

@@ -79,7 +79,7 @@ class AttentionModel(AttentionNetworks):
     scale: str | None = "standard"
     codes: Sequence[str] = ()
     loss: str | float = "auto"
-    kappa: float = 2.0
+    kappa: float | None = 1.0
     purge: int = 0
     firm: str = "firm"
     period: str = "period"
@@ -356,7 +356,6 @@ class AttentionModel(AttentionNetworks):
             candidates,
             problem,
             kappa=self.kappa,
-            judge=self._judges,
             split=whole,
             checkpoint=checkpoint,
         )
@@ -369,8 +368,6 @@ class AttentionModel(AttentionNetworks):
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
         self.feature_names_ = [*self.design_.number_names, *embedded]
-
-    _judges: ClassVar[bool] = True
 
     def _problem(self, dated: bool) -> Problem:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
@@ -402,6 +399,9 @@ class AttentionModel(AttentionNetworks):
     ) -> list[Candidate]:
         """Return the candidates that the options name, in the order of what they read."""
         squared, own = problem.loss is squared_error, self.own
+        heads = [heads_candidate(self._spec(), settings, int(draws[1]))] if self.n_heads else []
+        if self.kappa is None:
+            return heads
         found: list[Candidate] = []
         if own == "flexible" and squared and not joined():
             found += [
@@ -427,9 +427,7 @@ class AttentionModel(AttentionNetworks):
                 ]
         if self._reads_covariance(weighed):
             found += covariance_candidates(settings, int(draws[0]))
-        if self.n_heads:
-            found.append(heads_candidate(self._spec(), settings, int(draws[1])))
-        return found
+        return found + heads
 
     def _reads_covariance(self, weighed: bool) -> bool:
         """Whether a covariance is learned: where no option is of pairs or weights."""

@@ -81,7 +81,7 @@ def mean_of_others(
         {"who": peers.identity, "group": theirs, "y": weight * y, "n": weight}
     ).groupby(["who", "group"]).sum()
     keys = pd.MultiIndex.from_arrays([focal.identity, mine])
-    left_out = own.reindex(keys).fillna(0.0).to_numpy()
+    left_out = own.reindex(keys).fillna(0.0).to_numpy(copy=True)
     left_out[focal.identity == NOBODY] = 0.0
     total, count = total - left_out[:, 0], count - left_out[:, 1]
     some = count > 1e-9

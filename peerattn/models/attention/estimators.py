@@ -76,7 +76,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Fixed effects of the own model, whose slopes are then the within estimator (``own="linear"`` or ``"additive"``, squared
         errors, panels): ``"firm"``, a code's name, or several joined by ``×``. Their estimates of the training rows are added; a
         firm that was not among them has the mean effect. Effects of a period, ``"period"`` or ``"sic×period"``, need
-        ``values="outcomes"``: the effect is the mean of what the own terms leave of the outcomes of the group's other firms, of
+        ``task="explain"``: the effect is the mean of what the own terms leave of the outcomes of the group's other firms, of
         the finest group that has one. Peers must improve on the own model with its effects. A covariance and the ridge, which
         hold such effects themselves, take their place by the factor that they enter by.
     n_layers : int, default 1
@@ -181,7 +181,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
             A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
             read one period at a time.
         outcomes : Series or array-like (n,), or str (the column, of files), optional
-            Outcomes of the rows of ``X``, for ``values="outcomes"``: each firm is predicted from those of the others, never its
+            Outcomes of the rows of ``X``, for ``task="explain"``: each firm is predicted from those of the others, never its
             own; NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
             Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
@@ -208,7 +208,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
               \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
     The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own model
-    logistic regression. With ``values="outcomes"`` the information of a peer is its class.
+    logistic regression. With ``task="explain"`` the information of a peer is its class.
 
     Attributes
     ----------

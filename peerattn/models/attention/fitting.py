@@ -21,6 +21,7 @@ from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
+OTHERS = 2  # times κ for what reads other firms, so that about 5 % of panels without peers let any in
 WITHIN, MEAN = " (within period)", " (period mean)"
 
 
@@ -156,17 +157,16 @@ def fit_stack(
     candidates: Sequence[Candidate],
     problem: Problem,
     *,
-    kappa: float,
-    judge: bool = True,
+    kappa: float | None,
     split: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> Stack:
     """Fit every candidate at each forward origin, weigh them by what they say of later periods, and refit those that enter.
 
     ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within
-    it. Without ``judge`` the candidates, of which there may be one a group, enter in full.
+    it. With ``kappa=None`` candidates, of which there may be one a group, enter in full, unjudged.
     """
-    origins = forward_origins(sections, problem.purge, problem.dated) if judge and candidates else []
+    origins = forward_origins(sections, problem.purge, problem.dated) if kappa is not None and candidates else []
     fit = partial(_fit, checkpoint=checkpoint)
     trials: dict[str, list[Any]] = {each.name: [] for each in candidates}
     judged = []
@@ -180,7 +180,7 @@ def fit_stack(
             if part is not None:
                 found |= {column: (each.group, p) for column, p in predictions(each.name, part, seen).items()}
         judged.append(_Judged(origin, seen, training, found))
-    weighed = _Weighed(candidates, judged, problem, kappa, split) if judge else None
+    weighed = None if kappa is None else _Weighed(candidates, judged, problem, kappa, split)
     stages = weighed.stages() if weighed else _in_full(candidates)
     training = Training.of(sections, problem)
     fitted = {}
@@ -277,7 +277,9 @@ class _Weighed:
         columns = self._columns(names, base, split)
         held = replace(self.rows, base=np.concatenate(base))
         joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-        stage = weigh(held, joined, self.problem.loss, self.kappa, mutual=group == PEERS and self._mutual())
+        others = group in (COMMON, PEERS)  # groups that read other firms
+        kappa = self.kappa * (OTHERS if others else 1)
+        stage = weigh(held, joined, self.problem.loss, kappa, mutual=others and self._mutual())
         moved = [
             b + sum(stage.weights[name] * parts[k] for name, parts in columns.items())
             for k, b in enumerate(base)

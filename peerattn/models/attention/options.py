@@ -45,8 +45,10 @@ def check_options(estimator: Any) -> None:
             f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
         )
     _check_own(estimator)
-    if not (_number(estimator.kappa) and 0 <= estimator.kappa < math.inf):
-        raise InputError(f"kappa must be a number of standard errors of at least 0, got {estimator.kappa!r}.")
+    if estimator.kappa is not None and not (_number(estimator.kappa) and 0 <= estimator.kappa < math.inf):
+        raise InputError(
+            f"kappa must be a number of standard errors of at least 0, or None (heads enter in full), got {estimator.kappa!r}."
+        )
     loss, classes = estimator.loss, is_classifier(estimator)
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
     quantile = not classes and _number(loss) and 0 < loss < 1

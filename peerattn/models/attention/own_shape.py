@@ -18,6 +18,7 @@ from peerattn.models.attention.training import Training
 from peerattn.models.pools import Rows, Section
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
+TREES = 150  # of gradient boosting
 MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
 
 
@@ -91,7 +92,7 @@ def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def trees() -> HistGradientBoostingRegressor:
     """Return gradient boosting without early stopping, which would hold out random rows of a panel."""
     return HistGradientBoostingRegressor(
-        learning_rate=0.05, max_iter=150, max_leaf_nodes=15, early_stopping=False, random_state=0
+        learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
 
 

@@ -10,7 +10,7 @@ from peerattn.exceptions import InputError
 
 @dataclass(frozen=True)
 class Reference:
-    """Firms that are looked to, and (for ``values="outcomes"``) their outcomes.
+    """Firms that are looked to, and (for ``task="explain"``) their outcomes.
 
     Has no length on purpose: ``cross_validate(params={"reference": Reference(X_ref)})`` passes it whole, where it would slice a
     frame that happens to be as long as X.

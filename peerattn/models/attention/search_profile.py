@@ -33,7 +33,7 @@ class SearchProfile:
     key_terms : tuple of Series (p,)
         What every firm looks for, whatever it is itself: ``W_K b / √d``, a head's popularity term.
     values : tuple of ndarray
-        The value vector of each head (``values="characteristics"``), or its slope on the peers' outcomes.
+        The value vector of each head (``task="forecast"``), or its slope on the peers' outcomes.
     heads : tuple of (member, head)
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)

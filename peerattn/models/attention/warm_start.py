@@ -14,13 +14,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.batches import Batch, SectionTensors, drawn, sections_per_step
-from peerattn.models.attention.cross_fitting import cross_fit
-from peerattn.models.attention.heads import spread_within
-from peerattn.models.attention.joint import squared_errors
+from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
+from peerattn.models.attention.descent import minimise
+from peerattn.models.attention.heads import Settings, spread_within
 from peerattn.models.attention.members import Heads, Member
-from peerattn.training import train
+from peerattn.models.attention.samples import QUERIES
+from peerattn.models.attention.training import Training
+from peerattn.models.pools import Section
 
+RATE = 0.02  # peak learning rate of refits
 CELLS = 2**25  # pairs of focal row and peer, times heads and draws, that are held at once
 
 
@@ -35,8 +37,7 @@ class Weighted:
 class WarmStart:
     """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    The heads learn what the own model leaves out of fold, as in ``fit``; the own model itself is not refitted. All draws are
-    trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as it was drawn.
+    The heads learn what own lines leave, as in ``fit``; these are not refitted. All draws are trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as it was drawn.
 
     Parameters
     ----------
@@ -58,17 +59,17 @@ class WarmStart:
             )
             raise InputError(
                 f"model: expected a fitted model with learned softmax weights, got {kind}: "
-                'use similarity="scaled_dot_product", for instance.'
+                'use task="forecast", or a similarity other than the default.'
             )
         panel, rows = model._gate_rows(X, model._encode_outcomes(y))
         if not panel.dated:
             raise InputError("X: periods are resampled, but X carries none.")
         if model.weighs_peers_:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
-        self.model, plan = model, model._plan(True)
-        _, block = cross_fit(model._training_sections(model._in_units(rows), panel), plan.own)
-        self.sections = block.residuals(plan.loss, outcomes=plan.outcomes)
-        self.settings = model._settings(True, self.sections)
+        self.model = model
+        sections = model._training_sections(model._in_units(rows), panel)
+        self.sections = Training.of(sections, model._problem(True)).residuals
+        self.settings = Settings(model.pair_terms_, model._dtype(True))
         self.tensors = SectionTensors(self.sections, self.settings.terms, self.settings.dtype)
 
     @property
@@ -84,7 +85,7 @@ class WarmStart:
         counts : ndarray (n_draws, n_periods)
             How often each training period was drawn.
         steps : int
-            Training steps, at the model's learning rate (one cycle).
+            Training steps (one cycle).
         seed : int
             Order of the periods.
 
@@ -93,9 +94,9 @@ class WarmStart:
         list of list of Member
             The members of each draw.
         """
-        widest = max(min(len(s.focal), self.settings.queries_per_step) * len(s.peers) for s in self.sections)
+        widest = max(min(len(s.focal), QUERIES) * len(s.peers) for s in self.sections)
         heads = max([len(member.kept) for member in self.model.members_], default=1)
-        per_step = sections_per_step(self.sections, self.settings.queries_per_step)
+        per_step = sections_per_step(self.sections)
         at_once = max(1, CELLS // (widest * heads * per_step))
         found: list[list[Member]] = []
         for start in range(0, len(counts), at_once):
@@ -118,8 +119,9 @@ class WarmStart:
         for section in sections:
             _, group = self.model._peer_columns(section)
             everyone = slice(0, len(section.focal))
-            heads = [Heads(tuple(draw), self.model.pair_terms_) for draw in members]
-            yield np.stack([self.model._weights_of(section, draw)(everyone) @ group for draw in heads])
+            mix = self.model.stack_.heads().mix
+            heads = [Heads(tuple(draw), self.model.pair_terms_, mix) for draw in members]
+            yield np.stack([self.model._weights_of(section, heads=draw)(everyone) @ group for draw in heads])
 
     def _refit_member(self, member: Member, counts: Tensor, steps: int, seed: int) -> list[Member]:
         module = member.module().to(self.settings.dtype)
@@ -141,14 +143,7 @@ class WarmStart:
                 return vmap(one_loss, in_dims=(0, 0, None))(parameters, step.counts, step.batch).sum()
 
         generator = torch.Generator().manual_seed(seed)
-        train(
-            parameters.values(),
-            loss,
-            self._steps(counts, generator),
-            max_steps=steps,
-            learning_rate=self.settings.learning_rate,
-            clip=None,  # of the draws together; each would have its own
-        )
+        minimise(parameters.values(), loss, self._steps(counts, generator), steps, RATE)
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             heads_of = vmap(lambda values, batch: forward(values, batch)[1], in_dims=(0, None))
             spread = spread_within(lambda batch: heads_of(parameters, batch), self.sections, self.settings)
@@ -161,12 +156,23 @@ class WarmStart:
         return found
 
     def _steps(self, counts: Tensor, generator: torch.Generator) -> Iterator[Weighted]:
-        """Cross-sections in random order, at most ``queries_per_step`` focal rows of each; small samples whole."""
-        queries = self.settings.queries_per_step
-        size = sections_per_step(self.sections, queries)
-        if len(self.sections) <= 2 * size and all(len(s.focal) <= queries for s in self.sections):
+        """Cross-sections in random order, some focal rows of large ones; small samples whole."""
+        size = sections_per_step(self.sections)
+        if len(self.sections) <= 2 * size and all(len(s.focal) <= QUERIES for s in self.sections):
             whole = self.tensors.batch(range(len(self.sections)))
             while True:
                 yield Weighted(whole, counts)
-        for group, chosen in drawn(self.sections, generator, size, queries):
+        for group, chosen in drawn(self.sections, generator, size, QUERIES):
             yield Weighted(self.tensors.batch(group, chosen), counts[:, group])
+
+
+def sections_per_step(sections: Sequence[Section]) -> int:
+    """Return how many cross-sections a step takes: one large one, several small ones."""
+    n_focal = float(np.median([min(len(s.focal), QUERIES) for s in sections]))
+    n_peers = float(np.median([len(s.peers) for s in sections]))
+    return int(max(1, min(4 * QUERIES / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections))))
+
+
+def squared_errors(predicted: Tensor, batch: Batch) -> Tensor:
+    """Return the weighted squared error of every focal row, (B, n), summed over outputs."""
+    return ((predicted - batch.y.view_as(predicted)) ** 2).sum(-1) * batch.weight

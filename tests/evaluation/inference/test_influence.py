@@ -86,7 +86,7 @@ def test_influence_says_where_it_cannot_be_told():
 
 @pytest.mark.parametrize("values", ["characteristics", "outcomes"])
 def test_contributions_are_weights_times_information(values):
-    model = PeerAttentionRegressor(**OPTIONS, values=values, n_ensemble=2).fit(X, Y)
+    model = PeerAttentionRegressor(**OPTIONS, values=values).fit(X, Y)
     told = {"outcomes": Y} if values == "outcomes" else {}
     found = contributions(model, X, **told)
     assert not found.row_normalized
@@ -115,7 +115,7 @@ def test_contributions_are_weights_times_information(values):
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = PeerAttentionRegressor(values="outcomes", similarity="covariance", prune=False).fit(X, Y)
+    model = PeerAttentionRegressor(task="explain", similarity="covariance", kappa=None).fit(X, Y)
     rows = X[X.index.get_level_values("period") == PERIOD]
     own = PeerAttentionRegressor(n_heads=0).fit(X, Y).predict(X)
     W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()

@@ -49,8 +49,7 @@ def test_draws_side_by_side_equal_one_training_each(panel, model):
         module = model.members_[0].module().requires_grad_(True)
         sections = [start.sections[t] for t in np.repeat(np.arange(len(draw)), draw)]
         batch = make_batch(sections, settings.terms, settings.dtype)
-        train(module, lambda b, m=module: mean_squared_error(m, b), repeat(batch), max_steps=3,
-              learning_rate=settings.learning_rate, clip=None)  # fmt: skip
+        train(module, lambda b, m=module: mean_squared_error(m, b), repeat(batch), learning_rate=settings.learning_rate, clip=None)  # fmt: skip
         for name, value in module.state_dict().items():
             np.testing.assert_allclose(value.numpy(), member.state[name], atol=1e-7)
 
@@ -117,7 +116,7 @@ def test_few_edges_of_many(panel, model):
 def test_a_tied_head_has_no_direction(panel):
     """One head: a mixture of reversible heads need not be reversible."""
     options = OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}
-    tied = PeerAttentionRegressor(**options, symmetric_scores=True).fit(panel.X, panel.y)
+    tied = PeerAttentionRegressor(**options, similarity="symmetric").fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()
 
@@ -156,7 +155,7 @@ def test_block_counts_cover_the_circle():
 def test_bad_arguments_are_named(panel, model):
     with pytest.raises(InputError, match="NadarayaWatsonRegressor"):
         bootstrap_network(NadarayaWatsonRegressor().fit(panel.X, panel.y), panel.X, panel.y)
-    signed = PeerAttentionRegressor(values="outcomes", similarity="covariance", prune=False)
+    signed = PeerAttentionRegressor(task="explain", similarity="covariance", kappa=None)
     with pytest.raises(InputError, match="with signed weights"):
         bootstrap_network(signed.fit(panel.X, panel.y), panel.X, panel.y)
     with pytest.raises(InputError, match="block_length: expected 1 to 20"):

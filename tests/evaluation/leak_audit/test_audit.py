@@ -571,7 +571,7 @@ def test_what_an_audit_shows(panel):
 
 def test_the_audit_changes_neither_model_nor_panel(panel):
     X, y = panel
-    before, model = (X.copy(), y.copy()), PeerAttentionRegressor(values="outcomes", **FEW)
+    before, model = (X.copy(), y.copy()), PeerAttentionRegressor(task="explain", **FEW)
     audit(model, X, y, CV, codes=["sic"], task="explain", n_placebo=2)
     pd.testing.assert_frame_equal(X, before[0])
     pd.testing.assert_series_equal(y, before[1])

@@ -91,7 +91,7 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
     joblib = pytest.importorskip("joblib")
     models = {
         "Peers": IndustryPeerRegressor(industry="sic"),
-        "Attention": PeerAttentionRegressor(n_heads=2, max_steps=5, prune=False, random_state=0),
+        "Attention": PeerAttentionRegressor(n_heads=2, kappa=None, random_state=0),
     }
     one = run(panel, models)
     two = run(panel, models, n_jobs=2)

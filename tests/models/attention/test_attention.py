@@ -75,7 +75,7 @@ def test_arrays_with_outcomes_are_one_cross_section():
         rng.normal(size=(5, 2)),
         rng.normal(size=5),
     )
-    model = quick(values="outcomes").fit(X, y)
+    model = quick(task="explain").fit(X, y)
     W = model.peer_network(new, outcomes=told).matrix().to_numpy()
     assert W.shape == (5, 5)
     assert (W.diagonal() == 0).all()
@@ -121,7 +121,7 @@ def test_self_pool_joins_a_reference(panel, reference):
 
 def test_self_outcomes_pool_is_the_known_outcomes_of_the_period(panel):
     X, y = panel
-    model = quick(values="outcomes").fit(X, y)
+    model = quick(task="explain").fit(X, y)
     told = y.copy()
     told[[("A", 2002), ("B", 2002)]] = np.nan
     network = model.peer_network(X, outcomes=told)
@@ -132,7 +132,7 @@ def test_self_outcomes_pool_is_the_known_outcomes_of_the_period(panel):
 
 def test_self_outcomes_pool_joins_a_reference(panel, reference):
     X, y = panel
-    model = quick(values="outcomes").fit(X, y)
+    model = quick(task="explain").fit(X, y)
     network = model.peer_network(X, outcomes=y, reference=reference)
     assert looked_at(network, "A", 2002) == (set(FIRMS) | set("XYZ")) - {"A"}
     rest = model.predict(
@@ -146,7 +146,7 @@ def test_self_outcomes_pool_joins_a_reference(panel, reference):
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
 def test_a_period_without_known_outcomes_has_isolates(panel):
     X, y = panel
-    model = quick(values="outcomes").fit(X, y)
+    model = quick(task="explain").fit(X, y)
     told = y.where(INDEX.get_level_values("period") != 2002)
     assert model.predict(X, outcomes=told).notna().all()
     isolates = model.peer_network(X, outcomes=told).isolates
@@ -185,7 +185,7 @@ def test_cross_outcomes(panel, reference):
     X_ref, y_ref = reference
     told = y_ref.copy()
     told[("X", 2002)] = np.nan
-    model = quick(attention="cross", values="outcomes").fit(X, y, reference=(X_ref, told))
+    model = quick(attention="cross", task="explain").fit(X, y, reference=(X_ref, told))
     assert not model.reads_outcomes
     assert looked_at(model.peer_network(X), "A", 2002) == set("BCYZ")
     own = told.copy()
@@ -222,21 +222,21 @@ def test_cross_on_arrays():
 def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, reference):
     X, y = panel
     with pytest.raises(
-        InputError, match='outcomes= was given, but values="characteristics" reads no outcomes'
+        InputError, match='outcomes= was given, but task="forecast" reads no outcomes'
     ):
         quick().fit(X, y).predict(X, outcomes=y)
-    model = quick(values="outcomes").fit(X, y)
+    model = quick(task="explain").fit(X, y)
     for call in (model.predict, model.peer_network):
         with pytest.raises(
             InputError,
-            match='values="outcomes" on a panel predicts from the peers\' outcomes: pass outcomes=',
+            match='task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=',
         ):
             call(X)
     with pytest.raises(
         InputError, match="score.. cannot pass: use scoring=explain_score, or predict.X, outcomes=y"
     ):
         model.score(X, y)
-    cross = quick(attention="cross", values="outcomes").fit(X, y, reference=reference)
+    cross = quick(attention="cross", task="explain").fit(X, y, reference=reference)
     with pytest.raises(
         InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'
     ):
@@ -251,10 +251,10 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         InputError, match='on arrays self-attention looks to the training rows; use attention="cross"'
     ):
         quick().fit(X.to_numpy(), y.to_numpy(), reference=reference[0].to_numpy())
-    with pytest.raises(InputError, match='values="outcomes" needs the reference\'s outcomes'):
-        quick(attention="cross", values="outcomes").fit(X, y, reference=reference[0])
+    with pytest.raises(InputError, match='task="explain" needs the reference\'s outcomes'):
+        quick(attention="cross", task="explain").fit(X, y, reference=reference[0])
     with pytest.raises(
-        InputError, match='carries outcomes, but values="characteristics" reads none: pass X_ref alone'
+        InputError, match='carries outcomes, but task="forecast" reads none: pass X_ref alone'
     ):
         quick(attention="cross").fit(X, y, reference=reference)
     with pytest.raises(InputError, match="expected a frame or a pair .*, got a tuple of 3"):
@@ -288,7 +288,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         ({"codes": ["sic"]}, "codes: no column is named 'sic'"),
         (
             {"values": "outcomes", "exclude_self": False},
-            'exclude_self=False and values="outcomes" do not go together',
+            'exclude_self=False and task="explain" do not go together',
         ),
         ({"quantile": 0.9}, "quantile=0.9 and loss='auto' do not go together"),
         ({"device": "abacus"}, "device='abacus' cannot be used .*Use device=\"cpu\""),
@@ -330,7 +330,7 @@ def test_same_seed_same_bits_and_global_generators_are_left_alone(panel):
 def test_queries_per_step_and_several_periods_a_step(panel):
     X, y = panel
     for queries in (3, 256):
-        model = quick(queries_per_step=queries, max_steps=60).fit(X, y)
+        model = quick(queries_per_step=queries).fit(X, y)
         assert model.score(X, y) > 0.2
 
 
@@ -357,10 +357,10 @@ def test_codes_are_learned():
     index = pd.MultiIndex.from_product([range(40), YEARS], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=240), "sic": np.repeat([100, 3711], 120)}, index=index)
     y = pd.Series(np.where(X["sic"] == 100, 1.0, -1.0) + 0.5 * rng.normal(size=240), index=index)
-    model = quick(codes=["sic"], max_steps=150).fit(X, y)
+    model = quick(codes=["sic"]).fit(X, y)
     assert model.score(X, y) > 0.6
     assert model.feature_names_ == ["size", "sic[0]", "sic[1]", "sic[2]", "sic[3]"]
-    only = quick(codes=["sic"], max_steps=150).fit(X[["sic"]], y)
+    only = quick(codes=["sic"]).fit(X[["sic"]], y)
     assert only.score(X[["sic"]], y) > 0.6
 
 
@@ -384,7 +384,7 @@ def test_progress_is_shown_when_asked_for(panel, capfd):
 def known():
     panel = simulate_panel(40, 50, 4, signal_share=0.7, own_share=0.3, d_head=2, sharpness=4, random_state=0)
     test = panel.X.index.get_level_values("period") >= "2003-07"
-    model = PeerAttentionRegressor(n_heads=8, max_steps=300, random_state=0).fit(
+    model = PeerAttentionRegressor(n_heads=8, random_state=0).fit(
         panel.X[~test], panel.y[~test]
     )
     return panel, test, model
@@ -461,11 +461,10 @@ def test_a_reference_labelled_by_another_type_is_refused(attention):
     X, y = simulated.X.rename(index=numbers, level=0), simulated.y.to_numpy()
     model = PeerAttentionRegressor(
         attention=attention,
-        values="outcomes",
+        task="explain",
         similarity="scaled_dot_product",
         n_heads=1,
-        max_steps=2,
-        prune=False,
+        kappa=None,
         random_state=0,
     )
     with pytest.raises(

@@ -20,7 +20,7 @@ import sys, peerattn
 from peerattn.training import checkpoint
 checkpoint.SECONDS = 0.0
 panel = peerattn.simulate_panel(30, 12, 3, random_state=0)
-model = peerattn.PeerAttentionRegressor(values="outcomes", n_heads=2, random_state=0)
+model = peerattn.PeerAttentionRegressor(task="explain", n_heads=2, random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])
 """
 
@@ -103,7 +103,7 @@ def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, wr
 
 
 def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path, monkeypatch):
-    model = PeerAttentionRegressor(n_heads=1, prune=False, max_steps=6)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None)
     stopped_after(5, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     both = [model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept").predict(panel.X) for _ in range(2)]
     np.testing.assert_array_equal(*both)
@@ -137,7 +137,7 @@ def test_an_own_model_that_is_an_estimator_is_fitted_again(panel, tmp_path, monk
     from sklearn.tree import DecisionTreeRegressor
 
     own = DecisionTreeRegressor(max_depth=2, random_state=0)
-    model = PeerAttentionRegressor(own=own, n_heads=1, prune=False, max_steps=6, random_state=0)
+    model = PeerAttentionRegressor(own=own, n_heads=1, kappa=None, random_state=0)
     unbroken = model.fit(panel.X, panel.y).predict(panel.X)
     stopped_after(4, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept")

@@ -41,7 +41,7 @@ def test_three_classes_with_unknown_ones(panel, values):
 def test_own_class_does_not_count(panel):
     y = pd.Series(np.where(panel.y > 0, 1, 0), index=panel.y.index)
     model = PeerAttentionClassifier(
-        values="outcomes", n_heads=2, max_steps=20, prune=False, random_state=0
+        task="explain", n_heads=2, kappa=None, random_state=0
     ).fit(panel.X, y)
     changed = y.copy()
     changed.iloc[3] = 1 - changed.iloc[3]
@@ -55,6 +55,6 @@ def test_messages(panel):
     with pytest.raises(InputError, match="only one class is present"):
         PeerAttentionClassifier().fit(panel.X, one)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
-    model = PeerAttentionClassifier(values="outcomes", n_heads=0).fit(panel.X, y)
+    model = PeerAttentionClassifier(task="explain", n_heads=0).fit(panel.X, y)
     with pytest.raises(InputError, match="class 'sideways', which was not there in fit"):
         model.predict(panel.X, outcomes=y.replace("up", "sideways"))

@@ -154,7 +154,7 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
     X["industry"] = pd.Categorical(rng.choice(list("abc"), size=120))
     y = X["size"] + (X["industry"] == "a") + 0.5 * pd.Series(rng.normal(size=120), index=index)
     expected = CrossSectionalRidge().fit(X, y).predict(X, outcomes=y)
-    model = PeerAttentionRegressor(values="outcomes", similarity="covariance").fit(X, y)
+    model = PeerAttentionRegressor(task="explain", similarity="covariance").fit(X, y)
     sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
     ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
     for section in sections:
@@ -174,7 +174,7 @@ def test_a_part_that_replaces_others_leaves_the_derivative_exact():
     X = pd.DataFrame({name: rng.normal(size=750) for name in ("size", "growth")}, index=index)
     slope = pd.Series(rng.normal(size=30)).loc[index.get_level_values("period")]
     y = X["size"] * slope.to_numpy() + 0.2 * rng.normal(size=750)
-    model = PeerAttentionRegressor(values="outcomes", similarity="covariance", random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(task="explain", similarity="covariance", random_state=0).fit(X, y)
     assert {name for name, added in model.parts_.items() if added.factor > 0} == {"covariance", "ridge"}
     last = index.get_level_values("period") == 29
     before = model.predict(X[last], outcomes=y[last])

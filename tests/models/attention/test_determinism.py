@@ -18,11 +18,11 @@ X, CODED, Y = PANEL.X.select_dtypes("number"), PANEL.X, PANEL.y
 FEW = {"random_state": 0, "n_heads": 1}
 PATHS = {
     "forecast": (PeerAttentionRegressor(**FEW), X, Y),
-    "explain": (PeerAttentionRegressor(values="outcomes", similarity="covariance", random_state=0), X, Y),
-    "cross": (PeerAttentionRegressor(attention="cross", prune=False, max_steps=9, **FEW), X, Y),
-    "classifier": (PeerAttentionClassifier(prune=False, max_steps=9, **FEW), X, Y > 0),
-    "prior": (PeerAttentionRegressor(prior="industry", prune=False, max_steps=9, **FEW), CODED, Y),
-    "network prior": (PeerAttentionRegressor(prior=PANEL.network, prune=False, max_steps=9, **FEW), X, Y),
+    "explain": (PeerAttentionRegressor(task="explain", similarity="covariance", random_state=0), X, Y),
+    "cross": (PeerAttentionRegressor(attention="cross", kappa=None, **FEW), X, Y),
+    "classifier": (PeerAttentionClassifier(kappa=None, **FEW), X, Y > 0),
+    "prior": (PeerAttentionRegressor(prior="industry", kappa=None, **FEW), CODED, Y),
+    "network prior": (PeerAttentionRegressor(prior=PANEL.network, kappa=None, **FEW), X, Y),
     "kernel": (NadarayaWatsonRegressor(), X, Y),
     "ridge": (CrossSectionalRidge(), X, Y),
 }

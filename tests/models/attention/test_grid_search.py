@@ -41,7 +41,7 @@ def test_search_over_attention_similarity_and_layers(panel):
 
 
 def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
-    model = pipeline(values="outcomes")
+    model = pipeline(task="explain")
     search = GridSearchCV(
         model,
         {"model__similarity": ["dot_product", "gaussian"], "model__n_layers": [1, 2]},

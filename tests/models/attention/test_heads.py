@@ -22,7 +22,7 @@ def panel():
 
 @pytest.fixture(scope="module")
 def pair(panel):
-    return PeerAttentionRegressor(n_heads=2, max_steps=30, n_ensemble=2, **QUICK).fit(panel.X, panel.y)
+    return PeerAttentionRegressor(n_heads=2, **QUICK).fit(panel.X, panel.y)
 
 
 def test_codes_start_with_firms_looking_to_their_own():
@@ -34,7 +34,7 @@ def test_codes_start_with_firms_looking_to_their_own():
 def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
     panel = simulate_panel(30, 4, 2, n_industries=5, random_state=1)
     known = panel.X["industry"] != "I03"
-    model = PeerAttentionRegressor(codes=["industry"], n_heads=1, max_steps=5, **QUICK)
+    model = PeerAttentionRegressor(codes=["industry"], n_heads=1, **QUICK)
     model.fit(panel.X, panel.y.where(known))  # no focal row of the third industry
     table = model.members_[0].module().embeddings[0]
     share = panel.X["industry"][known].value_counts(normalize=True)

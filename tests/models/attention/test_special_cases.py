@@ -15,7 +15,7 @@ def panel():
 
 def frozen(model, X, y, **state):
     """Fit with one step, then set the arrays: a model of known parameters."""
-    model.set_params(max_steps=1, prune=False, n_heads=1, own="none", random_state=0).fit(X, y)
+    model.set_params(kappa=None, n_heads=1, own="none", random_state=0).fit(X, y)
     for name, value in state.items():
         module = model.members_[0].module()
         shape = module.state_dict()[name].shape
@@ -34,7 +34,7 @@ def test_no_peers_is_ordinary_least_squares(panel):
 def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
     X, y = panel.X, panel.y
     model = frozen(
-        PeerAttentionRegressor(values="outcomes", prior="only", codes=["industry"]),
+        PeerAttentionRegressor(task="explain", prior="only", codes=["industry"]),
         X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
     )  # fmt: skip
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
@@ -48,7 +48,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel):
     industry = IndustryPeerRegressor(industry="industry").fit(panel.X, y)
     given = industry.peer_network(panel.X, outcomes=y)
     model = frozen(
-        PeerAttentionRegressor(values="outcomes", prior=Prior(given, only=True)),
+        PeerAttentionRegressor(task="explain", prior=Prior(given, only=True)),
         X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(
@@ -60,7 +60,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
     X, y = panel.X.drop(columns="industry"), panel.y
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
-        PeerAttentionRegressor(values="outcomes", similarity="gaussian", scale=None, d_head=3),
+        PeerAttentionRegressor(task="explain", similarity="gaussian", scale=None, d_head=3),
         X, y, **{"query.weight": np.diag(1 / h), "query.bias": 0.0, "key.weight": np.diag(1 / h), "slope": 1.0},
     )  # fmt: skip
     kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)
@@ -70,7 +70,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
 def test_symmetric_scores_are_reversible_and_free_ones_are_not(panel):
     X, y = panel.X.drop(columns="industry"), panel.y
     options = {"n_heads": 1, "max_steps": 30, "prune": False, "random_state": 0}
-    tied = PeerAttentionRegressor(symmetric_scores=True, **options).fit(X, y).peer_network(X)
+    tied = PeerAttentionRegressor(similarity="symmetric", **options).fit(X, y).peer_network(X)
     free = PeerAttentionRegressor(**options).fit(X, y).peer_network(X)
     rest = [network.asymmetry().by_period["direction"].max() for network in (tied, free)]
     assert rest[0] < 1e-8 < rest[1]

@@ -12,9 +12,10 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.covariance import Covariance
-from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.head_starts import HeadStarts
+from peerattn.models.attention.members import Member
 from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
+from peerattn.models.attention.peers import Peers
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
@@ -78,7 +79,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
 def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what all parts contribute, (n_rows, n_peers), in units of training."""
     each = [
-        (model.stack_.weight(name), _of_part(fitted.part, model, seen))
+        (model.stack_.weight(name), _of_part(fitted, model, seen))
         for name, fitted in model.stack_.peers().items()
     ]
 
@@ -91,11 +92,11 @@ def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.n
     return contributed
 
 
-def _of_part(part: Covariance | Heads, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
-    if isinstance(part, Heads):
-        pairs = list(zip(part.mix, part.members, strict=True))
-        return lambda rows: np.sum([s * _of_member(m, model, seen, rows) for s, m in pairs], axis=0)
-    shown, weights = part.shown(seen).peers.y, part.derivative(seen)
+def _of_part(part: Peers | HeadStarts, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
+    if isinstance(part, HeadStarts):
+        starts = list(zip(part.part.mix, part.lengths, part.part.members, strict=True))
+        return lambda rows: np.sum([s * c * _of_member(m, model, seen, rows) for s, c, m in starts], axis=0)
+    shown, weights = part.part.shown(seen).peers.y, part.derivative(seen)
     assert shown is not None
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(shown))
 

@@ -189,13 +189,19 @@ def fit_stack(
         if any(w > 0 for w in weights.values()):
             part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
             if isinstance(part, HeadStarts):
-                part = part.weighed({c.removesuffix(WITHIN): w for c, w in weights.items() if not c.endswith(MEAN)})
+                part = part.weighed(_of_starts(weights))
             if part is not None:
                 fitted[each.name] = part
     evidence, steps = weighed.tables(stages) if weighed else (_no_evidence(stages), pd.DataFrame())
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
     seen = training.lines, training.limit, training.history
     return Stack(*seen, fitted, stages, evidence, steps, compared)
+
+
+def _of_starts(weights: dict[str, float]) -> dict[str, float]:
+    """Return the weights of the starts that entered: of differences within a period, where there are two."""
+    entered = {c.removesuffix(WITHIN).removesuffix(MEAN) for c, w in weights.items() if w > 0}
+    return {name: weights.get(name, weights.get(name + WITHIN, 0.0)) for name in sorted(entered)}
 
 
 def with_past(training: Training, seen: Sequence[Section]) -> list[Section]:

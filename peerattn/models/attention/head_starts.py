@@ -33,10 +33,10 @@ class HeadStarts:
         }
 
     def weighed(self, weights: Mapping[str, float]) -> HeadStarts:
-        """Return the starts that have a weight, which are mixed by it in the network."""
-        kept = [k for k, name in enumerate(self.names) if weights.get(name, 0.0) > 0]
-        total = sum(weights[self.names[k]] for k in kept)
-        mix = tuple(weights[self.names[k]] / total for k in kept)
+        """Return the starts that are named, mixed by their weights in the network (evenly where all are zero)."""
+        kept = [k for k, name in enumerate(self.names) if name in weights]
+        total = sum(weights.values())
+        mix = tuple(weights[self.names[k]] / total if total else 1 / len(kept) for k in kept)
         part = replace(self.part, members=tuple(self.part.members[k] for k in kept), mix=mix)
         return replace(
             self, part=part, names=tuple(self.names[k] for k in kept), lengths=tuple(self.lengths[k] for k in kept)
@@ -44,4 +44,5 @@ class HeadStarts:
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""
-        return self.part.derivative(section)
+        mix = tuple(share * length for share, length in zip(self.part.mix, self.lengths, strict=True))
+        return replace(self.part, mix=mix).derivative(section)

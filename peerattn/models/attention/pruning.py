@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.losses import gradient
 from peerattn.models.attention.members import heads_table, prior_strengths
 from peerattn.models.attention.peers import HEADS
-from peerattn.models.pools import Section
 
 
 def panel_head_importance(
@@ -32,35 +29,24 @@ def panel_head_importance(
     if truth is None:
         raise InputError("y: the importance of heads is measured on known outcomes, got none.")
     target = (truth - model.y_center_) / model.y_scale_
+    without = {
+        (start, head): panel_with_heads(model, {start: [k for k in member.kept if k != head]})
+        for start, member in enumerate(model.members_)
+        for head in member.kept
+    }
     found = []
     for section in sections:  # of the panel's rows, in its order
         known = np.isfinite(target[section.at])
         if known.any():
             predicted = model._outputs(section)[0][known]
             slope = gradient(model._loss(), predicted, target[section.at][known])  # (n, K)
-            added = _contributions(model, model._as_seen(section))
-            found.append([np.abs((one[:, known] * slope).sum((1, 2))) / known.sum() for one in added])
+            added = (predicted - one._outputs(section)[0][known] for one in without.values())  # linear in every head
+            found.append([abs((each * slope).sum()) / known.sum() for each in added])
     if not found:
         raise InputError("y: the importance of heads is measured on known outcomes, got none.")
-    rows = {
-        (member, head): value
-        for member, heads in enumerate(zip(*found, strict=True))
-        for head, value in enumerate(np.mean(heads, axis=0))
-    }
+    rows = dict(zip(without, np.mean(found, axis=0), strict=True))
     index = pd.MultiIndex.from_tuples(rows, names=["start", "head"]) if rows else model.heads_.index
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
-
-
-def _contributions(model: AttentionModel, seen: Section) -> list[np.ndarray]:
-    """Return what each head of each member adds to the predictions of a cross-section, (H, n_focal, K)."""
-    heads = model.stack_.heads()
-    if heads is None:
-        return []
-    focal, peers = row_tensors(seen.focal, torch.float64), peer_tensors(seen, torch.float64)
-    pairs = pair_tensors([seen], [slice(None)], model.pair_terms_, torch.float64)
-    whole = model.stack_.weight(HEADS)
-    each = zip(heads.mix, heads.members, strict=True)
-    return [whole * mix * member.module()(focal, peers, pairs)[1][0].numpy() for mix, member in each]
 
 
 def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -> AttentionModel:

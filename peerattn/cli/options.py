@@ -62,7 +62,7 @@ _CONTROLS = (
     f"{_MODELS}. To run one twice, give the second a name of your own: linear=attention, with --set linear.similarity=linear. "
     "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
 )
-_SET = "An option of a model, such as attention.max_steps=300; may be repeated."
+_SET = "An option of a model, such as attention.n_heads=4; may be repeated."
 _TASK = (
     "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. "
     "[default: forecast]"

@@ -167,8 +167,8 @@ def _with(model: Any, name: str, settings: dict[str, Any]) -> Any:
 def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     """Return the options of models from MODEL.OPTION=VALUE.
 
-    >>> read_settings(["attention.max_steps=300", "attention.scale=rank", "ridge.alpha=0.5"])
-    {'attention': {'max_steps': 300, 'scale': 'rank'}, 'ridge': {'alpha': 0.5}}
+    >>> read_settings(["attention.n_heads=4", "attention.scale=rank", "ridge.alpha=0.5"])
+    {'attention': {'n_heads': 4, 'scale': 'rank'}, 'ridge': {'alpha': 0.5}}
     """
     import json
 
@@ -178,7 +178,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
         name, dot, option = target.strip().partition(".")
         if not (equals and dot and name and option):
             raise InputError(
-                f"--set: expected MODEL.OPTION=VALUE, such as attention.max_steps=300; got {text!r}."
+                f"--set: expected MODEL.OPTION=VALUE, such as attention.n_heads=4; got {text!r}."
             )
         try:
             read = json.loads(value)

@@ -98,10 +98,9 @@ def rungs_for(
 ) -> dict[str, Any]:
     """Return the default rungs above own characteristics, from below; ``cross``: with cross-attention.
 
-    Attention is ``PeerAttentionRegressor`` with its defaults; to explain, its values are outcomes.
+    Attention is ``PeerAttentionRegressor`` with its defaults.
     """
-    values = "outcomes" if task == "explain" else "characteristics"
-    attention: dict[str, Any] = {"values": values, "random_state": random_state}
+    attention: dict[str, Any] = {"task": task, "random_state": random_state}
     return {
         INDUSTRY: IndustryPeerRegressor(industry=industry),
         KERNEL: NadarayaWatsonRegressor(),

@@ -31,7 +31,7 @@ def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series
     Returns
     -------
     Series
-        By member and head of a panel model, in units of its standardised outcome's loss; by layer and head of a sequence
+        By start and head of a panel model, in units of its standardised outcome's loss; by layer and head of a sequence
         model.
 
     Raises

@@ -171,7 +171,7 @@ def bootstrap_network(
     Notes
     -----
     **What it conditions on**: encodings, the heads that were kept and the neighbourhood of the fitted parameters. That
-    another random start may keep other heads is not in it: ``model.edge_spread`` tells of that, and is no sampling error.
+    another random start may find other heads is not in it: ``model.stability_`` tells of that, and is no sampling error.
     Refits are trained side by side.
 
     References
@@ -240,7 +240,7 @@ def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcome
         before, steps = shift, 2 * steps
     raise InputError(
         f"model: its refits have not converged after {MOST_STEPS:,} steps (twice the steps still move weights by {moved:.0%} of "
-        "their spread), so they tell nothing. Fit it for longer (max_steps), or with fewer heads."
+        "their spread), so they tell nothing. Fit it with fewer heads."
     )
 
 

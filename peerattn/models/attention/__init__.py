@@ -1,12 +1,14 @@
 """Learned peers: the attention estimators, and what they stand on."""
 
 from peerattn.models.attention.contributions import contributions
+from peerattn.models.attention.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.attention.estimators import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.attention.priors import Prior
 from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.search_profile import SearchProfile
 
 __all__ = [
+    "CovariancePeerRegressor",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
     "Prior",

@@ -29,7 +29,7 @@ from peerattn.processes import all_sum
 
 STEPS = 40  # of Adam, in a bracket of starts and for heads that were found
 FINE_RATE = 0.15  # peak learning rate for heads that were found
-LBFGS_STEPS = 40
+LBFGS_STEPS = 25
 
 
 def minimise(
@@ -75,7 +75,7 @@ def descend(
     minimise(
         score_parameters(module).values(),
         lambda batch: projected_loss(module, found, batch, joint, sample).sum(),
-        sample.drawn(generator, times),
+        sample.drawn(generator, times, module.spec.n_heads),
         STEPS,
         rate,
     )

@@ -28,115 +28,89 @@ from peerattn.training import one_thread
 
 
 class PeerAttentionRegressor(PeerRegressor, AttentionModel):
-    r"""Attention over a cross-section of firms, which says whom each firm learns from.
+    r"""Attention over a cross-section of firms, which says whom each firm looks to.
 
-    .. math:: \hat y_i = \text{own}(x_i) + f \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
-              \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i)}
-              \big( (x_i' W^h_Q + b^{h\prime}) W^{h\prime}_K x_j / \sqrt d \big)
+    .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
 
-    where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j and :math:`v_j` its
-    information.
-    The pool is the firm's own period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
-    The model is nested: the firm's own model first, then each part by a factor f between 0 and 1 that later periods decide. Where
-    they show nothing the factor is 0: the own model exactly, and an empty network.
+    Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves, products, gradient boosting), own
+    history (past outcomes, an empirical-Bayes firm effect), what is common to the period (its mean and that of each code, where
+    outcomes are shown), peers (a learned covariance, the ridge across firms, attention heads). Each group is given weights by
+    what it adds to the stack of the groups before it, over held-out later periods of forward origins:
+
+    .. math:: w = \arg\min_{w \ge 0, \sum w \le 1} \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
+              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}
+
+    with B the stack so far, :math:`L_t` the mean loss of period t, se the standard error of a candidate's score by firm and
+    period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). Where nothing helps the prediction is least
+    squares exactly, and the network empty. A head is
+
+    .. math:: \sum_{j \in \text{pool}(i)} \alpha_{ij} v_j, \qquad \alpha_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup
+              \{0\}} \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
+
+    where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j, :math:`v_j` its
+    information; the null peer 0 has a learned profile and no information: a firm may look to nobody. The pool is the firm's own
+    period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
 
     Parameters
     ----------
     attention : {"self", "cross"}, default "self"
         "self": every firm of the cross-section searches and is searched. "cross": firms search a separate reference universe
         (``fit(X, y, reference=...)``).
-    values : {"characteristics", "outcomes"}, default "characteristics"
-        Information of a peer: a linear function of its characteristics (a forecast), or its outcome (valuation by comparable
-        firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
-    similarity : {"auto", "scaled_dot_product", "dot_product", "additive", "gaussian", "linear", "covariance"}
-        "auto" (default): heads with scores ``q'k / √d`` and, where outcomes are values, a learned covariance and a
-        cross-sectional ridge before them. By name, one kind alone: the score of search criterion q and profile k, ``q'k / √d``,
-        ``q'k``, ``a' tanh(q + k)`` (O(n² d) memory) or ``−½ ‖q − k‖²``; "linear": signed weights
-        ``z_i (Z'PZ + λI)⁻¹ z_j' p_j``, a ridge on learned features z, O(n p²); "covariance": signed weights
-        ``−P_ij / P_ii``, P the inverse of a learned covariance (:class:`~peerattn.models.attention.covariance.Covariance`),
-        O(n³), with the ridge. A covariance is symmetric: its direction is popularity alone, ``P_jj / P_ii``.
-    symmetric_scores : bool, default False
-        Tie ``W_Q = W_K``: the restricted model, in which i scores j as j scores i.
+    task : {"forecast", "explain"}, default "forecast"
+        What a peer's information is: a linear function of its characteristics (a forecast), or its outcome (valuation by
+        comparable firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
+    similarity : {"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"}
+        Score of search criterion q and profile k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i scores
+        j as j scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``. A covariance is tried with the default only.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
         Relations that attention may lean on: firms of the same code (the column's name), or a given network; each adds
         ``λ_h g_ij`` to the scores, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms look to
-        related firms only.
-    exclude_self : bool, default True
-        Leave the own firm out of its pool. False is the textbook softmax over all firms (characteristics only).
-    own_group : str, optional
-        Column that widens "own": rows of the same group (share classes of one company) are never peers.
-    own : {"additive", "linear", "none"} or scikit-learn estimator, default "additive"
-        The firm's own model. "linear": least squares on the characteristics, or ridge regression where held-out blocks of
-        periods clearly prefer it (by two standard errors), by a factor that is the smaller the fewer periods there are to
-        say so. "additive": in the same way a curve of each characteristic beside its line
-        (:class:`~peerattn.models.attention.curves.Curves`). An estimator gets characteristics,
-        missing-indicators and one column a level of each code. Peers are learned on its out-of-fold residuals, cross-fitted
-        over blocks of periods.
-    effects : sequence of str
-        Fixed effects of the own model, whose slopes are then the within estimator (``own="linear"`` or ``"additive"``, squared
-        errors, panels): ``"firm"``, a code's name, or several joined by ``×``. Their estimates of the training rows are added; a
-        firm that was not among them has the mean effect. Effects of a period, ``"period"`` or ``"sic×period"``, need
-        ``task="explain"``: the effect is the mean of what the own terms leave of the outcomes of the group's other firms, of
-        the finest group that has one. Peers must improve on the own model with its effects. A covariance and the ridge, which
-        hold such effects themselves, take their place by the factor that they enter by.
+        related firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
+    own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
+        Own candidates. "flexible": curves, products and gradient boosting of characteristics and codes; "linear": least squares
+        alone; "none": predictions start from zero. An estimator takes the place of the own shape; it gets characteristics,
+        missing-indicators and one column a level of each code.
     n_layers : int, default 1
         The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
         peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
-        enters the scores. One layer is kept where held-out periods do not speak for more. ``similarity``,
-        ``symmetric_scores``, ``prior`` and peer weights hold in every layer, each with its own λ.
-    n_heads : int, default 8
-        The most heads. 0 = no peers: the own model alone (``similarity="covariance"``, which has no heads, is not affected).
+        enters the scores. One layer is kept where held-out periods do not speak for more.
+    n_heads : int, default 2
+        The most heads. 0 = no peers.
     d_head : int, default 8
-        Width of search criterion and profile: the rank of the scores.
+        Width of search criterion and profile, the rank of the scores; at most the number of characteristics.
     scale : {"standard", "rank", None}, default "standard"
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call (on
         arrays, within the training distribution). Heads see values of at most 4 standard deviations.
     codes : sequence of str
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each enters as one-hot
         times a learned embedding, with a row for "unknown".
-    loss : {"auto", "squared_error", "huber", "pinball"}, default "auto"
-        "auto" is the squared error (the cross entropy, of classes). Huber's threshold is 1.35 standard deviations of the
-        outcome; "pinball" predicts the ``quantile``. Heads are learned on minus the gradient of the loss (Friedman 2001).
-    quantile : float in (0, 1), default 0.5
-        For ``loss="pinball"``.
-    prune : bool, default True
-        Let held-out periods decide which parts enter, how many heads, and by what factor. False: all heads, trained together, in
-        full.
-    n_ensemble : int, default 1
-        Searches for heads from different random starts; what they find is averaged.
-    max_steps : int, default 800
-        Steps in which heads are trained together, where nothing is pruned; in linear attention always.
-    queries_per_step : int, default 256
-        Focal firms of a period drawn in one step; keys are always the full pool.
-    learning_rate : float, default 0.02
-        Peak of the one-cycle schedule of those steps.
+    loss : {"auto", "squared_error", "huber"} or float, default "auto"
+        "auto" is the squared error (the cross entropy, of classes). Huber's threshold is 1.35 standard deviations of the outcome;
+        a number between 0 and 1 is the quantile of a pinball loss. For other losses than the squared error own lines and heads
+        are the candidates; heads are learned on minus the gradient of the loss (Friedman 2001).
+    kappa : float or None, default 1.0
+        Standard errors that a candidate pays, twice as many where it reads other firms. None: heads enter in full, unjudged.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str
         Names of the index levels (or columns) with the labels.
-    dtype : {"auto", "float32", "float64"}, default "auto"
-        Of training: float64 for arrays, float32 for panels. Predictions are always computed in float64.
-    device : str, default "cpu"
-        Where training runs.
     random_state : int, RandomState or None
         Initial values and order of the periods.
-    verbose : bool, default False
-        Show a progress bar.
 
     Attributes
     ----------
     evidence_ : DataFrame
-        One row for each part that was tried ("covariance", "ridge", "heads"): the factor by which it enters ("ridge" takes the
-        place of the parts before it by so much), the factor of least held-out loss, the t statistic and its critical value, the
-        relative gain, the number of judged periods, and what errors are clustered by.
-    of_period_ : float
-        Factor of the effects of a period: 1, less what a covariance or ridge took the place of.
+        One row a group (shape, history, common, peers): ``factor``, the sum of its weights; ``t`` of the score of what it adds;
+        ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``; ``judged`` or not and the
+        ``reason``; what ``entered``.
+    gain_ : DataFrame
+        See :meth:`explain_gain`.
     stability_ : DataFrame
-        How alike the networks of the parts are that were fitted for the held-out blocks, from other periods and other random
-        starts: correlation of the weights, and share of common top-5 peers.
+        How alike the final network of each part is to those fitted at the forward origins: correlation of the weights, share of
+        common top-5 peers. A report, no condition.
     heads_ : DataFrame
-        Every head that entered, with its importance (standard deviation of its contribution, in units of the outcome) and its
-        share in the network.
+        Every head that entered, with its start, its importance (standard deviation of its contribution, in units of the outcome)
+        and its share in the network of that start.
     prior_strength_ : DataFrame
         λ of every head and prior.
     feature_names_ : list of str
@@ -146,14 +120,14 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     -----
     Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
     characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
-    A step costs O(queries × firms × heads). Fewer than 50 rows of known outcome are left to the own model.
+    A step costs O(queries × firms × heads). With fewer than 50 rows of known outcome nothing is judged: least squares.
 
     References
     ----------
     Vaswani et al. (2017), Attention is all you need, NeurIPS.
-    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1): the factors.
-    Robinson, P. M. (1988), Root-N-consistent semiparametric regression, Econometrica 56(4); Chernozhukov, V. et al. (2018),
-    Double/debiased machine learning, Econometrics Journal 21(1): residuals of the own model, out of fold.
+    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative garrote,
+    Technometrics 37(4); Zou, H. (2006), The adaptive lasso and its oracle properties, JASA 101(476): the weights.
+    Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2).
     Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
 
     Examples
@@ -162,9 +136,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
     >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
     >>> y = X["size"] + 0.5 * rng.normal(size=200)
-    >>> model = PeerAttentionRegressor(n_heads=2, random_state=0).fit(X, y)
-    >>> model.evidence_["factor"].tolist()  # no peers in these data: the own model alone
-    [0.0]
+    >>> model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(X, y)
+    >>> float(model.evidence_.loc["peers", "factor"])  # no peers in these data
+    0.0
     >>> model.predict(X).index.equals(X.index)
     True
     """
@@ -207,7 +181,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     .. math:: P(y_i = c) = \operatorname{softmax}_c
               \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
-    The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own model
+    The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, own lines are
     logistic regression. With ``task="explain"`` the information of a peer is its class.
 
     Attributes

@@ -34,7 +34,7 @@ def count_rows(sections: Sequence[Section]) -> float:
 
 
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
-    """Return forward-chained origins at a half, two thirds and five sixths of the rows; of one cross-section, folds of it.
+    """Return forward-chained origins nearest to a half, two thirds and five sixths of the rows; of one cross-section, folds.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
         return _folds(sections[0], dated)
     known = np.cumsum([len(section.focal) for section in sections]) / sum(len(s.focal) for s in sections)
     shares = np.linspace(0.5, 1, ORIGINS + 1)[:-1]
-    edges = np.unique([*(int(np.searchsorted(known, share - 1e-9)) + 1 for share in shares), len(sections)])
+    edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in shares), len(sections)])
     found = []
     for start, stop in zip(edges, edges[1:], strict=False):
         training = list(sections[: start - purge]) if start > purge else []

@@ -59,19 +59,19 @@ class Sample:
         focal = [np.arange(0, len(self.sections[k].focal), every) for k in group]
         return self.tensors.batch(group, None if every == 1 else focal)
 
-    def drawn(self, generator: torch.Generator, times: int) -> Iterator[Batch]:
-        """Yield batches of about so many times ROWS focal rows (CELLS_PER_STEP pairs at most) without end.
+    def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
+        """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
         Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
         """
-        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= CELLS_PER_STEP:
+        cells = CELLS_PER_STEP // max(1, n_heads)
+        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
             (batch,) = self.whole()
             while True:
                 yield batch
         n_peers = float(np.median([len(s.peers) for s in self.sections]))
-        rows = max(1, times * min(ROWS, round(CELLS_PER_STEP / n_peers)))
-        queries = min(QUERIES, rows)
-        n_focal = float(np.median([min(len(s.focal), queries) for s in self.sections]))
+        rows = max(QUERIES, min(times * ROWS, round(cells / n_peers)))
+        n_focal = float(np.median([min(len(s.focal), QUERIES) for s in self.sections]))
         per_step = max(1, min(round(rows / n_focal), len(self.sections)))
-        for group, chosen in drawn(self.sections, generator, per_step, queries):
+        for group, chosen in drawn(self.sections, generator, per_step, QUERIES):
             yield self.tensors.batch(group, chosen)

@@ -48,7 +48,7 @@ def find_heads(
 
     For each head a bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows
     a step; heads found on earlier periods (``warm``) compete, and so does one head for each code, which starts from the firms
-    of its own level. Without warm heads up to three brackets start, until the two best of all agree. A further head is kept
+    of its own level. A further head is kept
     if it lowers the squared error on the last fifth of the periods by two standard errors. All are then optimised together.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: whom j looks to matters only to the
@@ -79,7 +79,7 @@ def find_heads(
     everything, one = Sample(sections, settings), replace(spec, n_layers=1)
     known = _together([m for m in warm if m.spec.n_layers == 1], settings)
     nobody = random_heads(one, 0, generator, settings)
-    singles = best_starts(one, nobody, known, training, generator, once=known is not None)
+    singles = best_starts(one, nobody, known, training, generator)
     best = _grown(singles, one, training, held_out, generator)
     for n_layers in range(2, spec.n_layers + 1):
         known = _together([m for m in warm if m.spec.n_layers == n_layers], settings)
@@ -93,7 +93,7 @@ def find_heads(
         best = longer
     finish(best, everything, generator)
     others = with_heads(singles, torch.arange(1, singles.spec.n_heads)).requires_grad_(True)
-    descend(others, None, everything, generator, 4, FINE_RATE)
+    descend(others, None, everything, generator, 2, FINE_RATE)
     found = [best, *(with_heads(others, torch.tensor([k])) for k in range(others.spec.n_heads))]
     wide = Sample(sections, replace(settings, dtype=torch.float64))
     for module in found:
@@ -125,7 +125,7 @@ def _grown(
     found = nobody
     while found.spec.n_heads < spec.n_heads:
         if found.spec.n_heads:
-            starts = best_starts(spec, found, starts, training, generator, once=True)
+            starts = best_starts(spec, found, starts, training, generator)
         grown = beside(found, with_heads(starts, torch.arange(1)))
         fall = before - held_out_losses(grown, None, training, held_out, joint=True)[0]
         worth = _is_worth(fall, without)

@@ -24,10 +24,8 @@ from peerattn.models.attention.samples import Sample
 STARTS, ETA = 24, 4  # heads that start in a bracket, and one in how many goes on to its second rung
 KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
-BRACKETS = 2  # at most, of starts for each head: until the two best agree
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
 GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
-AGREE = 0.95  # correlation of what two heads contribute from which they are the same
 
 
 def random_heads(
@@ -62,11 +60,10 @@ def best_starts(
     left: PeerModule | None,
     training: Sample,
     generator: torch.Generator,
-    once: bool = False,
 ) -> PeerModule:
     """Return the best of many starts beside the heads found before, best first; those left from the last search compete.
 
-    ``once``: of one bracket; else of up to three, until the two best agree.
+    What heads share is learned with the first of them.
     """
     if spec.n_layers > 1:
         return _best_chains(spec, found, left, training, generator)
@@ -74,16 +71,8 @@ def best_starts(
     if spec.code_levels:
         within = _within_codes(spec, found, left, training, generator)
         best = within if left is None else beside(left, within)
-    once = once or found.spec.n_heads > 0
-    for _ in range(1 if once else BRACKETS):
-        # what heads share is learned with the first of them
-        like = found if found.spec.n_heads else best
-        starts = random_heads(spec, STARTS, generator, training.settings, like)
-        best, _ = _halved(starts, best, found, training, generator)
-        if not once and _correlation(with_heads(best, torch.arange(2)), found, training) > AGREE:
-            break
-    assert best is not None
-    return best
+    starts = random_heads(spec, STARTS, generator, training.settings, found if found.spec.n_heads else best)
+    return _halved(starts, best, found, training, generator)[0]
 
 
 def _best_chains(
@@ -168,18 +157,3 @@ def ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int)
     errors = squared_errors(gram, ridge_solution(gram, n_targets, RIDGE))
     order = errors.argsort().cpu()
     return with_heads(starts, order[:n_kept]), float(errors.min())
-
-
-def _correlation(two: PeerModule, found: PeerModule, training: Sample) -> float:
-    """Return the correlation of what two heads contribute, each by itself, net of what is partialled out."""
-    gram, (n_own, n_targets) = summed(products(two, found, training, joint=True))
-    own = gram[0, :n_own, :n_own] + 1e-9 * torch.eye(n_own, dtype=gram.dtype, device=gram.device)
-    net = gram[0, n_own:, n_own:] - gram[0, n_own:, :n_own] @ torch.linalg.solve(own, gram[0, :n_own, n_own:])
-    a, b = torch.arange(len(net) - n_targets, device=net.device).view(2, -1)
-    y = torch.arange(len(net) - n_targets, len(net), device=net.device)
-    first, second = (ridge_solution(net[k := torch.cat([at, y])][:, k], n_targets, RIDGE) for at in (a, b))
-    both, one, other = (
-        float((left * (net[i][:, j] @ right)).sum())
-        for left, i, right, j in ((first, a, second, b), (first, a, first, a), (second, b, second, b))
-    )
-    return both / max(math.sqrt(one * other), 1e-30)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines, as_seen, fit_lines, largest_residual
-from peerattn.models.attention.losses import Loss
+from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.pools import Section
 
 
@@ -23,6 +23,19 @@ class Problem:
     dated: bool
     purge: int = 0
     own: bool = True  # False: no own model, predictions start from zero
+
+
+@dataclass(frozen=True)
+class View:
+    """How a fitted model sees a cross-section of squared errors: own lines, the bound of a shown outcome, the firms' past."""
+
+    lines: Lines
+    limit: float
+    history: History
+
+    def seen(self, section: Section) -> Section:
+        """Return a cross-section as peers are learned from."""
+        return as_seen(section, self.lines, squared_error, True, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +81,8 @@ class Training:
     def history(self) -> History:
         """What own lines leave of the firms' outcomes, by period."""
         return History.of(self.residuals)
+
+    @property
+    def view(self) -> View:
+        """What a fitted covariance keeps."""
+        return View(self.lines, self.limit, self.history)

@@ -20,6 +20,7 @@ import torch
 from peerattn.evaluation.measures.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
+    CovariancePeerRegressor,
     CrossSectionalRidge,
     IndustryPeerRegressor,
     NadarayaWatsonRegressor,
@@ -68,8 +69,7 @@ MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
     "Nadaraya-Watson": (lambda: NadarayaWatsonRegressor(bandwidth=0.7), []),
     "ridge, λ = 30": (lambda: CrossSectionalRidge(alpha=30.0, scale=None), ["ff49", "sic3"]),
     "attention, defaults": (attention, CODES),
-    "covariance alone, unjudged": (lambda: attention(similarity="covariance", kappa=None), CODES),
-    "linear attention": (lambda: attention(similarity="linear", kappa=None), CODES),
+    "covariance alone": (lambda: CovariancePeerRegressor(random_state=0), CODES),
 }
 
 

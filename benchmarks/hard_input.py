@@ -270,8 +270,8 @@ def model(rng: Rng) -> Any:
         lambda: peerattn.models.make_model(str(rng.choice(["ols", "ridge", "elastic_net", "neighbors"]))),
         lambda: peerattn.models.make_model("industry_characteristics", industry="sic"),
         lambda: peerattn.PeerAttentionRegressor(
-            values=str(rng.choice(["characteristics", "outcomes"])), n_heads=int(rng.integers(0, 2)), random_state=0, scale=rng.choice(["standard", "rank", None]),
-            similarity=str(rng.choice(["scaled_dot_product", "gaussian", "linear"])),
+            task=str(rng.choice(["forecast", "explain"])), n_heads=int(rng.integers(0, 2)), random_state=0, scale=rng.choice(["standard", "rank", None]),
+            similarity=str(rng.choice(["scaled_dot_product", "gaussian", "symmetric"])),
         ),
     ]  # fmt: skip
     weights = np.array([2, 1, 2, 1, 2, 1, 1, 1, 1, 2, 1, 1], dtype=float)
@@ -332,7 +332,7 @@ def case_options(rng: Rng, folder: Path) -> None:
     X, y = panel(rng)
     estimator = model(rng)
     names = sorted(
-        set(estimator.get_params(deep=False)) - {"max_steps", "n_heads", "n_starts", "n_layers", "ensemble"}
+        set(estimator.get_params(deep=False)) - {"n_heads", "n_layers"}
     )
     values = [None, True, -1, 0, 2, 10**9, 1e-300, 1e300, -0.5, float("nan"), float("inf"), "", "sic", "x0", "nobody", (),
               ["sic"], {}, [1.0], np.array([1.0, 2.0]), object(), "mean", "cv", "gaussian", np.float64(0.5), b"x"]  # fmt: skip
@@ -393,7 +393,7 @@ def case_command(rng: Rng, folder: Path) -> None:
     except Exception:  # pandas cannot write this frame
         path.write_text("firm,period,y\nA,2001,1\n")
     values = ["x0", "sic", "y", "nobody", "", "-1", "0", "1e300", "nan", "2001", "1,2", "é", "--", "ridge", "industry",
-              "attention.max_steps=x", "industry.k=9"]  # fmt: skip
+              "attention.n_heads=x", "industry.k=9"]  # fmt: skip
     quick = ["industry", "mean", "firm_mean", "ols", "kernel", "cross_sectional_ridge"]
     command = str(rng.choice(["describe", "fit", "fit", "audit", "simulate"]))
     asked = {

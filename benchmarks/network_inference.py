@@ -40,7 +40,7 @@ def one_panel(seed: int, truth: str) -> dict[str, float | str]:
     return {
         "truth": truth,
         "seed": seed,
-        "heads": len(model.members_[0].kept),
+        "heads": len(model.heads_),
         "correlation": float(np.corrcoef(true, edges["weight"])[0, 1]) if len(edges) else np.nan,
         "coverage": float(inside.mean()) if len(edges) else np.nan,
         "width": float((edges["upper"] - edges["lower"]).median()) if len(edges) else np.nan,

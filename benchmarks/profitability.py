@@ -56,7 +56,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -64,7 +63,7 @@ def main() -> None:
     year = X.index.get_level_values("period")
     test = np.asarray((year == 2015) & y.notna())
     known = np.asarray((year <= 2014) & y.notna())
-    attention = PeerAttentionRegressor(n_ensemble=options.members, random_state=0)
+    attention = PeerAttentionRegressor(random_state=0)
     nets = [
         make_pipeline(
             StandardScaler(),
@@ -88,10 +87,8 @@ def main() -> None:
     train = np.asarray(year <= 2014)
     start = time.perf_counter()
     everyone = attention.fit(X[train], y[train]).predict(X[np.asarray(year == 2015)])
-    found[f"peer attention, {options.members} members"] = everyone.reindex(X[test].index).to_numpy()
-    print(
-        f"attention: {time.perf_counter() - start:.0f} s; heads kept: {attention.heads_.groupby('member')['kept'].sum().tolist()}"
-    )
+    found["peer attention"] = everyone.reindex(X[test].index).to_numpy()
+    print(f"attention: {time.perf_counter() - start:.0f} s\n{attention.evidence_.round(3)}")
     truth, rows = y[test].to_numpy(), []
     for name, predicted in found.items():
         gain, low, high = gain_interval(truth, predicted, found["gradient boosting"])

@@ -23,8 +23,10 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.joint import optimise
+from peerattn.models.attention.descent import finish
 from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.attention.samples import Sample
+from peerattn.models.attention.warm_start import WarmStart
 from report import RESULTS, publish
 
 TEST_PERIODS = 15
@@ -120,7 +122,7 @@ def ours(panel: SimulatedPanel, seed: int) -> tuple[dict[str, float], np.ndarray
     model = PeerAttentionRegressor(random_state=seed).fit(panel.X[train], panel.y[train])
     seconds = time.process_time() - start
     test = panel.X[~train]
-    kept = model.heads_["head"].unique().tolist()
+    kept = model.heads_.index.tolist()
     single = len(panel.networks) == 1
     whole = model.peer_network(test)
     networks = [whole] if single else [model.peer_network(test, head=h) for h in kept]
@@ -184,32 +186,28 @@ def single_head(panel: SimulatedPanel, seed: int, steps: int = 800) -> dict[str,
 
 
 def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
-    """Train heads together from the true parameters, on the outcomes themselves: what the information allows."""
+    """Optimise heads together from the true parameters, without a null peer: what the information allows."""
     train, periods = split(panel)
     model = PeerAttentionRegressor(
         random_state=seed,
         n_heads=len(panel.networks),
         d_head=panel.parameters.query.shape[2],
         kappa=None,
-        ).fit(panel.X[train], panel.y[train])
+    ).fit(panel.X[train], panel.y[train])
     scaling, truth = model.design_, panel.parameters
     spread = torch.tensor(scaling.spread)
     d = truth.query.shape[2]
-    module = PeerModule(model.members_[0].spec, dtype=torch.float32)
+    known = WarmStart(model, panel.X[train], panel.y[train])
+    spec = replace(model.members_[0].spec, n_heads=len(panel.networks), nobody=False)
+    module = PeerModule(spec, dtype=known.settings.dtype)
     with torch.no_grad():
         module.query_matrices.copy_(torch.tensor(truth.query) * spread[:, None] * np.sqrt(d))
         module.query.bias.view(-1, d).copy_(
             torch.einsum("p,hpd->hd", torch.tensor(scaling.center), torch.tensor(truth.query)) * np.sqrt(d)
         )
         module.key_matrices.copy_(torch.tensor(truth.key) * spread[:, None])
-        module.head_values.copy_((torch.tensor(truth.information) * spread / model.y_scale_)[..., None])
-        module.own_slope.copy_((torch.tensor(truth.own) * spread / model.y_scale_)[:, None])
-    _, rows = model._gate_training(panel.X[train], panel.y[train], None)
-    checked = model._check(panel.X[train], panel.y[train], fitting=False)
-    sections = model._training_sections(model._in_units(rows), checked)
-    settings = replace(model._settings(True, sections))
     start = time.process_time()
-    optimise(module, sections, settings, torch.Generator().manual_seed(seed))
+    finish(module, Sample(known.sections, known.settings), torch.Generator().manual_seed(seed))
     seconds = time.process_time() - start
     test, _ = _stacked(panel, ~train)
     z = (test.double() - torch.tensor(scaling.center)) / spread

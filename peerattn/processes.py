@@ -34,9 +34,11 @@ def data_parallel() -> Iterator[None]:
 
     Notes
     -----
-    Attention models only. With ``effects=``, ``reference=``, an own model that is an estimator, or fewer than ten periods a
-    process, ``fit`` raises an error. Sums in another order differ in their last bits, so that figures are those of one process
-    to rounding only. The processes exchange Python objects: let only your own machines take part.
+    Attention models only. With ``reference=``, an own model that is an estimator, or fewer than ten periods a process,
+    ``fit`` raises an error. Own shape, own history and what is common to a period need rows that no process holds, and are
+    left out: what peers add is weighed against own lines alone. Sums in another order differ in their last bits, so that
+    figures are those of one process (without these candidates: ``own="none"``) to rounding only. The processes exchange
+    Python objects: let only your own machines take part.
 
     Examples
     --------

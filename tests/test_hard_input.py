@@ -47,16 +47,11 @@ def test_what_ten_thousand_cases_found(tmp_path):
     index = pd.MultiIndex.from_product([["A", "B", "C"], [2001, 2002]], names=["firm", "period"])
     X = pd.DataFrame({"size": np.arange(6.0)}, index)
     y = pd.Series(np.arange(6.0) ** 2, index, name="y")
-    with pytest.raises(InputError, match="values must be one of .*array"):
-        PeerAttentionRegressor(values=np.array([1.0, 2.0])).fit(X, y)
-    for option, kind in (
-        ("loss", "number, text"),
-        ("exclude_self", "number, text"),
-        ("effects", "list of column names"),
-    ):
-        value = True if option == "effects" else np.array([1.0, 2.0])
-        with pytest.raises(InputError, match=f"{option}: expected a {kind}.*, got"):
-            PeerAttentionRegressor(**{"values": "outcomes", option: value}).fit(X, y)
+    with pytest.raises(InputError, match="task must be one of .*array"):
+        PeerAttentionRegressor(task=np.array([1.0, 2.0])).fit(X, y)
+    for option, value in (("loss", np.array([1.0, 2.0])), ("kappa", np.array([1.0, 2.0])), ("codes", True)):
+        with pytest.raises(InputError, match=f"^{option}: expected a .*, got"):
+            PeerAttentionRegressor(**{"task": "explain", option: value}).fit(X, y)
     with pytest.raises(InputError, match="bandwidth must be at least 1e-60, got 1e-300"):
         NadarayaWatsonRegressor(bandwidth=1e-300).fit(X, y)
     backwards = pd.CategoricalDtype([2002, 2001], ordered=True)
@@ -130,7 +125,7 @@ def test_large_frequency_weights_take_no_memory(panel):
         (NadarayaWatsonRegressor(bandwidth=object()), "bandwidth"),
         (NadarayaWatsonRegressor(ordered=3), "ordered"),
         (PeerAttentionRegressor(prior=3), "prior"),
-        (PeerAttentionRegressor(n_ensemble=10**9), "n_ensemble"),
+        (PeerAttentionRegressor(d_head=10**9), "d_head"),
     ],
 )
 def test_options_of_another_kind_are_named(panel, model, option):

@@ -26,7 +26,7 @@ from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
 
 FEW = {"random_state": 0, "n_heads": 1, "dtype": "float64", "codes": ["industry"]}
-JOINT = {"prune": False, "max_steps": 8, **FEW}
+JOINT = {"kappa": None, **FEW}
 
 
 def panel():
@@ -41,11 +41,10 @@ def fits(X, y):
     """Yield fits by name; parts that are judged find nothing, and are soon given up."""
     noise = y.sample(frac=1, random_state=0).set_axis(y.index)
     yield "searched", PeerAttentionRegressor(**FEW), noise
-    covariance = {"values": "outcomes", "similarity": "covariance", "own": "none"}
-    yield "covariance", PeerAttentionRegressor(**covariance, **FEW), noise
+    yield "covariance", PeerAttentionRegressor(task="explain", **FEW), noise
     yield "quantile", PeerAttentionRegressor(loss=0.8, own="linear", **JOINT), y
     yield "classes", PeerAttentionClassifier(**JOINT), y > 0
-    yield "linear", PeerAttentionRegressor(task="explain", similarity="linear", **JOINT), y
+    yield "outcomes", PeerAttentionRegressor(task="explain", **JOINT), y
 
 
 def fitted(name, model, X, y, **options):
@@ -68,7 +67,7 @@ def predicted(model, X, y):
     """Return the predictions of a fitted model, and what held-out periods said of its parts."""
     call = model.predict_proba if isinstance(model, PeerAttentionClassifier) else model.predict
     found = call(X, **({"outcomes": y} if model.needs_outcomes else {})).to_numpy().ravel()
-    return np.concatenate([found, model.evidence_[["least_loss", "t", "gain"]].to_numpy().ravel()])
+    return np.concatenate([found, model.evidence_[["factor", "t", "gain"]].to_numpy().ravel()])
 
 
 def losses(rows):
@@ -100,12 +99,10 @@ def complaints(X, y, mine):
     time = X.index.get_level_values("period")
     half = time < time.unique()[12] if process() else time >= time.unique()[12]
     own = PeerAttentionRegressor(**{**JOINT, "own": LinearRegression()})
-    effects = PeerAttentionRegressor(effects=["firm"], **JOINT)
     return {
         "halves": complaint(model.fit, X[half], y[half]),
         "twice": complaint(model.fit, X, y),
         "own": complaint(own.fit, X[mine], y[mine]),
-        "effects": complaint(effects.fit, X[mine], y[mine]),
         "reference": complaint(PeerAttentionRegressor(**JOINT).fit, X[mine], y[mine], reference=X),
         "arrays": complaint(
             PeerAttentionRegressor(n_heads=1).fit, X.select_dtypes("number").to_numpy(), y.to_numpy()
@@ -137,9 +134,9 @@ def main(folder):
         "--codes",
         "industry",
         "--set",
-        "attention.prune=false",
+        "attention.kappa=null",
         "--set",
-        "attention.max_steps=8",
+        "attention.own=none",
     ]
     until = ["--until", str(time.unique()[-2].date()), "--out", str(folder / "a.model")]
     for _ in range(2):  # the group of processes outlives a fit

@@ -71,5 +71,5 @@ with figure_style():
 
 # %%
 # Read the weights by rows: row i says where token i looks. "cat" and "mat" put equal weight on themselves
-# and on "both". In a panel of firms the own row is left out (``exclude_self=True``): a firm is not its own
+# and on "both". In a panel of firms the own row is left out: a firm is not its own
 # peer, and least of all where outcomes are the values.

@@ -32,7 +32,7 @@ print(panel)
 
 # %%
 # **Fit, on two years, and look at the third.** One head is allowed here, to keep the page quick; the
-# default allows eight and lets later periods decide how many enter.
+# default allows two and lets later periods decide what enters.
 
 past = X.index.get_level_values("period") < "2002-01"
 attention = PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0)

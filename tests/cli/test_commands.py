@@ -15,7 +15,7 @@ from peerattn.network import PeerNetwork
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
-FAST = [v for name in ("max_steps=5", "n_heads=2", "prune=false") for v in ("--set", f"attention.{name}")]
+FAST = [v for name in ("n_heads=2", "kappa=null") for v in ("--set", f"attention.{name}")]
 
 
 def said(capsys, *arguments):

@@ -104,7 +104,7 @@ def test_every_model_by_name(capsys, tmp_path):
     for task in ("forecast", "explain"):
         chosen = panels.take_models(list(model_names()), load_grunfeld(), task, 7, {})
         assert list(chosen) == [model_title(name, "sic") for name in model_names()]
-    assert chosen["Peer attention"].values == "outcomes"
+    assert chosen["Peer attention"].task == "explain"
     assert chosen["Peer attention"].random_state == 7
     assert list(panels.take_models(None, load_grunfeld(), "forecast", 0, {})) == [
         "SIC peers",
@@ -114,12 +114,12 @@ def test_every_model_by_name(capsys, tmp_path):
 
 
 def test_one_model_again_under_a_name_of_ones_own():
-    sets = {"linear": {"similarity": "linear"}, "attention": {"max_steps": 3}}
+    sets = {"linear": {"own": "linear"}, "attention": {"n_heads": 3}}
     wanted = ["attention", "linear = attention", "two=attention"]
     made = panels.take_models(wanted, load_grunfeld(), "explain", 0, sets)
     assert list(made) == ["Peer attention", "linear", "two"]
-    assert (made["linear"].similarity, made["two"].similarity) == ("linear", "auto")
-    assert (made["Peer attention"].max_steps, made["linear"].values) == (3, "outcomes")
+    assert (made["linear"].own, made["two"].own) == ("linear", "flexible")
+    assert (made["Peer attention"].n_heads, made["linear"].task) == (3, "explain")
     for bad, why in (
         (["two=atention"], "no model is named 'atention'"),
         (["attention", "attention"], "a name twice; give one of yours, such as linear=attention"),
@@ -151,7 +151,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
         "--quiet",
     ]
     options = ["--models", "cross_attention,again=cross_attention"]
-    for name, quick in product(("cross_attention", "again"), ("max_steps=3", "prune=false", "n_heads=1")):
+    for name, quick in product(("cross_attention", "again"), ("kappa=null", "n_heads=1")):
         options += ["--set", f"{name}.{quick}"]
     run = ["compare", "panel.parquet", *labels, *options, "--reference", "listed.csv"]
     code, text, err = said(capsys, *run, "--out", "a")
@@ -372,7 +372,7 @@ SAMPLE = [
 def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory, monkeypatch):
     settings = [
         "--set",
-        "attention.max_steps=5",
+        "attention.kappa=null",
         "--set",
         "attention.n_heads=2",
         "--seed",
@@ -468,8 +468,8 @@ def test_bad_configurations(capsys, tmp_path, text, words):
 def test_bad_settings(capsys, sample):
     for setting, words in (
         ("attention", "expected MODEL.OPTION=VALUE"),
-        ("atention.max_steps=3", "no model of this call is named 'atention'"),
-        ("attention.max_stps=3", "no option of attention is named 'max_stps'. Near matches: 'max_steps'"),
+        ("atention.n_heads=3", "no model of this call is named 'atention'"),
+        ("attention.n_hads=3", "no option of attention is named 'n_hads'. Near matches: 'n_heads'"),
     ):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)
 

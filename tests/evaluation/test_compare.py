@@ -309,9 +309,9 @@ def test_supports():
 def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
     from peerattn.models import PeerAttentionRegressor
 
-    with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*values='characteristics'"):
+    with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*task='forecast'"):
         run({"By outcomes": PeerAttentionRegressor(task="explain")}, panel)
-    with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*values='outcomes'"):
+    with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*task='explain'"):
         run({"Attention": PeerAttentionRegressor()}, panel, task="explain")
     with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*scoring=explain_score"):
         run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="explain")

@@ -29,7 +29,7 @@ def panel():
 def small(task):
     rungs = rungs_for(task, industry="sic")
     for name in (SOFTMAX, STACKED):
-        rungs[name].set_params(max_steps=5, n_heads=2, prune=False)
+        rungs[name].set_params(n_heads=2, kappa=None)
     return rungs
 
 
@@ -117,7 +117,7 @@ def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
     listed = numbers[numbers.index.get_level_values(0) < 8]
     rungs = rungs_for("forecast", cross=True)
     assert list(rungs) == [INDUSTRY, KERNEL, RIDGE, CROSS, SOFTMAX, STACKED]
-    small = {name: rungs[name].set_params(max_steps=5, n_heads=1, prune=False) for name in (CROSS, SOFTMAX)}
+    small = {name: rungs[name].set_params(n_heads=1, kappa=None) for name in (CROSS, SOFTMAX)}
     found = ladder(
         numbers, y, reference=listed, rungs={RIDGE: rungs[RIDGE]} | small, cv=WalkForward(6, 6), verbose=False
     )

@@ -50,9 +50,9 @@ MODELS = {
         PeerAttentionRegressor(codes=["industry"], kappa=None, n_heads=1, random_state=0),
         False,
     ),
-    "covariance with the past": (
+    "the stack with the past": (
         PeerAttentionRegressor(
-            codes=["industry"], task="explain", similarity="covariance", kappa=None, random_state=0
+            codes=["industry"], task="explain", own="linear", kappa=0.0, n_heads=1, random_state=0
         ),
         True,
     ),
@@ -118,7 +118,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("name", ["industry, outcomes shown", "covariance with the past"])
+@pytest.mark.parametrize("name", ["industry, outcomes shown", "the stack with the past"])
 def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch, name):
     model, _ = MODELS[name]
     stored = scan_panel(folder / "parts", outcome="y_next", codes=["industry"])

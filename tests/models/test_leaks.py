@@ -8,26 +8,25 @@ from sklearn.base import clone
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import InputError
+from peerattn.models import CovariancePeerRegressor
 from peerattn.models.attention.batches import row_tensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
 FIRMS, YEARS = [f"F{k:02d}" for k in range(14)], range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
-QUICK = {"n_heads": 2, "max_steps": 20, "similarity": "scaled_dot_product", "prune": False, "random_state": 0}
+QUICK = {"n_heads": 2, "similarity": "scaled_dot_product", "kappa": None, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
     "outcomes": PeerAttentionRegressor(task="explain", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
     "stacked outcomes": PeerAttentionRegressor(n_layers=2, task="explain", **QUICK),
-    "effects": PeerAttentionRegressor(effects=("firm",), **QUICK),
-    "effects of periods": PeerAttentionRegressor(
-        task="explain", effects=("firm", "period", "sic×period"), **QUICK
-    ),
+    "stack": PeerAttentionRegressor(task="explain", codes=["sic"], kappa=0.0, n_heads=1, random_state=0),
+    "covariance": CovariancePeerRegressor(codes=["sic"]),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),
 }
-READERS = [name for name in MODELS if name not in ("attention", "stacked", "effects")]
+READERS = [name for name in MODELS if name not in ("attention", "stacked")]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
     model = fitted[name]
     before = model.predict(X, outcomes=y)
     rounding = (
-        1e-8 if name in ("industry", "effects of periods") else 0.0
+        1e-8 if name in ("industry", "stack") else 0.0
     )  # group sums less the own outcome: 1e6 ± 1e6 keeps ten digits
     for row in [k for k in range(84) if np.isfinite(y.iloc[k])][::6]:
         other = y.copy()
@@ -89,7 +88,9 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
         assert abs(after.iloc[row] - before.iloc[row]) <= rounding
         same = X.index.get_level_values("period") == X.index[row][1]
         assert (after[same] != before[same]).sum() > 0  # others of the period do read it
-        np.testing.assert_array_equal(after[~same], before[~same])
+        later = X.index.get_level_values("period") > X.index[row][1]
+        rest = ~same & ~later if name in ("stack", "covariance") else ~same  # history: an outcome is the firm's own past, later
+        np.testing.assert_array_equal(after[rest], before[rest])
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -102,7 +103,7 @@ def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, p
         assert fitted[name].predict(X, outcomes=other).iloc[row] == pytest.approx(before.iloc[row], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["attention", "stacked", "effects"])
+@pytest.mark.parametrize("name", ["attention", "stacked"])
 def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
     with pytest.raises(
         InputError, match='outcomes= was given, but task="forecast" reads no outcomes'
@@ -113,7 +114,7 @@ def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian", "additive"])
 def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
-    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, task="explain", similarity=similarity)
+    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, values="outcomes", similarity=similarity)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     rng, firms = np.random.default_rng(0), pd.RangeIndex(9)
     pool = Rows(
@@ -181,7 +182,7 @@ def test_in_stacked_layers_a_row_of_unknown_outcome_is_a_peer(fitted, panel):
     assert ((full - less)[same[X.index != unknown]].abs() > 1e-6).all()
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if "effects" not in name])  # arrays have none
+@pytest.mark.parametrize("name", MODELS)
 def test_on_arrays_no_prediction_depends_on_the_other_rows_of_the_call(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)

@@ -19,12 +19,12 @@ from peerattn import (
 )
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import FamaMacBethRegressor, Prior, make_model
+from peerattn.models import CovariancePeerRegressor, FamaMacBethRegressor, Prior, make_model
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.objects import save_estimator
 from peerattn.store.sealed import read_state, write_state
 
-QUICK = {"n_heads": 2, "max_steps": 10, "prune": False, "random_state": 0}
+QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,9 @@ MODELS = {
     "prior": PeerAttentionRegressor(
         similarity="scaled_dot_product", prior=Prior("industry"), codes=["industry"], **QUICK
     ),
-    "covariance": PeerAttentionRegressor(
-        task="explain", similarity="covariance", codes=["industry"], **QUICK
-    ),
-    "linear": PeerAttentionRegressor(task="explain", similarity="linear", codes=["industry"], **QUICK),
+    "defaults": PeerAttentionRegressor(random_state=0),
+    "explains": PeerAttentionRegressor(task="explain", own="linear", codes=["industry"], random_state=0),
+    "covariance": CovariancePeerRegressor(codes=["industry"]),
     "kernel": NadarayaWatsonRegressor(bandwidth=1.0),
     "industry": IndustryPeerRegressor(industry="industry"),
     "ridge": CrossSectionalRidge(),
@@ -64,6 +63,22 @@ def test_the_same_predictions_and_parameters_after_loading(panel, name, tmp_path
         assert (
             again.peer_network(panel.X, **shown).edges().equals(model.peer_network(panel.X, **shown).edges())
         )
+
+
+def test_every_group_of_candidates_is_stored(tmp_path):
+    """Curves, trees, firm effects, what a period has in common, a covariance and heads."""
+    made = simulate_panel(24, 14, 2, n_industries=3, sharpness=3.0, signal_share=0.8, random_state=1)
+    periods = made.X.index.get_level_values("period")
+    shock = pd.Series(periods.map(dict(zip(periods.unique(), np.random.default_rng(0).normal(size=14)))), made.X.index)
+    effect = pd.Series(made.X.index.get_level_values("firm").map(hash) % 7 / 7, made.X.index)
+    y = made.y + made.X["x1"] ** 2 + 2 * shock.astype(float) + 2 * effect
+    model = PeerAttentionRegressor(task="explain", codes=["industry"], kappa=0.0, random_state=0).fit(made.X, y)
+    assert all(any(w > 0 for w in stage.weights.values()) for stage in model.stack_.stages.values())
+    model.save(tmp_path / "a.model")
+    again = load(tmp_path / "a.model")
+    pd.testing.assert_series_equal(again.predict(made.X, outcomes=y), model.predict(made.X, outcomes=y), check_exact=True)
+    pd.testing.assert_frame_equal(again.evidence_, model.evidence_)
+    pd.testing.assert_frame_equal(again.explain_gain(), model.explain_gain())
 
 
 def test_arrays_and_classes(tmp_path):

@@ -16,6 +16,7 @@ from peerattn.models import (
     NadarayaWatsonRegressor,
     OwnCharacteristicsRegressor,
     PeerAttentionRegressor,
+    Prior,
 )
 from peerattn.models.pools import identities
 from peerattn.panel import as_panel
@@ -112,8 +113,7 @@ def test_an_index_that_can_be_read_in_two_ways_is_refused():
 SEEDED = {
     "n_heads": 1,
     "similarity": "scaled_dot_product",
-    "prune": False,
-    "max_steps": 20,
+    "kappa": None,
     "random_state": 0,
 }
 
@@ -158,7 +158,7 @@ def test_a_group_unknown_on_one_side_lets_no_own_outcome_in():
     X["group"] = [f"g{firm // 2}" for firm in X.index.get_level_values("firm")]
     reference = X.copy()
     reference.loc[X.index.get_level_values("firm") % 3 == 0, "group"] = None
-    options = {"attention": "cross", "values": "outcomes", "own_group": "group", **SEEDED}
+    options = {"attention": "cross", "task": "explain", "prior": Prior("group", exclude=True), **SEEDED}
     model = PeerAttentionRegressor(**options).fit(X, y, reference=(reference, y))
     base = model.predict(X, reference=(reference, y))
     for firm in (3, 6):

@@ -133,7 +133,7 @@ def supports(model: Any, task: str) -> bool:
     if not isinstance(final, PeerRegressor):
         return True
     if is_cross_attention(model):
-        return task == final.task
+        return bool(task == getattr(final, "task", None))
     if task == "forecast":
         return not final.needs_outcomes
     return bool(final.reads_outcomes) and all(s.scoring is explain_score for s in searches(model))

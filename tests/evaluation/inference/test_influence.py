@@ -18,9 +18,8 @@ PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=
 X, Y = PANEL.X[["x1", "x2"]], PANEL.y
 OPTIONS = {
     "n_heads": 2,
-    "max_steps": 5,
-    "similarity": "scaled_dot_product",
-    "prune": False,
+    
+    "kappa": None,
     "random_state": 0,
 }
 PERIOD = PANEL.network.periods[4]
@@ -84,40 +83,47 @@ def test_influence_says_where_it_cannot_be_told():
         influence(object(), X)
 
 
-@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
-def test_contributions_are_weights_times_information(values):
-    model = PeerAttentionRegressor(**OPTIONS, values=values).fit(X, Y)
-    told = {"outcomes": Y} if values == "outcomes" else {}
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_contributions_are_weights_times_information(task):
+    model = PeerAttentionRegressor(**OPTIONS, task=task).fit(X, Y)
+    told = {"outcomes": Y} if task == "explain" else {}
     found = contributions(model, X, **told)
     assert not found.row_normalized
     rows = X[X.index.get_level_values("period") == PERIOD]
-    own = PeerAttentionRegressor(n_heads=0).fit(X, Y).predict(rows)
+    own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
-    for k, member in enumerate(model.members_):
-        for at, head in enumerate(member.kept):
-            W = model.peer_network(X, **told, member=k, head=head).matrix(PERIOD).to_numpy()
-            if values == "outcomes":
-                v = member.state["slope"][at] * (Y[rows.index] - own).to_numpy()
-            else:
-                z = model.design_.transform(as_panel(rows))
-                v = z @ member.state["value.weight"][at] * model.y_scale_
-            expected += np.abs(W * v) / 2
+    (section,) = (s for s in model._gate_call(X, *told.values())[1] if s.period == PERIOD)
+    for head in range(len(model.heads_)):
+        (member,) = model.members_
+        W = model._selected(head).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
+        if task == "explain":
+            v = member.state["slope"][head] * (Y[rows.index] - own).to_numpy()
+        else:
+            z = model.design_.transform(as_panel(rows))
+            v = z @ member.state["value.weight"][head] * model.y_scale_
+        expected += np.abs(W * v)
     np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)
     table = connectedness(found)
     here = table[table["period"] == PERIOD].set_index("firm")
     np.testing.assert_allclose(here["from"], expected.sum(axis=1))
     np.testing.assert_allclose(here["to"], expected.sum(axis=0))
     assert here["net"].sum() == pytest.approx(0, abs=1e-10)
-    model.parts_ = {name: replace(added, factor=0.5) for name, added in model.parts_.items()}
+    peers = replace(model.stack_.stages["peers"], weights={"heads": 0.5})
+    model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     np.testing.assert_allclose(contributions(model, X, **told).matrix(PERIOD), expected / 2, atol=1e-10)
     with pytest.raises(InputError, match="attention model"):
         contributions(NadarayaWatsonRegressor().fit(X, Y), X)
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = PeerAttentionRegressor(task="explain", similarity="covariance", kappa=None).fit(X, Y)
+    model = PeerAttentionRegressor(task="explain", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(X, Y)
+    assert "covariance" in model.stack_.fitted
+    alone = {group: replace(stage, weights={}) for group, stage in model.stack_.stages.items()}
+    alone["peers"] = replace(alone["peers"], weights={"covariance": 1.0})
+    fitted = {"covariance": model.stack_.fitted["covariance"]}
+    model.stack_ = replace(model.stack_, stages=alone, fitted=fitted)
     rows = X[X.index.get_level_values("period") == PERIOD]
-    own = PeerAttentionRegressor(n_heads=0).fit(X, Y).predict(X)
+    own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(X)
     W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()
     signed = W * (Y - own)[rows.index].to_numpy()
     np.testing.assert_allclose(

@@ -13,18 +13,12 @@ from peerattn.evaluation import bootstrap_network
 from peerattn.evaluation.inference import network_bootstrap
 from peerattn.evaluation.inference.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
+from peerattn.models import CovariancePeerRegressor
 from peerattn.models.attention.batches import make_batch
-from peerattn.models.attention.joint import mean_squared_error
-from peerattn.models.attention.warm_start import WarmStart
-from peerattn.training import train
+from peerattn.models.attention.descent import minimise
+from peerattn.models.attention.warm_start import RATE, WarmStart, squared_errors
 
-OPTIONS = {
-    "similarity": "scaled_dot_product",
-    "n_heads": 2,
-    "d_head": 2,
-    "dtype": "float64",
-    "random_state": 0,
-}
+OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +43,11 @@ def test_draws_side_by_side_equal_one_training_each(panel, model):
         module = model.members_[0].module().requires_grad_(True)
         sections = [start.sections[t] for t in np.repeat(np.arange(len(draw)), draw)]
         batch = make_batch(sections, settings.terms, settings.dtype)
-        train(module, lambda b, m=module: mean_squared_error(m, b), repeat(batch), learning_rate=settings.learning_rate, clip=None)  # fmt: skip
+
+        def loss(b, m=module):
+            return squared_errors(m(b.focal, b.peers, b.pairs)[0], b).sum() / b.weight.sum()
+
+        minimise(module.parameters(), loss, repeat(batch), 3, RATE)
         for name, value in module.state_dict().items():
             np.testing.assert_allclose(value.numpy(), member.state[name], atol=1e-7)
 
@@ -115,21 +113,18 @@ def test_few_edges_of_many(panel, model):
 
 def test_a_tied_head_has_no_direction(panel):
     """One head: a mixture of reversible heads need not be reversible."""
-    options = OPTIONS | {"n_heads": 1, "max_steps": 5, "prune": False}
-    tied = PeerAttentionRegressor(**options, similarity="symmetric").fit(panel.X, panel.y)
+    tied = PeerAttentionRegressor(**OPTIONS, similarity="symmetric").fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()
 
 
-def test_refits_learn_what_the_own_model_leaves_out_of_fold(panel, monkeypatch):
-    """Targets and what peers show are residuals from regressions on the other blocks of periods."""
+def test_refits_learn_what_own_lines_leave(panel, monkeypatch):
+    """Targets and what peers show are residuals from least squares."""
     monkeypatch.setattr(network_bootstrap, "SETTLED", np.inf)  # five steps of training: it need not converge
-    options = OPTIONS | {"values": "outcomes", "max_steps": 5, "prune": False}
-    model = PeerAttentionRegressor(**options).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(**OPTIONS | {"task": "explain"}).fit(panel.X, panel.y)
     start = WarmStart(model, panel.X, panel.y)
     periods, z = panel.X.index.get_level_values("period"), (panel.y - model.y_center_) / model.y_scale_
-    first = periods.isin(panel.network.periods[:4])  # one of five blocks
-    own = LinearRegression().fit(panel.X[~first], z[~first])
+    own = LinearRegression().fit(panel.X, z)
     left = (z - own.predict(panel.X))[periods == panel.network.periods[0]]
     np.testing.assert_allclose(start.sections[0].focal.y, left, atol=1e-10)
     np.testing.assert_allclose(start.sections[0].peers.y, left, atol=1e-10)
@@ -139,7 +134,7 @@ def test_refits_learn_what_the_own_model_leaves_out_of_fold(panel, monkeypatch):
 
 def test_a_model_without_heads_has_no_edges(panel):
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.X)), index=panel.X.index)
-    model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, noise)
+    model = PeerAttentionRegressor(**OPTIONS | {"n_heads": 0}).fit(panel.X, noise)
     assert not model.members_
     found = bootstrap_network(model, panel.X, noise, n_draws=3)
     assert not len(found.edges) and np.isnan(found.p_value)
@@ -155,8 +150,8 @@ def test_block_counts_cover_the_circle():
 def test_bad_arguments_are_named(panel, model):
     with pytest.raises(InputError, match="NadarayaWatsonRegressor"):
         bootstrap_network(NadarayaWatsonRegressor().fit(panel.X, panel.y), panel.X, panel.y)
-    signed = PeerAttentionRegressor(task="explain", similarity="covariance", kappa=None)
-    with pytest.raises(InputError, match="with signed weights"):
+    signed = CovariancePeerRegressor()
+    with pytest.raises(InputError, match="learned softmax weights, got CovariancePeerRegressor"):
         bootstrap_network(signed.fit(panel.X, panel.y), panel.X, panel.y)
     with pytest.raises(InputError, match="block_length: expected 1 to 20"):
         bootstrap_network(model, panel.X, panel.y, block_length=21)

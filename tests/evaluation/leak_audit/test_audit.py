@@ -26,8 +26,8 @@ from peerattn.models import (
     NadarayaWatsonRegressor,
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
+    Prior,
 )
-from peerattn.models.attention import descent
 from peerattn.models.forecasters import make_model
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, read_panel
@@ -407,55 +407,44 @@ def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
     assert ORDER in found.refuted and "raised ValueError: more than one period, please" in str(found)
 
 
-FEW = {
-    "max_steps": 4,
-    "n_heads": 2,
-    "queries_per_step": 16,
-    "similarity": "scaled_dot_product",
-    "prune": False,
-}
+FEW = {"n_heads": 2, "kappa": None}
 OPTIONS = {
     "defaults": {},
-    "outcomes, tied, prior": {"values": "outcomes", "symmetric_scores": True, "prior": "sic"},
-    "stacked, ranks, float64": {"n_layers": 2, "scale": "rank", "dtype": "float64"},
-    "stacked outcomes": {"values": "outcomes", "n_layers": 2},
-    "evidence decides, purged": {"prune": True, "purge": 1},
+    "outcomes, tied, prior": {"task": "explain", "similarity": "symmetric", "prior": "sic"},
+    "stacked, ranks": {"n_layers": 2, "scale": "rank"},
+    "stacked outcomes": {"task": "explain", "n_layers": 2},
+    "evidence decides, purged": {"kappa": 0.0, "purge": 1, "own": "linear"},
+    "evidence decides, outcomes": {"kappa": 0.0, "task": "explain"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
-    "additive outcomes": {"similarity": "additive", "values": "outcomes"},
-    "gaussian outcomes, ensemble": {"similarity": "gaussian", "values": "outcomes", "n_ensemble": 2},
-    "with itself, no own term": {"exclude_self": False, "own": "none"},
-    "own group, pinball": {"own_group": "group", "values": "outcomes", "loss": "pinball", "quantile": 0.9},
-    "prior only": {"prior": ["sic", "only"]},
-    "linear similarity": {"similarity": "linear", "values": "outcomes"},
-    "effects of firms": {"effects": ("firm",)},
-    "effects of firms and periods": {"effects": ("firm", "sic×period"), "values": "outcomes"},
+    "additive outcomes": {"similarity": "additive", "task": "explain"},
+    "gaussian outcomes, no own term": {"similarity": "gaussian", "task": "explain", "own": "none"},
+    "own group, quantile": {"prior": Prior("group", exclude=True), "task": "explain", "loss": 0.9},
+    "prior only": {"prior": Prior("sic", only=True)},
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_attention_passes_in_every_option(panel, name, monkeypatch):
-    monkeypatch.setattr(descent, "STEPS", 6)  # of a search of heads, which would take a minute
+def test_attention_passes_in_every_option(panel, name):
     X, y = panel
     X = (
         X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))
-        if "own_group" in OPTIONS[name]
+        if name.startswith("own group")
         else X
     )
     options = OPTIONS[name]
-    task = "explain" if options.get("values") == "outcomes" else "forecast"
+    task = options.get("task", "forecast")
     cv = CV if name == "defaults" else WalkForward(4, 4)  # of several folds two are audited
     found = audit(PeerAttentionRegressor(**(FEW | options)), X, y, cv, codes=["sic"], task=task, n_placebo=3)
     assert found.passed, str(found)
 
 
-@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
-def test_cross_attention_passes(panel, values):
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_cross_attention_passes(panel, task):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
     outcomes = np.random.default_rng(0).normal(size=len(y))
-    given = reference if values == "characteristics" else (reference, outcomes)
-    task = "forecast" if values == "characteristics" else "explain"
-    model = PeerAttentionRegressor(attention="cross", values=values, **FEW)
+    given = reference if task == "forecast" else (reference, outcomes)
+    model = PeerAttentionRegressor(attention="cross", task=task, **FEW)
     found = audit(model, X, y, CV, task=task, reference=given, n_placebo=3, codes=["sic"])
     assert found.passed, str(found)
 

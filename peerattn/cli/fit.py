@@ -101,8 +101,8 @@ def fit(
     if hasattr(fitted, "heads_"):
         factors: dict[str, float] = fitted.evidence_["factor"].to_dict()
         result |= {"factors": factors, "heads": len(fitted.heads_)}
-        words = ", ".join(f"{part} {factor:.2f}" for part, factor in factors.items()) or "no part was tried"
-        said += f"\nfactors by which peers enter (0: not at all, 1: in full): {words}; heads: {len(fitted.heads_)}"
+        words = ", ".join(f"{group} {factor:.2f}" for group, factor in factors.items())
+        said += f"\nweights beside own lines (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
     say(said, result, as_json)
 
 

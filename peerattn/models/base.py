@@ -46,15 +46,9 @@ from peerattn.render import show_label
 from peerattn.store.objects import load_estimator, save_estimator
 
 MOST_COPIES = 1e9  # of a row
-_COLUMN = ("industry", "value_weight", "own_group")
+_COLUMN = ("industry", "value_weight")
 _PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
-_OF_MANY_KINDS = (
-    "own",
-    "bandwidth",
-    "cluster",
-    "random_state",
-    "device",
-)  # whose defaults are text or a number
+_OF_MANY_KINDS = ("own", "bandwidth", "cluster", "random_state")  # whose defaults are text or a number
 
 
 class PanelModel(BaseEstimator):

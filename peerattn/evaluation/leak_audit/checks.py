@@ -23,7 +23,7 @@ ROUNDS = 8  # own outcomes moved, one firm a period each
 MOVE = 10.0  # standard deviations
 REACH = 12  # periods over which an outcome may be made
 Found = tuple[bool, str]  # whether the claim stands, and what was seen
-BY_NAME = ("network", "prior", "own_group")  # parameters that may name firms
+BY_NAME = ("network", "prior")  # parameters that may name firms
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+
 import pytest
+
+SHORT: dict[str, object] = {
+    "descent.STEPS": 6,
+    "descent.LBFGS_STEPS": 5,
+    "starts.STARTS": 4,
+    "starts.KEPT": 2,
+    "own_shape.TREES": 30,
+}
+ROOM = "peerattn.models.attention."
+
+
+def _usual() -> dict[str, object]:
+    parts = {name: name.split(".") for name in SHORT}
+    return {name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()}
+
+
+@contextmanager
+def _set(values: Mapping[str, object]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in values.items():
+            patched.setattr(ROOM + name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def full_search() -> Callable[[], AbstractContextManager[None]]:
+    """Return what makes searches take all their steps inside a fixture: ``with full_search():``."""
+    usual = _usual()
+    return lambda: _set(usual)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_search(full_search: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Shorten searches for a whole module, its fixtures of that scope included; what is usual was read before."""
+    with _set(SHORT):
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _short_search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "full_search" in request.keywords:
+def _full_search_where_marked(
+    request: pytest.FixtureRequest, full_search: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    if "full_search" not in request.keywords:
+        yield
         return
-    for name, value in (
-        ("descent.STEPS", 6),
-        ("descent.LBFGS_STEPS", 5),
-        ("starts.STARTS", 4),
-        ("starts.KEPT", 2),
-        ("starts.BRACKETS", 1),
-        ("own_shape.TREES", 30),
-    ):
-        monkeypatch.setattr(f"peerattn.models.attention.{name}", value)
+    with full_search():
+        yield

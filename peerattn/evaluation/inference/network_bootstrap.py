@@ -184,8 +184,8 @@ def bootstrap_network(
     --------
     >>> from peerattn import PeerAttentionRegressor, simulate_panel
     >>> panel = simulate_panel(12, 16, 2, sharpness=2.0, random_state=0)
-    >>> model = PeerAttentionRegressor(n_heads=2, random_state=0).fit(panel.X, panel.y)
-    >>> found = bootstrap_network(model, panel.X, panel.y, n_draws=9)
+    >>> model = PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0).fit(panel.X, panel.y)
+    >>> found = bootstrap_network(model, panel.X, panel.y, n_draws=3)
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -14,7 +15,7 @@ from peerattn.evaluation.inference import network_bootstrap
 from peerattn.evaluation.inference.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.attention.batches import make_batch
+from peerattn.models.attention.batches import SectionTensors, make_batch
 from peerattn.models.attention.descent import minimise
 from peerattn.models.attention.warm_start import RATE, WarmStart, squared_errors
 
@@ -27,18 +28,18 @@ def panel():
 
 
 @pytest.fixture(scope="module")
-def model(panel):
-    found = PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y)
-    assert len(found.members_)
-    return found
+def model(panel, full_search):
+    with full_search():
+        return PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y)
 
 
 def test_draws_side_by_side_equal_one_training_each(panel, model):
     """A stacked refit equals plain training on the repeated periods."""
     start = WarmStart(model, panel.X, panel.y)
+    start.settings = settings = replace(start.settings, dtype=torch.float64)
+    start.tensors = SectionTensors(start.sections, settings.terms, settings.dtype)
     counts = block_counts(np.random.default_rng(0), start.n_periods, 3, 3)
     together = start.refit(counts, steps=3, seed=0)
-    settings = start.settings
     for draw, (member,) in zip(counts, together, strict=True):
         module = model.members_[0].module().requires_grad_(True)
         sections = [start.sections[t] for t in np.repeat(np.arange(len(draw)), draw)]

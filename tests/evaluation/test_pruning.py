@@ -46,12 +46,11 @@ def model(panel):
 
 def test_importance_counts_the_weights_of_the_stack(panel):
     """Means of a period and differences within it have a weight each; a head is worth what its absence changes."""
-    model = PeerAttentionRegressor(**HEADS | {"kappa": 0.0, "own": "linear"}).fit(panel.X, panel.y)
-    stages = model.stack_.stages
-    model.stack_ = replace(
-        model.stack_, stages=stages | {"peers": replace(stages["peers"], weights={c: 0.3 for c in stages["peers"].weights})}
+    model = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
+    peers = replace(
+        model.stack_.stages["peers"], weights={"heads (within period)": 0.5, "heads (period mean)": 0.2}
     )
-    model = prune(model, model.heads_[["start", "head"]].itertuples(index=False, name=None))
+    model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     found, before = head_importance(model, panel.X, panel.y), model.predict(panel.X)
     for name in found.index:
         without = prune(model, [other for other in found.index if other != name]).predict(panel.X)

@@ -37,7 +37,8 @@ class Weighted:
 class WarmStart:
     """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    The heads learn what own lines leave, as in ``fit``; these are not refitted. All draws are trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as it was drawn.
+    The heads learn what own lines leave, as in ``fit``; these are not refitted. All draws are
+    trained side by side: their parameters are stacked, and a cross-section counts in each draw as often as it was drawn.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class WarmStart:
         for section in sections:
             _, group = self.model._peer_columns(section)
             everyone = slice(0, len(section.focal))
-            mix = self.model.stack_.heads().mix
+            mix = self.model._selected(None).mix
             heads = [Heads(tuple(draw), self.model.pair_terms_, mix) for draw in members]
             yield np.stack([self.model._weights_of(section, heads=draw)(everyone) @ group for draw in heads])
 
@@ -170,7 +171,9 @@ def sections_per_step(sections: Sequence[Section]) -> int:
     """Return how many cross-sections a step takes: one large one, several small ones."""
     n_focal = float(np.median([min(len(s.focal), QUERIES) for s in sections]))
     n_peers = float(np.median([len(s.peers) for s in sections]))
-    return int(max(1, min(4 * QUERIES / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections))))
+    return int(
+        max(1, min(4 * QUERIES / n_focal, CELLS_PER_STEP / max(1.0, n_focal * n_peers), len(sections)))
+    )
 
 
 def squared_errors(predicted: Tensor, batch: Batch) -> Tensor:

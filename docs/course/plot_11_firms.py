@@ -118,7 +118,7 @@ y_private = X_private[names].sum(axis=1) + (2 * peer_term / peer_term.std() + no
 rungs = rungs_for("forecast", industry="industry", cross=True)
 del rungs["Stacked attention"]  # page 12
 for name in ("Cross-attention", "Softmax attention"):
-    rungs[name].set_params(n_heads=1, d_head=2)  # quick; the default allows eight heads
+    rungs[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
 steps = ladder(
     X_private,
     y_private.rename("outcome"),

@@ -304,9 +304,7 @@ class AttentionModel(AttentionNetworks):
         if extra is not None:
             refuse_other_periods(panel, extra[0], of_fit=reference is None)
         if self.needs_outcomes and not told:
-            raise InputError(
-                'task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.'
-            )
+            raise InputError('task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.')
         return self._cross_sections(panel, call, extra, warn=True)
 
     def _cross_sections(
@@ -417,7 +415,9 @@ class AttentionModel(AttentionNetworks):
                 Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)),
             ]
             if own == "flexible":
-                found += [Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))]
+                found += [
+                    Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))
+                ]
             if problem.outcomes and self.attention == "self":
                 codes = [None, *range(len(problem.code_levels))]
                 names = ["period", *(f"{name} x period" for name in self.design_.levels)]
@@ -436,7 +436,9 @@ class AttentionModel(AttentionNetworks):
         return self.task == "explain" and squared and not restricted and not weighed and self.n_heads > 0
 
     def _dtype(self, dated: bool) -> torch.dtype:
-        return torch.float32 if dated else torch.float64  # arrays: predictions agree to 1e-7 however rows come
+        return (
+            torch.float32 if dated else torch.float64
+        )  # arrays: predictions agree to 1e-7 however rows come
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
         """Return cross-sections whose focal rows are those of known outcome."""

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.models.attention.own_history import variance_components
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import NOBODY, Rows, Section
 
 
 @dataclass(frozen=True)
 class Common:
-    """A candidate that adds the mean of what own lines leave of other firms' outcomes: of all, or of those of one code.
+    r"""A candidate that adds the mean of what own lines leave of other firms' outcomes: of all, or of those of one code.
 
     A code's mean is what it has beyond all firms', shrunk by ``n / (n + λ)`` with n other firms known and
-    :math:`\\lambda = \\sigma^2_{within} / \\sigma^2_{between}`. The own outcome is left out, by identity.
+    :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`. The own outcome is left out, by identity.
     """
 
     code: int | None
@@ -48,12 +47,15 @@ def fit_common(training: Training, code: int | None) -> Common | None:
     for section in training.residuals:
         y, level = section.focal.y, section.focal.codes[:, code]
         if y is not None and len(y):
-            deviation = pd.Series(y - y.mean())[level > 0]
-            cells.append(deviation.groupby(level[level > 0]).agg(["sum", "count", lambda v: float((v * v).sum())]))
-    table = pd.concat(cells).to_numpy() if cells else np.zeros((0, 3))
+            at, deviation = pd.factorize(level[level > 0])[0], (y - y.mean())[level > 0]
+            ones = np.ones(len(at))
+            cells.append(np.stack([np.bincount(at, v) for v in (deviation, ones, deviation**2)], axis=1))
+    table = np.concatenate(cells) if cells else np.zeros((0, 3))
     total, n, squares = table.T if len(table) else (np.zeros(0),) * 3
     within = float((squares - total**2 / np.maximum(n, 1)).sum() / max((n - 1).sum(), 1))
-    between = float(((total / np.maximum(n, 1)) ** 2).mean() - (within / np.maximum(n, 1)).mean()) if len(n) else 0
+    between = (
+        float(((total / np.maximum(n, 1)) ** 2).mean() - (within / np.maximum(n, 1)).mean()) if len(n) else 0
+    )
     return Common(code, within / between) if between > 0 else None
 
 
@@ -77,9 +79,11 @@ def mean_of_others(
     weight = np.ones(len(y)) if peers.weight is None else peers.weight
     size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
     total, count = (np.bincount(theirs, weight * v, size)[mine] for v in (y, np.ones(len(y))))
-    own = pd.DataFrame(
-        {"who": peers.identity, "group": theirs, "y": weight * y, "n": weight}
-    ).groupby(["who", "group"]).sum()
+    own = (
+        pd.DataFrame({"who": peers.identity, "group": theirs, "y": weight * y, "n": weight})
+        .groupby(["who", "group"])
+        .sum()
+    )
     keys = pd.MultiIndex.from_arrays([focal.identity, mine])
     left_out = own.reindex(keys).fillna(0.0).to_numpy(copy=True)
     left_out[focal.identity == NOBODY] = 0.0

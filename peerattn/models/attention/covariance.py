@@ -187,7 +187,9 @@ class Covariance:
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what is added to the own lines of every focal firm, (n_focal, 1) a cross-section."""
-        found = of_each([self.shown(section) for section in sections], lambda section: self.solved(section).predict())
+        found = of_each(
+            [self.shown(section) for section in sections], lambda section: self.solved(section).predict()
+        )
         if self.of_outcomes:
             found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
         return [prediction[:, None] for prediction in found]
@@ -440,7 +442,9 @@ def fit_covariance(
     if start is not None and warm:
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
-        return Covariance({name: value.numpy() for name, value in parameters.items()}, bounds, past is not None)
+        return Covariance(
+            {name: value.numpy() for name, value in parameters.items()}, bounds, past is not None
+        )
     if steps is None:
         n_rows = sum(len(q.y) for q in periods)
         steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
@@ -450,7 +454,7 @@ def fit_covariance(
     def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
         mine = [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]
         if not mine:
-            return sum(value.sum() for value in parameters.values()) * 0.0
+            return torch.stack([value.sum() for value in parameters.values()]).sum() * 0.0
         firms, y, weight, present = _padded(mine, device)
         return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
 

@@ -12,8 +12,6 @@ from sklearn.utils import check_random_state
 
 from peerattn.models.attention.covariance import Covariance, fit_covariance
 from peerattn.models.attention.fitting import known_past
-from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.training import Problem, Training, View
 from peerattn.models.base import PeerRegressor
@@ -123,7 +121,9 @@ class CovariancePeerRegressor(PeerRegressor):
         self._warn_of_lost_periods(panel)
         if outcomes is None:
             return panel, self._against_training(panel, call)
-        seen = [self.view_.seen(replace(s, focal=replace(s.focal, y=None))) for s in self._sections(panel, call)]
+        seen = [
+            self.view_.seen(replace(s, focal=replace(s.focal, y=None))) for s in self._sections(panel, call)
+        ]
         past = known_past(self.view_.history, seen)
         return panel, iter([replace(section, past=past) for section in seen])
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
-from torch.optim.adam import adam  # the function: torch's optimiser classes import its compiler, 1.2 CPU s a process
+from torch.optim.adam import (
+    adam,  # the function: torch's optimiser classes import its compiler, 1.2 CPU s a process
+)
 
 from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.projection import (
@@ -105,7 +107,9 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         squares = (squared_errors(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
         held = penalty(module, sample).sum()
         held.backward()
-        shared = [score.grad.clone() if score.grad is not None else torch.zeros_like(score) for score in scores]
+        shared = [
+            score.grad.clone() if score.grad is not None else torch.zeros_like(score) for score in scores
+        ]
         for score in scores:
             score.grad = None
         for batch in sample.whole():
@@ -120,5 +124,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         return float(held.detach() + squares.log()), flat_grad
 
     start = torch.cat([score.detach().flatten() for score in scores]).double().cpu().numpy()
-    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_STEPS, "maxcor": 20})
+    found = minimize(
+        value, start, jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_STEPS, "maxcor": 20}
+    )
     put(found.x)

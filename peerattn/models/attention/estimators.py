@@ -60,8 +60,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         What a peer's information is: a linear function of its characteristics (a forecast), or its outcome (valuation by
         comparable firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
     similarity : {"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"}
-        Score of search criterion q and profile k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i scores
-        j as j scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``. A covariance is tried with the default only.
+        Score of search criterion q and profile k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i
+        scores j as j scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``. A covariance is tried with the
+        default only.
     prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
         Relations that attention may lean on: firms of the same code (the column's name), or a given network; each adds
         ``λ_h g_ij`` to the scores, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms look to
@@ -125,8 +126,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     References
     ----------
     Vaswani et al. (2017), Attention is all you need, NeurIPS.
-    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative garrote,
-    Technometrics 37(4); Zou, H. (2006), The adaptive lasso and its oracle properties, JASA 101(476): the weights.
+    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative
+    garrote, Technometrics 37(4); Zou, H. (2006), The adaptive lasso and its oracle properties, JASA 101(476): the weights.
     Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2).
     Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
 

@@ -29,7 +29,7 @@ class Fitted(Protocol):
     """What a candidate gives for cross-sections as peers are learned from (their ``past`` set)."""
 
     def predict(self, sections: Sequence[Section]) -> Any:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN where it has none; or several by name."""
+        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
 
 
 def predictions(name: str, part: Fitted, seen: Sequence[Section]) -> dict[str, list[np.ndarray]]:
@@ -72,7 +72,7 @@ class Stack:
     lines: Lines
     limit: float
     history: History
-    fitted: dict[str, Fitted]
+    fitted: dict[str, Any]
     stages: dict[str, Stage]
     evidence: pd.DataFrame
     steps: pd.DataFrame
@@ -85,7 +85,7 @@ class Stack:
     def heads(self) -> Any:
         """Return the softmax heads that entered, mixed by their weights, or None."""
         found = self.fitted.get("heads")
-        return None if found is None else found.part  # type: ignore[attr-defined]
+        return None if found is None else found.part
 
     def weight(self, name: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
@@ -107,7 +107,7 @@ class Stack:
         for group, stage in self.stages.items():
             used = {name: p for name, p in found.items() if _name_in(name, stage)}
             columns = differences(used, base, group == COMMON, splits(stage))
-            moves = [w * columns[c] for c, w in stage.weights.items() if w > 0]
+            moves = [w * columns[c] for c, w in stage.weights.items() if w > 0 and c in columns]
             if group == HISTORY and moves:
                 later = 1 - _total(self.stages[PEERS])
                 spoken = np.isfinite(next(iter(used.values()))[:, 0])
@@ -141,7 +141,7 @@ def differences(
 
     What is common to a period ``adds``: it is what others leave, not a prediction of its own.
     """
-    columns = {}
+    columns: dict[str, np.ndarray] = {}
     for name, p in found.items():
         D = p if adds else np.where(np.isfinite(p), p - base, 0.0)
         if split:
@@ -166,14 +166,16 @@ def fit_stack(
     ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within
     it. With ``kappa=None`` candidates, of which there may be one a group, enter in full, unjudged.
     """
-    origins = forward_origins(sections, problem.purge, problem.dated) if kappa is not None and candidates else []
+    origins = (
+        forward_origins(sections, problem.purge, problem.dated) if kappa is not None and candidates else []
+    )
     fit = partial(_fit, checkpoint=checkpoint)
     trials: dict[str, list[Any]] = {each.name: [] for each in candidates}
     judged = []
-    for number, origin in enumerate(origins):
+    for origin in origins:
         training = Training.of(origin.training, problem)
         seen = with_past(training, [training.seen(s) for s in origin.judged])
-        found = {}
+        found: dict[str, tuple[str, list[np.ndarray]]] = {}
         for each in candidates:
             part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
             trials[each.name].append(part)
@@ -194,8 +196,7 @@ def fit_stack(
                 fitted[each.name] = part
     evidence, steps = weighed.tables(stages) if weighed else (_no_evidence(stages), pd.DataFrame())
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    seen = training.lines, training.limit, training.history
-    return Stack(*seen, fitted, stages, evidence, steps, compared)
+    return Stack(training.lines, training.limit, training.history, fitted, stages, evidence, steps, compared)
 
 
 def _of_starts(weights: dict[str, float]) -> dict[str, float]:
@@ -276,7 +277,9 @@ class _Weighed:
 
     def _stage(self, group: str) -> Stage:
         base, split = self.bases[-1], self.split and group == PEERS
-        names = list(dict.fromkeys(n for each in self.judged for n, (g, _) in each.found.items() if g == group))
+        names = list(
+            dict.fromkeys(n for each in self.judged for n, (g, _) in each.found.items() if g == group)
+        )
         if self.rows is None or not names or (group == PEERS and self._unjudged()):
             self.bases.append(base)
             return Stage({}, float("nan"), 0.0)
@@ -325,8 +328,12 @@ class _Weighed:
         evidence = _no_evidence(stages)
         tried = {c.group for c in self.candidates}
         for group in GROUPS:
-            reason = (self._unjudged() if group == PEERS or self.rows is None else "") if group in tried else "not tried"
-            evidence.loc[group, ["judged", "reason"]] = [not reason, reason]
+            reason = (
+                (self._unjudged() if group == PEERS or self.rows is None else "")
+                if group in tried
+                else "not tried"
+            )
+            evidence.loc[group, "judged"], evidence.loc[group, "reason"] = not reason, reason
         evidence["periods"] = 0.0 if self.rows is None else round(self.rows.n_periods, 1)
         if self.rows is None:
             return evidence, pd.DataFrame(columns=["r2", "gain"])

@@ -39,7 +39,10 @@ class HeadStarts:
         mix = tuple(weights[self.names[k]] / total if total else 1 / len(kept) for k in kept)
         part = replace(self.part, members=tuple(self.part.members[k] for k in kept), mix=mix)
         return replace(
-            self, part=part, names=tuple(self.names[k] for k in kept), lengths=tuple(self.lengths[k] for k in kept)
+            self,
+            part=part,
+            names=tuple(self.names[k] for k in kept),
+            lengths=tuple(self.lengths[k] for k in kept),
         )
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:

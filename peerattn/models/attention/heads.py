@@ -12,11 +12,12 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.models.attention.batches import Batch, make_batch
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section, of_each
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
+
 
 @dataclass(frozen=True)
 class Settings:

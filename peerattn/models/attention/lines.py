@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,7 +23,7 @@ def stacked_rows(sections: Sequence[Section]) -> Rows:
     """Return the focal rows of the sections that this process holds, one after another."""
     rows = [section.focal for section in sections if section.here]
     together = rows[0]
-    columns = {
+    columns: dict[str, Any] = {
         name: None if getattr(together, name) is None else np.concatenate([getattr(r, name) for r in rows])
         for name in ("x", "codes", "y", "weight", "identity", "loss_weight")
     }
@@ -93,7 +94,9 @@ def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outp
             all_sum(slope) / total + 2 * light * b
         ).ravel()
 
-    found = minimize(value, np.zeros(z.shape[1] * n_outputs), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(
+        value, np.zeros(z.shape[1] * n_outputs), jac=True, method="L-BFGS-B", options={"maxiter": 500}
+    )
     return np.asarray(found.x).reshape(shape)
 
 
@@ -114,6 +117,7 @@ def as_seen(section: Section, lines: Lines, loss: Loss, outcomes: bool, limit: f
 
 def largest_residual(sections: Sequence[Section], lines: Lines, loss: Loss) -> float:
     """Return the largest absolute residual of known outcomes in training."""
+
     def largest(section: Section) -> float:
         assert section.focal.y is not None
         left = shown(loss, lines.predict(section.focal), section.focal.y)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy import special
 from torch import Tensor
 
 Loss = Callable[[Tensor, Tensor], Tensor]

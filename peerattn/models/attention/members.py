@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.exceptions import InputError
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.heads import with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
@@ -93,7 +92,10 @@ class Heads:
         for rows in section.chunks():
             focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
             pairs = pair_tensors([section], [rows], self.terms, torch.float64)
-            outputs = [share * module(focal, peers, pairs)[0][0] for share, module in zip(self.mix, modules, strict=True)]
+            outputs = [
+                share * module(focal, peers, pairs)[0][0]
+                for share, module in zip(self.mix, modules, strict=True)
+            ]
             blocks.append(torch.stack(outputs).sum(0).numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
 

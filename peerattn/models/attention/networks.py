@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.peers import COVARIANCE, HEADS, RIDGE
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.search_profile import SearchProfile
@@ -118,7 +117,9 @@ class AttentionNetworks(PeerModel):
         if part not in (None, HEADS, COVARIANCE, RIDGE):
             raise InputError(f'part: expected "{HEADS}", "{COVARIANCE}" or "{RIDGE}", got {part!r}.')
         if part in (COVARIANCE, RIDGE) and (head, layer) != (None, None):
-            raise InputError(f'part="{part}" has neither head= nor layer=, which are those of part="{HEADS}".')
+            raise InputError(
+                f'part="{part}" has neither head= nor layer=, which are those of part="{HEADS}".'
+            )
         heads = self._selected(head)
         earlier = self._earlier_layer(layer)
         if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
@@ -152,7 +153,11 @@ class AttentionNetworks(PeerModel):
         if self.n_layers > 1 or self.similarity == "additive":
             told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
-        scale = np.sqrt(self.members_[0].spec.d_head) if self.members_ and self.similarity in ("scaled_dot_product", "symmetric") else 1.0
+        scale = (
+            np.sqrt(self.members_[0].spec.d_head)
+            if self.members_ and self.similarity in ("scaled_dot_product", "symmetric")
+            else 1.0
+        )
         shown = [column.name for column in self.design_.columns if column.role == "characteristic"]
         return SearchProfile.of(
             self.members_, self.feature_names_, shown, scale=float(scale), unit=self.y_scale_

@@ -54,7 +54,9 @@ def check_options(estimator: Any) -> None:
     quantile = not classes and _number(loss) and 0 < loss < 1
     if not quantile and loss not in losses:
         more = "" if classes else ", or a number between 0 and 1 (the quantile of a pinball loss)"
-        raise InputError(f"loss must be one of {list(losses)}{more}, got {loss!r}.{did_you_mean(loss, losses)}")
+        raise InputError(
+            f"loss must be one of {list(losses)}{more}, got {loss!r}.{did_you_mean(loss, losses)}"
+        )
     if not _whole(estimator.purge) or estimator.purge < 0:
         raise InputError(f"purge must be a whole number of at least 0, got {estimator.purge!r}.")
 

@@ -36,6 +36,8 @@ def count_rows(sections: Sequence[Section]) -> float:
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
     """Return forward-chained origins nearest to a half, two thirds and five sixths of the rows; of one cross-section, folds.
 
+    A period of nearly all rows is one cross-section, whatever stray rows come before or after it.
+
     Parameters
     ----------
     sections : sequence of Section
@@ -57,7 +59,11 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
         training = list(sections[: start - purge]) if start > purge else []
         if training and count_rows(training) >= FEW_ROWS / 2:
             found.append(Origin(training, list(sections[start:stop])))
-    return found
+    if sum(count_rows(origin.judged) for origin in found) >= FEW_ROWS / 2:
+        return found
+    k = int(np.argmax([len(section.focal) for section in sections]))
+    most = count_rows([sections[k]]) > count_rows(sections) / 2  # all but a few stray rows are of one period
+    return _folds(sections[k], dated) if most else []
 
 
 def _folds(section: Section, dated: bool) -> list[Origin]:

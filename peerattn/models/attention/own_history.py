@@ -43,9 +43,7 @@ class OwnHistory:
         return np.where(known[:, None], found, np.nan)
 
 
-def past_columns(
-    past: History, section: Section, shrink: float, purge: int
-) -> tuple[np.ndarray, np.ndarray]:
+def past_columns(past: History, section: Section, shrink: float, purge: int) -> tuple[np.ndarray, np.ndarray]:
     """Return each focal firm's effect, last residual and number of past ones, (n_focal, 3), and who has a past."""
     last, mean, n = past.own_past(section.period, section.focal.label, purge)
     effect = mean * n / (n + shrink) if np.isfinite(shrink) else np.zeros(len(n))

@@ -126,9 +126,11 @@ class PairTensors:
 class Projection(torch.nn.Module):
     """``weight`` (H d, width) and, of queries, ``bias`` (H d,): nothing is drawn from the global generator."""
 
+    weight: torch.nn.Parameter
+    bias: Any
+
     def __init__(self) -> None:
         super().__init__()
-        self.weight: torch.nn.Parameter
         self.register_parameter("bias", None)
 
 

@@ -117,7 +117,9 @@ def frequency_bias(section: Section, rows: Any = slice(None)) -> np.ndarray | No
 def excluded_group(prior: Any) -> str | None:
     """Return the column whose groups are never peers, if one is named."""
     listed = prior if isinstance(prior, list | tuple) else [prior]
-    return next((p.source for p in listed if isinstance(p, Prior) and p.exclude and isinstance(p.source, str)), None)
+    return next(
+        (p.source for p in listed if isinstance(p, Prior) and p.exclude and isinstance(p.source, str)), None
+    )
 
 
 def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:

@@ -28,7 +28,9 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
     few = [replace(s, focal=s.focal.take(slice(0, FIRMS)), past=stack.history) for s in seen]
     for name, part in stack.peers().items():
         own = _weights(part, few)
-        rows += [(name, "folds", *agreement(own, _weights(trial, few))) for trial in stack.trials.get(name, [])]
+        rows += [
+            (name, "folds", *agreement(own, _weights(trial, few))) for trial in stack.trials.get(name, [])
+        ]
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy import stats
 from scipy.optimize import minimize, nnls
 
 from peerattn.models.attention.losses import Loss, gradient, squared_error
-from peerattn.processes import all_sum
 
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
@@ -93,9 +91,7 @@ def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))
 
 
-def _minimum(
-    D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss
-) -> np.ndarray:
+def _minimum(D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss) -> np.ndarray:
     """Return the weights of least penalised loss, non-negative and of sum at most 1."""
     M = D.shape[-1]
     if loss is squared_error:

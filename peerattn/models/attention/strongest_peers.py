@@ -15,18 +15,21 @@ from peerattn.models.attention.peer_module import PairTensors
 from peerattn.models.pools import Section
 
 
-def strongest_peers(
-    section: Section, heads: Heads, top_k: int
-) -> sparse.csr_array | None:
+def strongest_peers(section: Section, heads: Heads, top_k: int) -> sparse.csr_array | None:
     """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
 
-    None where scores are not inner products alone: priors, peer weights, or peers that may not answer.
+    None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads
+    with a null peer.
     """
-    used = [(member, share) for member, share in zip(heads.members, heads.mix, strict=True) if len(member.kept)]
+    used = [
+        (member, share) for member, share in zip(heads.members, heads.mix, strict=True) if len(member.kept)
+    ]
     modules = [member.module() for member, _ in used if member.spec.similarity != "additive"]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
     if not (modules and plain) or heads.terms.priors:
         return None
+    if sum(len(member.kept) for member, _ in used) > 1 and any(module.spec.nobody for module in modules):
+        return None  # heads leave different shares to the null peer: their weights are divided after they are added up
     section = replace(section, focal=replace(section.focal, y=None))
     focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
     pairs = PairTensors()

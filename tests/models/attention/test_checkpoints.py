@@ -14,20 +14,21 @@ from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, simulate_p
 from peerattn.exceptions import InputError
 from peerattn.training import checkpoint as checkpoints
 
-OPTIONS = {"values": "outcomes", "n_heads": 2, "random_state": 0}
+OPTIONS = {"task": "explain", "n_heads": 1, "own": "linear", "random_state": 0}
 SCRIPT = """
 import sys, peerattn
+from peerattn.models.attention import descent, starts
 from peerattn.training import checkpoint
-checkpoint.SECONDS = 0.0
-panel = peerattn.simulate_panel(30, 12, 3, random_state=0)
-model = peerattn.PeerAttentionRegressor(task="explain", n_heads=2, random_state=0)
+checkpoint.SECONDS, descent.STEPS, descent.LBFGS_STEPS, starts.STARTS, starts.KEPT = 0.0, 6, 5, 4, 2
+panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
+model = peerattn.PeerAttentionRegressor(task="explain", n_heads=1, own="linear", random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])
 """
 
 
 @pytest.fixture(scope="module")
 def panel():
-    return simulate_panel(30, 12, 3, random_state=0)
+    return simulate_panel(20, 8, 2, random_state=0)
 
 
 @pytest.fixture(autouse=True)
@@ -78,14 +79,10 @@ def test_killed_by_a_signal_at_random_moments(panel, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "writes"),
     [
-        (
-            PeerAttentionRegressor,
-            {"prune": False, "max_steps": 12, "codes": ["industry"], "loss": "huber"},
-            9,
-        ),
-        (PeerAttentionRegressor, {"n_heads": 1, "n_ensemble": 2, "prune": False, "max_steps": 8}, 12),
-        (PeerAttentionClassifier, {"prune": False, "max_steps": 8, "values": "outcomes"}, 5),
-        (PeerAttentionRegressor, {"attention": "cross", "similarity": "covariance", "values": "outcomes"}, 4),
+        (PeerAttentionRegressor, {"codes": ["industry"], "loss": "huber"}, 2),
+        (PeerAttentionRegressor, {"task": "explain", "codes": ["industry"]}, 7),
+        (PeerAttentionClassifier, {"task": "explain"}, 1),
+        (PeerAttentionRegressor, {"attention": "cross", "task": "explain"}, 4),
     ],
 )
 def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, writes):
@@ -95,7 +92,7 @@ def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, wr
     reference = {"reference": (X, y)} if "attention" in options else {}
 
     def fit(**kept):
-        return kind(random_state=0, **{"n_heads": 2} | options).fit(X, y, **reference, **kept)
+        return kind(random_state=0, **{"n_heads": 1, "own": "linear"} | options).fit(X, y, **reference, **kept)
 
     stopped_after(writes, monkeypatch, lambda: fit(checkpoint=tmp_path / "kept"))
     resumed, unbroken = fit(checkpoint=tmp_path / "kept"), fit()
@@ -103,7 +100,7 @@ def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, wr
 
 
 def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path, monkeypatch):
-    model = PeerAttentionRegressor(n_heads=1, kappa=None)
+    model = PeerAttentionRegressor(n_heads=1, own="linear")
     stopped_after(5, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     both = [model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept").predict(panel.X) for _ in range(2)]
     np.testing.assert_array_equal(*both)
@@ -111,10 +108,10 @@ def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path
 
 def test_other_data_and_other_options_are_refused_by_name(panel, tmp_path):
     def fit(X=panel.X, y=panel.y, **options):
-        PeerAttentionRegressor(**{"n_heads": 0, "random_state": 0} | options).fit(X, y, checkpoint=tmp_path)
+        PeerAttentionRegressor(**{"n_heads": 0, "own": "none", "random_state": 0} | options).fit(X, y, checkpoint=tmp_path)
 
     fit()
-    fit(panel.X.sample(frac=1, random_state=0), panel.y, verbose=True)  # the same rows in another order
+    fit(panel.X.sample(frac=1, random_state=0), panel.y)  # the same rows in another order
     with pytest.raises(InputError, match="of a fit with other data"):
         fit(y=panel.y.where(panel.y != panel.y.iloc[3], 0.5))
     with pytest.raises(InputError, match="of a fit with other data"):
@@ -137,7 +134,7 @@ def test_an_own_model_that_is_an_estimator_is_fitted_again(panel, tmp_path, monk
     from sklearn.tree import DecisionTreeRegressor
 
     own = DecisionTreeRegressor(max_depth=2, random_state=0)
-    model = PeerAttentionRegressor(own=own, n_heads=1, kappa=None, random_state=0)
+    model = PeerAttentionRegressor(own=own, n_heads=1, random_state=0)
     unbroken = model.fit(panel.X, panel.y).predict(panel.X)
     stopped_after(4, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept")

@@ -11,6 +11,7 @@ from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
 from peerattn.models.attention import covariance
 from peerattn.models.attention.covariance import features, fit_covariance, noise, ranked, shared
 from peerattn.models.attention.history import History
+from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 
@@ -43,7 +44,13 @@ def panel(n=30, T=8, p=3, seed=0, tie=1.0):
 @pytest.fixture(scope="module")
 def fitted():
     sections = panel()
-    return fit_covariance(sections, steps=15), sections
+    past = History.of(sections)
+    sections = [replace(section, past=past) for section in sections]
+    return fit_covariance(sections, past=past, steps=15), sections
+
+
+def predict(model, section, past=None):
+    return model.solved(section if past is None else replace(section, past=past)).predict()
 
 
 def by_deletion(model, section, i, past=None):
@@ -52,7 +59,7 @@ def by_deletion(model, section, i, past=None):
     if section.focal.identity[i] != NOBODY:
         keep &= section.peers.identity != section.focal.identity[i]
     theta = {name: torch.as_tensor(value) for name, value in model.parameters.items()}
-    history = None if model.history is None else past or model.history
+    history = (past or section.past) if model.reads_past else None
     firm = features(section.focal, section, history, torch.float64).take([i])
     others = features(section.peers, section, history, torch.float64).take(np.flatnonzero(keep))
     K = shared(theta, others, others)[0] + noise(theta, others)[0].diag()
@@ -97,13 +104,13 @@ def crossed(section):
 def test_prediction_equals_deletion_and_weights(fitted, change):
     model, sections = fitted
     section = change(sections[5])
-    predicted = model.predict(section)
+    predicted = predict(model, section)
     expected = [by_deletion(model, section, i) for i in range(len(section.focal))]
     np.testing.assert_allclose(predicted, expected, atol=1e-9)
-    W = model.weights(section)
+    W = model.solved(section).weights()
     np.testing.assert_allclose(W @ np.nan_to_num(section.peers.y), predicted, atol=1e-12)
     assert not W[~section.admissible()].any() and not W[:, ~np.isfinite(section.peers.y)].any()
-    np.testing.assert_allclose(model.weights(section, slice(3, 6)), W[3:6], atol=1e-13)
+    np.testing.assert_allclose(model.solved(section).weights(slice(3, 6)), W[3:6], atol=1e-13)
 
 
 @pytest.mark.parametrize("inducing, tolerance", [(30, 2e-3), (10, None)])
@@ -111,10 +118,10 @@ def test_inducing_firms_stand_for_many(fitted, monkeypatch, inducing, tolerance)
     """With all firms inducing the prediction is the exact one; with few, the own outcome still has no effect."""
     model, sections = fitted
     section = grouped(unknown(sections[5]))
-    exact = model.predict(section)
+    exact = predict(model, section)
     monkeypatch.setattr(covariance, "EXACT", 10)
     monkeypatch.setattr(covariance, "INDUCING", inducing)
-    predicted, W = model.predict(section), model.weights(section)
+    predicted, W = predict(model, section), model.solved(section).weights()
     np.testing.assert_allclose(W @ np.nan_to_num(section.peers.y), predicted, atol=1e-12)
     assert not W[~section.admissible()].any()
     assert np.corrcoef(predicted, exact)[0, 1] > 0.5
@@ -154,7 +161,7 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
     X["industry"] = pd.Categorical(rng.choice(list("abc"), size=120))
     y = X["size"] + (X["industry"] == "a") + 0.5 * pd.Series(rng.normal(size=120), index=index)
     expected = CrossSectionalRidge().fit(X, y).predict(X, outcomes=y)
-    model = PeerAttentionRegressor(task="explain", similarity="covariance").fit(X, y)
+    model = PeerAttentionRegressor(task="explain", n_heads=0).fit(X, y)
     sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
     ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
     for section in sections:
@@ -162,20 +169,22 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
         found = addition[:, 0] + section.own[0]
         label = [(firm, section.period) for firm in section.focal.label]
         np.testing.assert_allclose(found * model.y_scale_ + model.y_center_, expected.loc[label], atol=1e-3)
-        W = ridge.weights(section)
+        W = ridge.derivative(section)(slice(0, len(section.focal)))
         np.testing.assert_allclose(W @ (section.peers.y + section.own[1]), found, atol=1e-10)
         assert not np.diag(W).any()
 
 
-def test_a_part_that_replaces_others_leaves_the_derivative_exact():
-    """One network for the whole model: covariance and ridge by the factors that are left of them."""
+def test_the_network_of_the_whole_prediction_is_its_derivative():
+    """One network for the whole model: covariance and ridge by their weights."""
     rng = np.random.default_rng(1)
     index = pd.MultiIndex.from_product([range(25), range(30)], names=["firm", "period"])
     X = pd.DataFrame({name: rng.normal(size=750) for name in ("size", "growth")}, index=index)
     slope = pd.Series(rng.normal(size=30)).loc[index.get_level_values("period")]
     y = X["size"] * slope.to_numpy() + 0.2 * rng.normal(size=750)
-    model = PeerAttentionRegressor(task="explain", similarity="covariance", random_state=0).fit(X, y)
-    assert {name for name, added in model.parts_.items() if added.factor > 0} == {"covariance", "ridge"}
+    model = PeerAttentionRegressor(task="explain", own="linear", n_heads=1, random_state=0).fit(X, y)
+    assert {"covariance", "ridge"} & set(model.stack_.peers())
+    for group in ("shape", "history", "common"):
+        model.stack_.stages[group] = Stage({}, float("nan"), 0.0)
     last = index.get_level_values("period") == 29
     before = model.predict(X[last], outcomes=y[last])
     network = model.peer_network(X[last], outcomes=y[last]).matrix(29).to_numpy()
@@ -185,8 +194,8 @@ def test_a_part_that_replaces_others_leaves_the_derivative_exact():
         after = model.predict(X[last], outcomes=moved)
         np.testing.assert_allclose(after - before, network[:, j], atol=1e-8)
         assert after.iloc[j] == before.iloc[j]
-    total = sum(added.factor for added in model.parts_.values())
-    assert 0 < total <= 1
+    total = sum(model.stack_.stages["peers"].weights.values())
+    assert 0 < total <= 1 + 1e-6
 
 
 def test_own_outcome_has_no_effect_and_others_have(fitted):
@@ -195,8 +204,8 @@ def test_own_outcome_has_no_effect_and_others_have(fitted):
     y[4] += 3.0
     changed = replace(sections[6].peers, y=y)
     before, after = (
-        model.predict(sections[6]),
-        model.predict(replace(sections[6], focal=changed, peers=changed)),
+        predict(model, sections[6]),
+        predict(model, replace(sections[6], focal=changed, peers=changed)),
     )
     assert abs(before[4] - after[4]) < 1e-12
     assert np.abs(before - after).max() > 1e-2
@@ -206,8 +215,8 @@ def test_order_of_firms_does_not_matter(fitted):
     model, sections = fitted
     order = np.random.default_rng(3).permutation(len(sections[4].peers))
     shuffled = sections[4].peers.take(order)
-    again = model.predict(replace(sections[4], focal=shuffled, peers=shuffled))
-    np.testing.assert_allclose(again, model.predict(sections[4])[order], atol=1e-12)
+    again = predict(model, replace(sections[4], focal=shuffled, peers=shuffled))
+    np.testing.assert_allclose(again, predict(model, sections[4])[order], atol=1e-12)
 
 
 def test_gradient_of_the_errors_equals_finite_differences():
@@ -223,7 +232,7 @@ def test_history_is_what_lies_before(fitted):
     """Neither the same nor a later period's outcomes enter a firm's history; an earlier one's do."""
     model, sections = fitted
     section, base = sections[5], History.of(sections)
-    before = model.predict(section, base)
+    before = predict(model, section, base)
 
     def with_changed(periods):
         rng = np.random.default_rng(1)
@@ -233,8 +242,8 @@ def test_history_is_what_lies_before(fitted):
             changed.append(replace(s, focal=some, peers=some))
         return History.of(changed)
 
-    np.testing.assert_array_equal(model.predict(section, with_changed({5, 6, 7})), before)
-    assert np.abs(model.predict(section, with_changed({4})) - before).max() > 1e-3
+    np.testing.assert_array_equal(predict(model, section, with_changed({5, 6, 7})), before)
+    assert np.abs(predict(model, section, with_changed({4})) - before).max() > 1e-3
 
 
 def test_stored_history_is_joined_with_the_call():
@@ -252,9 +261,9 @@ def test_lasting_ties_are_learned_from_the_past():
     train, test = panel(60, 50, seed=2, tie=3.0)[:40], panel(60, 50, seed=2, tie=3.0)[40:]
     past = History.of([*train, *test])
     errors = []
-    for history in (False, True):
-        model = fit_covariance(train, history=history, steps=30)
-        predicted = [model.predict(s, past) for s in test]
+    for known in (None, History.of(train)):
+        model = fit_covariance(train, past=known, steps=30)
+        predicted = [predict(model, s, past) for s in test]
         y = np.concatenate([s.peers.y for s in test])
         errors.append(float(np.mean((y - np.concatenate(predicted)) ** 2) / np.mean(y**2)))
     assert errors[1] < 0.85 * errors[0]
@@ -271,7 +280,7 @@ def test_small_and_odd_cross_sections(n, p, c):
         everyone = rows(x, codes, rng.normal(size=n), list(range(n)))
         sections.append(Section(t, slice(None), everyone, everyone, True))
     model = fit_covariance(sections, steps=5)
-    predicted = model.predict(sections[3])
+    predicted = predict(model, sections[3], History.of(sections))
     assert np.isfinite(predicted).all() and (n > 1 or predicted[0] == 0)
 
 

@@ -15,10 +15,10 @@ from peerattn.models.attention.base import AttentionModel
 
 PANEL = simulate_panel(20, 8, 3, n_industries=3, random_state=0)
 X, CODED, Y = PANEL.X.select_dtypes("number"), PANEL.X, PANEL.y
-FEW = {"random_state": 0, "n_heads": 1}
+FEW = {"random_state": 0, "n_heads": 1, "own": "linear"}
 PATHS = {
     "forecast": (PeerAttentionRegressor(**FEW), X, Y),
-    "explain": (PeerAttentionRegressor(task="explain", similarity="covariance", random_state=0), X, Y),
+    "explain": (PeerAttentionRegressor(task="explain", **FEW), X, Y),
     "cross": (PeerAttentionRegressor(attention="cross", kappa=None, **FEW), X, Y),
     "classifier": (PeerAttentionClassifier(kappa=None, **FEW), X, Y > 0),
     "prior": (PeerAttentionRegressor(prior="industry", kappa=None, **FEW), CODED, Y),

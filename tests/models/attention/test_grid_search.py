@@ -17,16 +17,15 @@ def panel():
 
 
 def pipeline(**options):
-    fast = {"n_heads": 2, "max_steps": 10, "prune": False, "random_state": 0}
+    fast = {"n_heads": 1, "kappa": None, "random_state": 0}
     scaler = StandardScaler().set_output(transform="pandas")
     return Pipeline([("scale", scaler), ("model", PeerAttentionRegressor(**fast | options))])
 
 
-def test_search_over_attention_similarity_and_layers(panel):
+def test_search_over_attention_and_similarity(panel):
     grid = {
         "model__attention": ["self", "cross"],
         "model__similarity": ["scaled_dot_product", "gaussian"],
-        "model__n_layers": [1, 2],
     }
     others = simulate_panel(15, 12, 3, random_state=1).X.rename(
         index=lambda firm: f"other {firm}", level="firm"
@@ -36,7 +35,7 @@ def test_search_over_attention_similarity_and_layers(panel):
     )
     search.fit(panel.X, panel.y, model__reference=Reference(others))
     scores = search.cv_results_["mean_test_score"]
-    assert len(scores) == 8 and np.isfinite(scores).all() and len(set(scores.round(12))) == 8
+    assert len(scores) == 4 and np.isfinite(scores).all() and len(set(scores.round(12))) == 4
     assert search.predict(panel.X).index.equals(panel.X.index)
 
 
@@ -44,7 +43,7 @@ def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
     model = pipeline(task="explain")
     search = GridSearchCV(
         model,
-        {"model__similarity": ["dot_product", "gaussian"], "model__n_layers": [1, 2]},
+        {"model__similarity": ["dot_product", "gaussian"], "model__kappa": [None, 1.0], "model__own": ["linear"]},
         cv=WalkForward(test_periods=4, refit_every=2),
         scoring=explain_score,
         error_score="raise",

@@ -1,4 +1,4 @@
-"""Heads as they start, are taken and measured; an ensemble is the mean of its members."""
+"""Heads as they start, are taken and measured; starts are mixed by their weights."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from peerattn.datasets import simulate_panel
-from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.heads import contribution_spread, with_heads
+from peerattn.models.attention.heads import Settings, contribution_spread, with_heads
+from peerattn.models.attention.members import Heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 
-QUICK = {"similarity": "scaled_dot_product", "prune": False, "random_state": 0}
+QUICK = {"kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +20,10 @@ def panel():
     return simulate_panel(20, 12, 3, signal_share=0.8, d_head=2, random_state=3)
 
 
-@pytest.fixture(scope="module")
-def pair(panel):
-    return PeerAttentionRegressor(n_heads=2, **QUICK).fit(panel.X, panel.y)
+@pytest.fixture
+def pair(panel, plant):
+    """Two starts of two heads each, which enter by .2 and .6."""
+    return plant(PeerAttentionRegressor(n_heads=1, **QUICK).fit(panel.X, panel.y), 0.2, 0.6, n_heads=2)
 
 
 def test_codes_start_with_firms_looking_to_their_own():
@@ -54,38 +55,51 @@ def test_taken_heads_are_those_heads():
 
 
 def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
-    """By hand: weights times value vectors, their standard deviation within periods."""
+    """By hand: weights (some of them on the null peer) times value vectors, their standard deviation within periods."""
     z = (panel.X - pair.design_.center) / pair.design_.spread
-    for k, member in enumerate(pair.members_):
-        for head in range(2):
-            network, v = pair.peer_network(panel.X, member=k, head=head), member.state["value.weight"][head]
-            moved = [network.matrix(t) @ z.xs(t, level="period") @ v for t in network.periods]
-            expected = np.sqrt(np.mean([m.var(ddof=0) for m in moved])) * pair.y_scale_
-            table = pair.heads_.set_index(["member", "head"])
-            assert table.loc[(k, head), "importance"] == pytest.approx(expected, rel=1e-6)
-    assert pair.heads_.groupby("member")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
     sections = list(pair._gate_call(panel.X, None)[1])
-    settings = replace(pair._settings(True, sections), dtype=torch.float64)
+    settings = Settings(pair.pair_terms_, dtype=torch.float64)
+    for member in pair.members_:
+        found = contribution_spread(member.module(), sections, settings)
+        for head in range(2):
+            v, moved = member.state["value.weight"][head], []
+            for s in sections:
+                alone = Heads((member.with_one_head(head),), pair.pair_terms_, (1.0,))
+                W = alone.weights(s, slice(0, len(s.focal)))
+                moved.append(W @ z.xs(s.period, level="period").loc[s.peers.label].to_numpy() @ v)
+            assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
+    assert pair.heads_.columns.tolist() == ["start", "head", "importance", "share"]
+    assert pair.heads_.groupby("start")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
     assert contribution_spread(PeerModule(PeerSpec(3, n_heads=0)), sections, settings).size == 0
 
 
-def test_ensemble_is_the_mean_of_its_members(panel, pair):
-    networks = [pair.peer_network(panel.X, member=k).matrix("2000-03") for k in (0, 1)]
-    assert not np.allclose(*networks, atol=1e-3)
-    whole = pair.peer_network(panel.X)
-    np.testing.assert_allclose(whole.matrix("2000-03"), (networks[0] + networks[1]) / 2, atol=1e-12)
-    spread = pair.edge_spread(panel.X).set_index(["period", "firm", "peer"])
-    values = [net.loc["F001", "F002"] for net in networks]
-    edge = (whole.periods[2], "F001", "F002")
-    assert spread.loc[edge, "weight"] == pytest.approx(np.mean(values))
-    assert spread.loc[edge, "spread"] == pytest.approx(np.std(values))
-    with pytest.raises(InputError, match="member: the model has 2 members, numbered from 0, got 2"):
-        pair.peer_network(panel.X, member=2)
+def test_starts_are_mixed_by_their_weights(panel, pair):
+    """In the prediction each by its own weight; in the network by its share of them."""
+    (section,) = list(pair._gate_call(panel.X, None)[1])[2:3]
+    seen, n = pair._as_seen(replace(section, focal=replace(section.focal, y=None))), len(section.focal)
+    both = [Heads((member,), pair.pair_terms_, (1.0,)) for member in pair.members_]
+    raw = sum(mix * one.weights(section, slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
+    W = pair.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
+    np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
+    base = pair.stack_.lines.predict(seen.focal)
+    added = [one.additions([seen])[0] for one in both]
+    expected = (base + 0.2 * added[0] + 0.6 * added[1])[:, 0] * pair.y_scale_ + pair.y_center_
+    predicted = pair.predict(panel.X).xs(section.period, level="period").loc[section.focal.label]
+    np.testing.assert_allclose(predicted, expected, atol=1e-10)
+
+
+def test_one_head_is_a_row_of_the_table(panel, pair):
+    for row in (0, 3):
+        start, head = pair.heads_.loc[row, ["start", "head"]].astype(int)
+        (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
+        raw = Heads((pair.members_[start].with_one_head(head),), pair.pair_terms_, (1.0,)).weights(section, slice(0, 20))
+        W = pair.peer_network(panel.X, head=row).matrix(section.period).loc[section.focal.label, section.peers.label]
+        np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
 
 
 def test_heads_that_are_searched_are_the_same_bits_and_touch_no_global_generator(panel):
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
-    fits = [PeerAttentionRegressor(n_heads=1, random_state=7).fit(panel.X, panel.y) for _ in range(2)]
+    fits = [PeerAttentionRegressor(n_heads=1, kappa=None, random_state=7).fit(panel.X, panel.y) for _ in range(2)]
     assert fits[0].members_
     for name, value in fits[0].members_[0].state.items():
         assert (value == fits[1].members_[0].state[name]).all(), name

@@ -14,17 +14,11 @@ from peerattn.network import rollout
 
 
 @pytest.fixture(scope="module")
-def stacked():
-    panel = simulate_panel(12, 10, 3, random_state=0)
-    options = {
-        "n_layers": 3,
-        "n_heads": 2,
-        "n_ensemble": 2,
-        "max_steps": 5,
-        "prune": False,
-        "random_state": 0,
-    }
-    return PeerAttentionRegressor(**options).fit(panel.X, panel.y), panel
+def stacked(plant):
+    """Two starts of two heads of three layers, which enter by .3 and .5."""
+    panel = simulate_panel(12, 5, 3, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    return plant(model, 0.3, 0.5, n_layers=3, n_heads=2).set_params(n_layers=3), panel
 
 
 def test_layers_are_networks_and_the_last_is_the_default(stacked):
@@ -38,14 +32,15 @@ def test_layers_are_networks_and_the_last_is_the_default(stacked):
     assert not np.allclose(layers[0].matrix("2000-01"), layers[1].matrix("2000-01"))
 
 
-def weights_of(z, state, name, head, d=8):
-    """Weights of one head of one layer by plain arithmetic: softmax of (q + b)'k / √d over the other firms."""
+def weights_of(z, state, name, head, d=3):
+    """Weights of one head of one layer by plain arithmetic: softmax of (q + b)'k / √d over the others and the null peer."""
     at = slice(d * head, d * head + d)
     q = z @ state[f"{name}query.weight"][at].T + state[f"{name}query.bias"][at]
     scores = q @ (z @ state[f"{name}key.weight"][at].T).T / np.sqrt(d)
     scores[np.eye(len(z), dtype=bool)] = -np.inf
+    scores = np.c_[scores, q @ state[f"{name}nobody"][head, 0] / np.sqrt(d)]
     weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights / weights.sum(1, keepdims=True)
+    return (weights / weights.sum(1, keepdims=True))[:, :-1]
 
 
 def test_a_head_is_a_chain_of_layers(stacked):
@@ -55,22 +50,21 @@ def test_a_head_is_a_chain_of_layers(stacked):
     rows = panel.X.xs(period, level="period")
     x = ((rows.to_numpy() - model.design_.center) / model.design_.spread).clip(-4, 4)
     layers, added = [[], [], []], np.zeros(12)
-    for member in model.members_:
+    for member, weight in zip(model.members_, (0.3, 0.5), strict=True):
         for head in range(2):
             seen = x
             for k, name in enumerate(("before.0.", "before.1.", "")):
                 W = weights_of(seen, member.state, name, head)
-                layers[k].append(W * member.share[head])
+                layers[k].append(W * member.share[head] * weight)
                 told, seen = W @ seen, np.hstack([x, W @ seen])
-            added += told @ member.state["value.weight"][head] / 2
-        added += (x @ member.state["own_slope"][:, 0] + member.state["intercept"]) / 2
+            added += weight * told @ member.state["value.weight"][head]
+        added += weight * (x @ member.state["own_slope"][:, 0] + member.state["intercept"])
     for k in range(3):
         mine = model.peer_network(panel.X, layer=k).matrix(period).loc[rows.index, rows.index]
-        np.testing.assert_allclose(mine, np.sum(layers[k], 0) / 2, atol=1e-10)
-    (factor,) = (part.factor for part in model.parts_.values())
-    assert factor == 1
+        expected = np.sum(layers[k], 0)
+        np.testing.assert_allclose(mine, expected / expected.sum(1, keepdims=True), atol=1e-10)
     section = next(s for s in model._gate_call(panel.X, None)[1] if s.period == period)
-    own = model.own_.predict(section.focal)[:, 0] + model.level_
+    own = model.stack_.lines.predict(section.focal)[:, 0]
     expected = (own + added) * model.y_scale_ + model.y_center_
     predicted = model.predict(panel.X).xs(period, level="period").loc[section.focal.label]
     np.testing.assert_allclose(predicted, expected, atol=1e-8)
@@ -78,9 +72,12 @@ def test_a_head_is_a_chain_of_layers(stacked):
 
 def test_one_head_of_an_earlier_layer(stacked):
     model, panel = stacked
-    heads = [model.peer_network(panel.X, layer=0, head=k, member=0).matrix("2000-01") for k in range(2)]
-    both = model.peer_network(panel.X, layer=0, member=0).matrix("2000-01")
-    np.testing.assert_allclose(sum(s * W for s, W in zip(model.members_[0].share, heads)), both, atol=1e-12)
+    first = model.peer_network(panel.X, layer=0, head=1).matrix("2000-01")
+    rows = panel.X.xs(panel.network.periods[0], level="period")
+    x = ((rows.to_numpy() - model.design_.center) / model.design_.spread).clip(-4, 4)
+    expected = weights_of(x, model.members_[0].state, "before.0.", 1)
+    found = first.loc[rows.index, rows.index]
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), atol=1e-12)
 
 
 def test_layers_multiply_to_a_rollout_and_keep_the_strongest(stacked):
@@ -121,25 +118,15 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
 def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
     """Where the search kept one layer of two, the layers multiply to that one."""
     panel = simulate_panel(12, 4, 3, random_state=0)
-    options = {"n_heads": 2, "max_steps": 5, "prune": False, "random_state": 0}
-    model = PeerAttentionRegressor(**options).fit(panel.X, panel.y).set_params(n_layers=2)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    model.set_params(n_layers=2)
     first, last = (model.peer_network(panel.X, layer=k) for k in range(2))
     assert len(first.isolates) == len(panel.X) and not len(last.isolates)
     through = rollout([first, last], residual=0)
     np.testing.assert_allclose(through.matrix("2000-03"), last.matrix("2000-03"))
-    deeper = PeerAttentionRegressor(n_layers=2, **options).fit(panel.X, panel.y)
-    model.members_ += deeper.members_
-    assert model.peer_network(panel.X, layer=0).equals(deeper.peer_network(panel.X, layer=0))
 
 
-STACKED = {
-    "n_layers": 2,
-    "n_heads": 2,
-    "max_steps": 20,
-    "prune": False,
-    "random_state": 0,
-    "dtype": "float64",
-}
+STACKED = {"n_heads": 1, "kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -147,15 +134,14 @@ def industries():
     return simulate_panel(15, 6, 3, n_industries=3, random_state=0)
 
 
-@pytest.mark.parametrize("values", ["characteristics", "outcomes"])
-def test_every_layer_looks_within_the_industry_alone(industries, values):
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_every_layer_looks_within_the_industry_alone(industries, task, plant):
     """Moving another industry moves no prediction, and no layer's network leaves the industry."""
     X, y = industries.X, industries.y
-    options = STACKED | {"values": values, "own": "none", "scale": None}
-    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(
-        X, y
-    )
-    told = {"outcomes": y} if values == "outcomes" else {}
+    options = STACKED | {"task": task, "own": "none", "scale": None, "n_layers": 2}
+    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(X, y)
+    plant(model, n_layers=2, n_heads=2)
+    told = {"outcomes": y} if task == "explain" else {}
     moved, first = X.copy(), X["industry"] == X["industry"].iloc[0]
     moved.loc[~first, ["x1", "x2", "x3"]] += 5.0
     before, after = model.predict(X, **told), model.predict(moved, **told)
@@ -169,10 +155,9 @@ def test_every_layer_looks_within_the_industry_alone(industries, values):
         np.testing.assert_allclose(W.sum(axis=1), 1)
 
 
-def test_earlier_layers_lean_on_a_soft_prior(industries):
-    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **STACKED).fit(
-        industries.X, industries.y
-    )
+def test_earlier_layers_lean_on_a_soft_prior(industries, plant):
+    model = PeerAttentionRegressor(prior="industry", codes=["industry"], n_layers=2, **STACKED)
+    plant(model.fit(industries.X, industries.y), n_layers=2)
     period = industries.network.periods[0]
     codes = industries.X["industry"].xs(period, level="period")
     before = model.peer_network(industries.X, layer=0).matrix(period)
@@ -184,7 +169,7 @@ def test_earlier_layers_lean_on_a_soft_prior(industries):
 
 @pytest.mark.parametrize("similarity", ["dot_product", "gaussian", "additive"])
 def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
-    spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True)
+    spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True, nobody=False)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     x = torch.tensor(np.random.default_rng(0).normal(size=(1, 7, 3)))
     for layer in module.before:
@@ -206,13 +191,14 @@ def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
     torch.testing.assert_close(module.weights(rows, rows, n_layers=0)[0], expected)
 
 
-@pytest.mark.parametrize("exclude_self", [True, False])
 @pytest.mark.parametrize("n_layers", [1, 2])
-def test_a_frequency_weight_is_the_row_repeated_in_every_layer(n_layers, exclude_self):
+def test_a_frequency_weight_is_the_row_repeated_in_every_layer(n_layers, plant):
     rng = np.random.default_rng(0)
     X, weight = rng.normal(size=(40, 3)), rng.integers(1, 4, 40)
     y, new = X[:, 0] + X[:, 1] ** 2, rng.normal(size=(5, 3))
-    options = STACKED | {"n_layers": n_layers, "exclude_self": exclude_self}
+    options = STACKED | {"n_layers": n_layers}
     weighted = PeerAttentionRegressor(**options).fit(X, y, sample_weight=weight)
     repeated = PeerAttentionRegressor(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    for model in (weighted, repeated):
+        plant(model, n_layers=n_layers)
     np.testing.assert_allclose(weighted.predict(new), repeated.predict(new), atol=1e-10)

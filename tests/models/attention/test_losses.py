@@ -64,6 +64,6 @@ def test_working_residuals_are_what_is_left():
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_pinball_predicts_the_quantile(quantile):
     panel = simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3)
-    model = PeerAttentionRegressor(loss="pinball", quantile=quantile, n_heads=1, random_state=0)
+    model = PeerAttentionRegressor(loss=quantile, n_heads=1, random_state=0)
     below = (panel.y <= model.fit(panel.X, panel.y).predict(panel.X)).mean()
     assert below == pytest.approx(quantile, abs=0.04)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from peerattn import nn
 from peerattn.datasets import simulate_panel
@@ -9,7 +10,7 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import PeerAttentionRegressor, Prior
 from peerattn.models.attention import batches
 
-FAST = {"n_heads": 2, "max_steps": 25, "prune": False, "random_state": 0}
+FAST = {"n_heads": 1, "kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +19,8 @@ def panel():
 
 
 def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
-    options = {**FAST, "n_heads": 1, "max_steps": 300}
-    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **options).fit(panel.X, panel.y)
-    assert model.prior_strength_.columns.tolist() == ["member", "head", "prior", "strength"]
+    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST).fit(panel.X, panel.y)
+    assert model.prior_strength_.columns.tolist() == ["start", "head", "prior", "strength"]
     assert model.prior_strength_["strength"].max() > 0.5
 
 
@@ -51,7 +51,7 @@ def test_given_network_restricts_or_leans(panel):
     only = PeerAttentionRegressor(prior=Prior(panel.network, only=True), **FAST).fit(X, panel.y)
     W, truth = only.peer_network(X).matrix("2000-02"), panel.network.matrix("2000-02")
     assert W.to_numpy()[truth.loc[W.index, W.columns].to_numpy() == 0].max() == 0
-    soft = PeerAttentionRegressor(prior=panel.network, **{**FAST, "max_steps": 100}).fit(X, panel.y)
+    soft = PeerAttentionRegressor(prior=panel.network, **FAST).fit(X, panel.y)
     assert soft.prior_strength_["strength"].abs().max() > 0.1
 
 
@@ -68,7 +68,8 @@ def test_bad_priors_are_refused(panel, prior, message):
 def test_few_allowed_pairs_are_attended_to_along_edges_alike(panel, monkeypatch, similarity):
     """The edge-list attention of graphs gives what the mask gives, through training and prediction."""
     X = panel.X.drop(columns="industry")
-    options = FAST | {"similarity": similarity, "dtype": "float64"}
+    options = FAST | {"similarity": similarity}
+    monkeypatch.setattr(PeerAttentionRegressor, "_dtype", lambda self, dated: torch.float64)
     prior, found, calls = Prior(panel.network, only=True), {}, []
     along_edges = nn.edge_attention
     monkeypatch.setattr(nn, "edge_attention", lambda *a, **k: (calls.append(1), along_edges(*a, **k))[1])
@@ -78,3 +79,16 @@ def test_few_allowed_pairs_are_attended_to_along_edges_alike(panel, monkeypatch,
         found[few] = model.predict(X)
         assert bool(calls) == (few > 1)
     np.testing.assert_allclose(found[0.0], found[1.01], rtol=1e-8, atol=1e-10)
+
+
+def test_firms_of_an_excluded_group_are_never_peers(panel):
+    """Share classes of one company: the group widens the own identity, of outcomes, too."""
+    X, y = panel.X, panel.y
+    model = PeerAttentionRegressor(prior=Prior("industry", exclude=True), task="explain", own="linear", **FAST)
+    network = model.fit(X, y).peer_network(X, outcomes=y)
+    W = network.matrix(network.periods[2])
+    industry = X["industry"].xs(network.periods[2], level="period").loc[W.index].to_numpy()
+    assert not W.to_numpy()[industry[:, None] == industry].any() and W.to_numpy().any()
+    first = X["industry"] == X["industry"].iloc[0]
+    moved = model.predict(X, outcomes=y + 5.0 * first)
+    np.testing.assert_allclose(moved[first], model.predict(X, outcomes=y)[first], atol=1e-10)

@@ -12,21 +12,12 @@ from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
-from peerattn.models.attention.projection import columns, penalty, projected_loss
+from peerattn.models.attention.projection import columns, penalty, projected_loss, solve
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.search import find_heads, split
 from peerattn.models.pools import NOBODY, Rows, Section
 
-SETTINGS = Settings(
-    n_rows=0.0,
-    max_steps=1,
-    queries_per_step=256,
-    learning_rate=0.1,
-    terms=PairTerms((), {"industry": 0}),
-    dtype=torch.float64,
-    device="cpu",
-    progress=None,
-)
+SETTINGS = Settings(terms=PairTerms((), {"industry": 0}), dtype=torch.float64)
 
 
 def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
@@ -74,29 +65,41 @@ def weights(module, sample):
     ]
 
 
-def test_a_strong_network_on_a_small_panel_is_found(panel):
+@pytest.mark.full_search
+def test_a_strong_network_on_a_small_panel_is_found_by_every_start(panel):
+    """The heads together come first, then the best starts by themselves; a second head is refused."""
     sections = sections_of(panel)
-    found = find_heads(spec_of(sections), sections[:50], SETTINGS, seed=0)
+    settings = replace(SETTINGS, dtype=torch.float32)
+    found = find_heads(spec_of(sections), sections[:50], settings, seed=0)
     test = Sample(sections[50:], SETTINGS)
-    W = weights(found.module, test)[0][:, 0]
+    assert len(found) >= 2 and [m.spec.n_heads for m in found] == [1] * len(found)
+    assert all(p.dtype == torch.float64 for m in found for p in m.parameters())
     off = ~np.eye(20, dtype=bool)
-    for section, of_period in zip(sections[50:], W, strict=True):
-        truth = panel.network.matrix(section.period).loc[section.focal.label, section.peers.label].to_numpy()
-        assert np.corrcoef(of_period[off], truth[off])[0, 1] > 0.97
-    assert found.module.spec.n_heads == 1
-    assert len(found.gains) == 2, "a second head is tried and refused"
-    gain, error = found.gains[0]
-    assert gain > 0.8 and gain > 3 * error
-    assert found.gains[1][0] <= 2 * found.gains[1][1]
-    assert found.rival_losses[:2] == pytest.approx(1 - gain, abs=0.05), "two starts reach the same network"
+    for k, module in enumerate(found[:2]):
+        W = weights(module, test)[0][:, 0]
+        for section, of_period in zip(sections[50:], W, strict=True):
+            truth = panel.network.matrix(section.period).loc[section.focal.label, section.peers.label].to_numpy()
+            assert np.corrcoef(of_period[off], truth[off])[0, 1] > (0.97, 0.9)[k]
 
 
+def test_warm_heads_are_at_least_as_good_as_where_they_started(panel, quick):
+    sections = sections_of(panel)
+    settings = replace(SETTINGS, dtype=torch.float32)
+    (first, *_) = find_heads(spec_of(sections, n_heads=1), sections[:40], settings, seed=0)
+    (again, *_) = find_heads(spec_of(sections, n_heads=1), sections, settings, seed=1, warm=[first])
+    sample = Sample(sections, SETTINGS)
+    (batch,) = sample.whole()
+    losses = [projected_loss(m, None, batch, True, sample).item() for m in (first, again)]
+    assert losses[1] <= losses[0] + 1e-3
+
+
+@pytest.mark.full_search
 def test_two_networks_are_found_as_two_heads():
     panel = simulate_panel(40, 40, 4, signal_share=0.9, d_head=2, n_networks=2, random_state=1)
     sections = sections_of(panel)
-    found = find_heads(spec_of(sections, n_heads=4), sections, replace(SETTINGS, dtype=torch.float32), seed=0)
-    assert found.module.spec.n_heads == 2
-    W = weights(found.module, Sample(sections[-1:], SETTINGS))[0][0]
+    found, *_ = find_heads(spec_of(sections, n_heads=4), sections, replace(SETTINGS, dtype=torch.float32), seed=0)
+    assert found.spec.n_heads == 2
+    W = weights(found, Sample(sections[-1:], SETTINGS))[0][0]
     labels = sections[-1].focal.label
     off = ~np.eye(40, dtype=bool)
     truths = [net.matrix(sections[-1].period).loc[labels, labels].to_numpy()[off] for net in panel.networks]
@@ -104,18 +107,10 @@ def test_two_networks_are_found_as_two_heads():
     assert near.max(axis=0).min() > 0.95 and near.max(axis=1).min() > 0.95
 
 
-def test_no_network_shows_on_held_out_periods():
-    panel = simulate_panel(40, 21, 4, signal_share=0.0, random_state=3)
-    sections = sections_of(panel)
-    found = find_heads(spec_of(sections), sections, SETTINGS, seed=0)
-    gain, error = found.gains[0]
-    assert len(found.gains) == 1 and gain <= 2 * error
-
-
 @pytest.mark.parametrize("outcomes", [False, True])
 def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
     sections = sections_of(panel, outcomes=outcomes, known=0.9)[:6]
-    spec = spec_of(sections, task="explain" if outcomes else "characteristics")
+    spec = spec_of(sections, values="outcomes" if outcomes else "characteristics")
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
@@ -167,7 +162,7 @@ def test_gradient_is_that_of_the_solved_problem(panel, values):
 
 def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     sections = sections_of(panel)[:12]
-    module = find_heads(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0).module
+    module = find_heads(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0)[0]
     (batch,) = Sample(sections, SETTINGS).whole()
     predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach().numpy()
     rest = np.concatenate([s.focal.y for s in sections]) - predicted.ravel()
@@ -186,10 +181,11 @@ def indirect():
     return simulate_panel(40, 35, 3, signal_share=0.9, d_head=2, n_layers=2, random_state=2)
 
 
+@pytest.mark.full_search
 def test_peers_of_peers_are_found(indirect):
     sections = sections_of(indirect)
     spec, settings = spec_of(sections, n_heads=1, n_layers=2), replace(SETTINGS, dtype=torch.float32)
-    found = find_heads(spec, sections[:30], settings, seed=0).module
+    found = find_heads(spec, sections[:30], settings, seed=0)[0]
     assert found.spec.n_layers == 2
     later = Sample(sections[30:], SETTINGS)
     for layer, truth in enumerate(indirect.layers):
@@ -199,14 +195,14 @@ def test_peers_of_peers_are_found(indirect):
             firms = section.focal.label
             true = truth.matrix(section.period).loc[firms, firms].to_numpy()
             assert np.corrcoef(one.ravel(), true.ravel())[0, 1] > 0.95
-    direct = find_heads(replace(spec, n_layers=1), sections[:30], settings, seed=0).module
+    direct = find_heads(replace(spec, n_layers=1), sections[:30], settings, seed=0)[0]
     rest = [(batch.y - m(batch.focal, batch.peers, batch.pairs)[0][..., 0]).var() for m in (found, direct)]
     assert rest[0] < 0.6 * rest[1]
 
 
 def test_of_direct_links_alone_one_layer_is_kept(panel, quick):
     sections = sections_of(panel)
-    found = find_heads(spec_of(sections, n_heads=1, n_layers=2), sections, SETTINGS, seed=0).module
+    found = find_heads(spec_of(sections, n_heads=1, n_layers=2), sections, SETTINGS, seed=0)[0]
     assert found.spec.n_layers == 1
 
 
@@ -276,8 +272,9 @@ def test_every_option_is_searched(name, quick):
     terms = PairTerms((Prior("industry"),), {"industry": 0}) if "n_priors" in options else SETTINGS.terms
     settings = replace(SETTINGS, terms=terms)
     spec = spec_of(sections, n_heads=1, **options)
-    found = find_heads(spec, sections, settings, seed=0).module
-    alone = find_heads(replace(spec, n_heads=0), sections, settings, seed=0).module
+    found = find_heads(spec, sections, settings, seed=0)[0]
+    alone = PeerModule(replace(spec, n_heads=0))
+    solve(alone, Sample(sections, settings))
     fall = []
     for module in (found, alone):
         (batch,) = Sample(sections, settings).whole()
@@ -290,7 +287,7 @@ def test_several_targets_share_the_weights(panel, quick):
     sections = [
         replace(s, focal=replace(s.focal, y=np.c_[s.focal.y, -2 * s.focal.y])) for s in sections_of(panel)
     ]
-    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0).module
+    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0)[0]
     np.testing.assert_allclose(
         module.head_values[..., 1].detach(), -2 * module.head_values[..., 0].detach(), rtol=1e-8
     )
@@ -305,8 +302,8 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
         sections.append(
             replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=np.c_[1 - label, label]))
         )
-    spec = spec_of(sections, n_outputs=2, n_heads=1, task="explain")
-    module = find_heads(spec, sections, SETTINGS, seed=0).module
+    spec = spec_of(sections, n_outputs=2, n_heads=1, values="outcomes")
+    module = find_heads(spec, sections, SETTINGS, seed=0)[0]
     assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
     both = module.own_slope.detach()
     assert both.abs().max() > 0.02
@@ -316,7 +313,7 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
 def test_same_seed_same_heads(panel, quick):
     sections = sections_of(panel)[:15]
     one, two = (find_heads(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
-    for a, b in zip(one.module.parameters(), two.module.parameters(), strict=True):
+    for a, b in zip((p for m in one for p in m.parameters()), (p for m in two for p in m.parameters()), strict=True):
         assert torch.equal(a, b)
 
 
@@ -334,7 +331,8 @@ def test_one_cross_section_without_labels_is_searched(panel, quick):
     (section,) = sections_of(panel)[:1]
     anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NOBODY)))
     found = find_heads(spec_of([section]), [anonymous], SETTINGS, seed=0)
-    assert found.module.spec.n_heads >= 1 and np.isfinite(found.gains).all()
+    assert found[0].spec.n_heads >= 1
+    assert all(torch.isfinite(p).all() for m in found for p in m.parameters())
 
 
 def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):

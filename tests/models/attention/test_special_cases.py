@@ -13,25 +13,26 @@ def panel():
     return simulate_panel(24, 10, 3, n_industries=4, random_state=0)
 
 
-def frozen(model, X, y, **state):
-    """Fit with one step, then set the arrays: a model of known parameters."""
-    model.set_params(kappa=None, n_heads=1, own="none", random_state=0).fit(X, y)
-    for name, value in state.items():
-        module = model.members_[0].module()
-        shape = module.state_dict()[name].shape
-        model.members_[0].state[name] = np.broadcast_to(value, shape).copy()
-    return model
+@pytest.fixture
+def frozen(plant):
+    """Return what fits a model and then sets the arrays: one of known parameters, without the null peer."""
+
+    def fitted(model, X, y, **state):
+        model.set_params(kappa=None, n_heads=1, own="none", random_state=0).fit(X, y)
+        return plant(model, nobody=False, state=state)
+
+    return fitted
 
 
 def test_no_peers_is_ordinary_least_squares(panel):
     X = panel.X.drop(columns="industry")
-    model = PeerAttentionRegressor(n_heads=0, random_state=0).fit(X, panel.y)
+    model = PeerAttentionRegressor(n_heads=0, kappa=None, random_state=0).fit(X, panel.y)
     expected = LinearRegression().fit(X, panel.y).predict(X)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-10)
     assert len(model.peer_network(X).isolates) == len(X)
 
 
-def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
+def test_the_same_code_with_equal_scores_is_the_industry_model(panel, frozen):
     X, y = panel.X, panel.y
     model = frozen(
         PeerAttentionRegressor(task="explain", prior="only", codes=["industry"]),
@@ -43,7 +44,7 @@ def test_the_same_code_with_equal_scores_is_the_industry_model(panel):
     np.testing.assert_allclose(W, V.loc[W.index, W.columns], atol=1e-10)
 
 
-def test_a_given_network_as_the_only_prior_masks_to_it(panel):
+def test_a_given_network_as_the_only_prior_masks_to_it(panel, frozen):
     X, y = panel.X.drop(columns="industry"), panel.y
     industry = IndustryPeerRegressor(industry="industry").fit(panel.X, y)
     given = industry.peer_network(panel.X, outcomes=y)
@@ -56,7 +57,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel):
     )
 
 
-def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
+def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel, frozen):
     X, y = panel.X.drop(columns="industry"), panel.y
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
@@ -69,7 +70,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel):
 
 def test_symmetric_scores_are_reversible_and_free_ones_are_not(panel):
     X, y = panel.X.drop(columns="industry"), panel.y
-    options = {"n_heads": 1, "max_steps": 30, "prune": False, "random_state": 0}
+    options = {"n_heads": 1, "kappa": None, "random_state": 0}
     tied = PeerAttentionRegressor(similarity="symmetric", **options).fit(X, y).peer_network(X)
     free = PeerAttentionRegressor(**options).fit(X, y).peer_network(X)
     rest = [network.asymmetry().by_period["direction"].max() for network in (tied, free)]

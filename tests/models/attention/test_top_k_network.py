@@ -9,7 +9,7 @@ from peerattn.models.pools import Section
 def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     """Also when the firms are taken in small blocks; what is kept is sparse and unchanged."""
     panel = simulate_panel(20, 6, 2, sharpness=2.0, random_state=0)
-    options = {"similarity": "additive", "max_steps": 5, "prune": False, "random_state": 0}
+    options = {"similarity": "additive", "kappa": None, "random_state": 0}
     model = PeerAttentionRegressor(n_heads=2, **options).fit(panel.X, panel.y)
     whole = model.peer_network(panel.X)
     chunks = Section.chunks
@@ -25,17 +25,12 @@ def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
 
 
 @pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian"])
-@pytest.mark.parametrize(("n_heads", "n_ensemble"), [(1, 1), (3, 1), (1, 2), (2, 2)])
-def test_heads_by_the_blocked_kernel(similarity, n_heads, n_ensemble):
+@pytest.mark.parametrize("weights", [(1.0,), (0.2, 0.6)], ids=["one start", "two starts"])
+@pytest.mark.parametrize("n_heads", [1, 3])
+def test_heads_by_the_blocked_kernel(similarity, n_heads, weights, plant):
     panel = simulate_panel(20, 6, 2, sharpness=2.0, random_state=0)
-    options = {
-        "n_heads": n_heads,
-        "n_ensemble": n_ensemble,
-        "max_steps": 5,
-        "prune": False,
-        "random_state": 0,
-    }
-    model = PeerAttentionRegressor(similarity=similarity, **options).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(similarity=similarity, n_heads=1, kappa=None, random_state=0)
+    plant(model.fit(panel.X, panel.y), *weights, n_heads=n_heads)
     expected = model.peer_network(panel.X).edges(top_k=3)
     found = model.peer_network(panel.X, top_k=3).edges(top_k=3)
     assert found[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])

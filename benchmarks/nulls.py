@@ -1,0 +1,128 @@
+"""How often do peers enter where no firm affects any other? Panels of 40 firms and 24 periods, defaults.
+
+Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...]``. Every fit is stored at once in ``benchmarks/results/nulls/``;
+a run that was stopped goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import torch
+
+from peerattn.exceptions import PeerAttnWarning
+from peerattn.models import PeerAttentionRegressor
+from report import RESULTS, publish
+
+N, T, P = 40, 24, 3
+Noise = tuple[np.random.Generator, np.ndarray]
+
+
+def independent(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a line in own characteristics, and noise."""
+    return x[..., 0] + rng.normal(size=x.shape[:2])
+
+
+def square(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a square."""
+    return x[..., 0] ** 2 + rng.normal(size=x.shape[:2])
+
+
+def interaction(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a product of two characteristics."""
+    return 1.5 * x[..., 0] * x[..., 1] + rng.normal(size=x.shape[:2])
+
+
+def firm_effect(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return persistent differences between firms."""
+    return x[..., 0] + rng.normal(size=(N, 1)) + rng.normal(size=x.shape[:2])
+
+
+def autoregression(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return own dynamics of autocorrelation .9."""
+    y = rng.normal(size=x.shape[:2]) / np.sqrt(1 - 0.81)
+    for t in range(1, T):
+        y[:, t] = 0.9 * y[:, t - 1] + rng.normal(size=N)
+    return x[..., 0] + y
+
+
+def factor(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a common shock on which firms load by a characteristic (explanations may use it: others' outcomes show it)."""
+    return x[..., 0] + x[..., 1] * rng.normal(size=(1, T)) + rng.normal(size=x.shape[:2])
+
+
+NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
+    "independent": independent,
+    "square": square,
+    "interaction": interaction,
+    "firm effect": firm_effect,
+    "AR(.9)": autoregression,
+    "factor": factor,
+}
+
+
+def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
+    """Return characteristics, half persistent, and the outcome."""
+    rng = np.random.default_rng([seed, list(NULLS).index(name)])
+    x = (rng.normal(size=(N, 1, P)) + rng.normal(size=(N, T, P))) / np.sqrt(2)
+    index = pd.MultiIndex.from_product([range(N), range(2000, 2000 + T)], names=["firm", "period"])
+    X = pd.DataFrame(x.reshape(-1, P), index, columns=[f"x{k + 1}" for k in range(P)])
+    return X, pd.Series(NULLS[name](rng, x).ravel(), index, name="y")
+
+
+def entered(name: str, task: str, seed: int) -> dict[str, object]:
+    """Return what entered in one panel, stored in a file of its own."""
+    path = RESULTS / "nulls" / f"{name.replace(' ', '_')}-{task}-{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        X, y = panel(name, seed)
+        start = time.process_time()
+        model = PeerAttentionRegressor(task=task, random_state=seed).fit(X, y)
+        row = model.evidence_.loc["peers"]
+        found = {"factor": float(row["factor"]), "t": float(row["t"]), "entered": str(row["entered"])}
+        path.write_text(json.dumps(found | {"seconds": time.process_time() - start}))
+    return dict(json.loads(path.read_text()))
+
+
+def main() -> None:
+    """Fit all panels and publish the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--panels", type=int, default=40)
+    parser.add_argument("--only", nargs="*", choices=list(NULLS), default=list(NULLS))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", PeerAttnWarning)
+    rows: list[dict[str, str | float]] = []
+    for name in options.only:
+        for task in ("forecast", "explain"):
+            found = [entered(name, task, seed) for seed in range(options.panels)]
+            shares = np.array([float(str(f["factor"])) for f in found])
+            rows.append(
+                {
+                    "no peers, but": name,
+                    "task": task,
+                    "panels": len(found),
+                    "peers enter": float((shares > 0).mean()),
+                    "largest weight": float(shares.max()),
+                    "CPU seconds, median": float(np.median([float(str(f["seconds"])) for f in found])),
+                }
+            )
+            print(rows[-1], flush=True)
+    publish(
+        "nulls",
+        "How often peers enter where there are none",
+        rows,
+        ["Defaults; the seed is the panel's number."],
+    )
+
+
+if __name__ == "__main__":
+    main()

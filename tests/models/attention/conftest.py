@@ -1,0 +1,93 @@
+"""Short searches in fixtures of a module, too; and heads of known parameters in the place of found ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+
+from peerattn.models.attention.members import Member, heads_table
+from peerattn.models.attention.peer_module import PeerModule
+
+SHORT = {
+    "descent.STEPS": 6,
+    "descent.LBFGS_STEPS": 5,
+    "starts.STARTS": 4,
+    "starts.KEPT": 2,
+    "own_shape.TREES": 30,
+}
+ROOM = "peerattn.models.attention."
+
+
+def _usual() -> dict[str, object]:
+    found = {}
+    for name in SHORT:
+        module, _, constant = name.rpartition(".")
+        found[name] = getattr(import_module(ROOM + module), constant)
+    return found
+
+
+@contextmanager
+def _set(values):
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in values.items():
+            patched.setattr(ROOM + name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def full_search():
+    """Return what makes searches take all their steps inside a fixture: ``with full_search():``."""
+    usual = _usual()
+    return lambda: _set(usual)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_search_in_fixtures(full_search) -> Iterator[None]:
+    with _set(SHORT):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _full_search_where_marked(request, full_search) -> Iterator[None]:
+    if "full_search" not in request.keywords:
+        yield
+        return
+    with full_search():
+        yield
+
+
+@pytest.fixture(scope="session")
+def plant():
+    """Return what puts random heads of a shape in the place of those of a model fitted with ``kappa=None``."""
+
+    def planted(model, *weights, seed=0, state=None, **shape):
+        part = model.stack_.fitted["heads"]
+        spec = replace(part.part.members[0].spec, **shape)
+        generator = torch.Generator().manual_seed(seed)
+        members = []
+        for _ in weights or (1.0,):
+            module = PeerModule(spec, generator)
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+                for name, value in (state or {}).items():
+                    module.get_parameter(name).copy_(torch.as_tensor(value))
+            members.append(Member.of(module, np.arange(1.0, spec.n_heads + 1)))
+        weights = weights or (1.0,)
+        names = ["heads", *(f"heads, start {k}" for k in range(2, len(weights) + 1))]
+        mix = tuple(w / sum(weights) for w in weights)
+        heads = replace(part.part, members=tuple(members), mix=mix)
+        lengths = (1.0,) * len(weights)
+        model.stack_.fitted["heads"] = replace(part, part=heads, names=tuple(names), lengths=lengths)
+        stage = replace(model.stack_.stages["peers"], weights=dict(zip(names, weights, strict=True)))
+        model.stack_.stages["peers"] = stage
+        model.members_, model.heads_ = tuple(members), heads_table(members, model.y_scale_)
+        return model
+
+    return planted

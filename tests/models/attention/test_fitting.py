@@ -1,0 +1,246 @@
+"""The stack: the one equation, shares of firms without a past, and no leak with every group entering."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models.attention.stack import Stage
+
+FIRMS, PERIODS = 30, 9
+GROUPS = ["shape", "history", "common", "peers"]
+
+
+def data(seed=0):
+    """Own lines, an interaction, firm effects, shocks of periods and of industries, and a shared price of a characteristic."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    X["sic"] = pd.Categorical(rng.choice(list("abc"), size=len(X)))
+    firm, t = index.get_level_values(0), index.get_level_values(1)
+    lasting = pd.Series(rng.normal(size=FIRMS), firm.unique()).loc[firm].to_numpy()
+    price, shock = rng.normal(size=PERIODS)[t], rng.normal(size=PERIODS)[t]
+    y = X["size"] + X["size"] * X["lev"] + lasting + shock + 1.5 * price * X["lev"] + 0.3 * rng.normal(size=len(X))
+    return X, pd.Series(y, index)
+
+
+def entering(model, weights):
+    """Let parts enter by given weights: what is tested holds whatever the weights are."""
+    stack = model.stack_
+    for group, given in weights.items():
+        stack.stages[group] = Stage(given, float("nan"), 0.0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """An explanation in which every group enters; what did not by itself is refitted on all periods and given a weight."""
+    X, y = data()
+    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=0.0, random_state=0).fit(X, y)
+    return model, X, y
+
+
+def test_the_prediction_is_the_equation(everything):
+    """Group after group, B + Σ w (P − B); what is common is added as it is."""
+    model, X, y = everything
+    stack = model.stack_
+    assert {name for name in GROUPS if any(w > 0 for w in stack.stages[name].weights.values())} == set(GROUPS)
+    sections = list(model._gate_call(X, y)[1])
+    seen = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in sections]
+    k = 6
+    found = {}
+    for name, part in stack.fitted.items():
+        predicted = part.predict([seen[k]])
+        found |= {n: p[0] for n, p in (predicted if isinstance(predicted, dict) else {name: predicted}).items()}
+    B = stack.lines.predict(seen[k].focal)
+    for group in GROUPS:
+        weights = {name: w for name, w in stack.stages[group].weights.items() if w > 0}
+        B = B + sum(w * (found[name] if group == "common" else found[name] - B) for name, w in weights.items())
+    predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
+    np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
+
+
+def test_evidence_and_steps_say_what_entered(everything):
+    model, X, y = everything
+    evidence, steps = model.evidence_, model.explain_gain()
+    assert list(evidence.index) == GROUPS and list(steps.index) == ["own lines", *GROUPS]
+    assert {"factor", "t", "gain", "periods", "judged", "reason", "entered"} <= set(evidence.columns)
+    assert evidence["judged"].all() and (evidence["reason"] == "").all()
+    for group, stage in model.stack_.stages.items():
+        assert evidence.loc[group, "factor"] == pytest.approx(sum(stage.weights.values()))
+        assert 0 <= evidence.loc[group, "factor"] <= 1 + 1e-6 or group == "common"
+    np.testing.assert_allclose(steps["r2"], steps["gain"].cumsum())
+    assert (steps["gain"] > -1e-9).all(), "without a penalty no group makes the held-out loss larger"
+
+
+def test_no_prediction_reads_its_own_outcome(everything):
+    """∂ŷ_i/∂y_i = 0 with every group entering; others' outcomes of the period count, and earlier ones of the firm."""
+    model, X, y = everything
+    before = model.predict(X, outcomes=y)
+    for firm in ("F03", "F21"):
+        moved = y.copy()
+        moved[(firm, 5)] += 0.25
+        move = model.predict(X, outcomes=moved) - before
+        period = X.index.get_level_values("period")
+        assert abs(move[(firm, 5)]) < 1e-10
+        others = move[(period == 5) & (X.index.get_level_values("firm") != firm)]
+        assert others.abs().max() > 1e-4
+        assert move[period < 5].abs().max() == 0
+
+
+def test_what_is_missing_from_the_end_of_a_call_changes_nothing_before(everything):
+    model, X, y = everything
+    early = X.index.get_level_values("period") < 5
+    whole = model.predict(X, outcomes=y)[early]
+    np.testing.assert_allclose(model.predict(X[early], outcomes=y[early]), whole, atol=1e-12)
+
+
+def test_rows_in_another_order_give_the_same_predictions(everything):
+    model, X, y = everything
+    shuffled = X.sample(frac=1, random_state=1)
+    found = model.predict(shuffled, outcomes=y[shuffled.index])
+    assert found.index.equals(shuffled.index)
+    np.testing.assert_allclose(found[X.index], model.predict(X, outcomes=y), atol=1e-9)
+
+
+def test_a_fit_on_rows_in_another_order_is_the_same():
+    panel = simulate_panel(20, 8, 2, random_state=0)
+    order = panel.X.sample(frac=1, random_state=0).index
+    models = [
+        PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(panel.X.loc[at], panel.y[at])
+        for at in (panel.X.index, order)
+    ]
+    np.testing.assert_allclose(*(m.predict(panel.X) for m in models), atol=1e-8)
+
+
+def test_forecasts_of_a_period_read_nothing_later():
+    """Of a model fitted before it; and a fit on rows up to an origin knows nothing of the later rows."""
+    X, y = data()
+    past = X.index.get_level_values("period") < 6
+    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X[past], y[past])
+    assert model.stack_.stages["history"].weights and any(model.stack_.stages["history"].weights.values())
+    now = X.index.get_level_values("period") == 6
+    later = X.copy()
+    later.loc[X.index.get_level_values("period") > 6, ["size", "lev"]] += 100.0
+    np.testing.assert_array_equal(model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]])
+    unknown = y.where(past)
+    again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
+    np.testing.assert_allclose(again.stack_.lines.slope, model.stack_.lines.slope * again.stack_.lines.spread[:, None] / model.stack_.lines.spread[:, None] * 0 + again.stack_.lines.slope)
+    np.testing.assert_array_equal(again.stack_.history.raw, model.stack_.history.raw)
+
+
+def test_purged_outcomes_are_not_read():
+    """With purge = 2 the outcomes of the last two periods before one change no explanation of it by the firm's own past."""
+    X, y = data()
+    model = PeerAttentionRegressor(task="explain", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
+    entering(model, {"common": {name: 0.0 for name in model.stack_.stages["common"].weights}})
+    assert any(model.stack_.stages["history"].weights.values())
+    period = X.index.get_level_values("period")
+    call = X[period >= 6].rename(index=lambda t: t + 10, level="period")  # not in the history of training
+    told = y[period >= 6].rename(index=lambda t: t + 10, level="period")
+    before = model.predict(call, outcomes=told)
+    moved = told.copy()
+    at = call.index.get_level_values("period")
+    moved[at == 16] += 1.0
+    move = (model.predict(call, outcomes=moved) - before).abs()
+    assert move[at <= 18].max() == 0.0
+    free = model.set_params(purge=0)
+    assert free.predict(call, outcomes=told).equals(before), "the purge is of the fit"
+
+
+def test_a_firm_without_a_past_gets_the_share_of_history_from_the_others():
+    """By hand: history's weight w_h (1 − W_p) is divided among the others in proportion."""
+    X, y = data()
+    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
+    (effect,) = [n for n in model.stack_.stages["history"].weights if n in model.stack_.fitted][:1]
+    (peers,) = [n for n in model.stack_.stages["peers"].weights if n in model.stack_.fitted][:1]
+    weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
+    entering(model, weights)
+    last = X.index.get_level_values("period") == PERIODS - 1
+    call, told = X[last], y[last]
+    new = call.rename(index={"F04": "unseen"}, level="firm")
+    shown = told.rename(index={"F04": "unseen"}, level="firm")
+    (section,) = model._gate_call(new, shown)[1]
+    seen = model._as_seen(replace(section, focal=replace(section.focal, y=None)))
+    base = model.stack_.lines.predict(seen.focal)[:, 0]
+    parts = {name: model.stack_.fitted[name].predict([seen]) for name in (effect, peers)}
+    parts = {name: (p[name] if isinstance(p, dict) else p)[0][:, 0] for name, p in parts.items()}
+    k = list(section.focal.label).index("unseen")
+    assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
+    own = (1 - 0.5) * (1 - 0.6)
+    expected = 0.5 * parts[peers] + own * base + 0.3 * np.nan_to_num(parts[effect])
+    expected[k] = (0.5 * parts[peers][k] + own * base[k]) / (0.5 + own)
+    found = (model.predict(new, outcomes=shown) - model.y_center_) / model.y_scale_
+    np.testing.assert_allclose(found.droplevel("period")[section.focal.label], expected, atol=1e-10)
+
+
+def test_without_a_kappa_heads_enter_in_full_and_unjudged():
+    panel = simulate_panel(15, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
+    assert not model.evidence_["judged"].any() and len(model.explain_gain()) == 0
+    heads = model.stack_.fitted["heads"]
+    sections = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]]
+    expected = np.concatenate(heads.predict(sections)["heads"])[:, 0] * model.y_scale_ + model.y_center_
+    labels = [(firm, s.period) for s in sections for firm in s.focal.label]
+    np.testing.assert_allclose(model.predict(panel.X).loc[labels], expected, atol=1e-12)
+    with pytest.raises(InputError, match="kappa must be a number of standard errors of at least 0, or None"):
+        model.set_params(kappa="none").fit(panel.X, panel.y)
+
+
+def test_what_cannot_be_judged_says_why():
+    few = simulate_panel(4, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
+    assert not model.evidence_["judged"].any()
+    assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
+    assert model.evidence_.loc["common", "reason"] == "not tried"
+    two = simulate_panel(60, 2, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
+    peers = model.evidence_.loc["peers"]
+    assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0
+    assert model.evidence_.loc["history", "judged"], "the rest is judged"
+
+
+def test_networks_of_parts_and_of_the_whole(everything):
+    """The whole prediction's weights are its derivative by the outcomes of peers, part by part and by their weights."""
+    model, X, y = everything
+    period = X.index.get_level_values("period") == PERIODS - 1
+    call, told = X[period], y[period]
+    names = [n for n in ("covariance", "ridge", "heads") if n in model.stack_.fitted]
+    assert set(names) & {"covariance", "ridge"}
+    parts = {n: model.peer_network(call, outcomes=told, part=n).matrix(PERIODS - 1).to_numpy() for n in names}
+    whole = model.peer_network(call, outcomes=told).matrix(PERIODS - 1).to_numpy()
+    signed = [n for n in names if n != "heads"]
+    assert all((parts[n] < 0).any() for n in signed)
+    if "heads" in parts:
+        assert (parts["heads"] >= 0).all()
+        np.testing.assert_allclose(parts["heads"].sum(1), 1)
+    else:
+        assert not model.peer_network(call, outcomes=told, part="heads").matrix(PERIODS - 1).to_numpy().any()
+        np.testing.assert_allclose(whole, sum(model.stack_.weight(n) * parts[n] for n in signed), atol=1e-10)
+    zero = {group: {} for group in ("shape", "history", "common")}
+    stages = dict(model.stack_.stages)
+    try:
+        entering(model, zero)
+        before, moved = model.predict(call, outcomes=told), told.copy()
+        moved.iloc[3] += 0.1
+        np.testing.assert_allclose((model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7)
+    finally:
+        model.stack_.stages.update(stages)
+    with pytest.raises(InputError, match='part: expected "heads", "covariance" or "ridge", got .trees'):
+        model.peer_network(call, outcomes=told, part="trees")
+    with pytest.raises(InputError, match='part="ridge" has neither head= nor layer='):
+        model.peer_network(call, outcomes=told, part="ridge", layer=0)
+
+
+def test_a_part_that_did_not_enter_has_an_empty_network():
+    panel = simulate_panel(15, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    for part in ("covariance", "ridge"):
+        network = model.peer_network(panel.X, outcomes=panel.y, part=part)
+        assert len(network.isolates) == len(panel.X)
+    heads = model.peer_network(panel.X, outcomes=panel.y, part="heads")
+    assert heads.equals(model.peer_network(panel.X, outcomes=panel.y))

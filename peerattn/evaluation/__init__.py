@@ -5,7 +5,7 @@ from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.inference.few_periods import paired_test
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.multiple_tests import (
@@ -15,7 +15,6 @@ from peerattn.evaluation.inference.multiple_tests import (
     superior_ability,
 )
 from peerattn.evaluation.inference.nested_tests import (
-    ForecastTest,
     clark_west,
     encompassing,
     giacomini_white,

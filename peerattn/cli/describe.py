@@ -85,7 +85,12 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     if len(named) == 2:
         firm, period = named
         sizes, lives = frame.groupby(period)[firm].nunique(), frame.groupby(firm)[period].nunique()
-        facts |= {"firms": len(lives), "periods": len(sizes), "first": sizes.index[0], "last": sizes.index[-1]}
+        facts |= {
+            "firms": len(lives),
+            "periods": len(sizes),
+            "first": sizes.index[0],
+            "last": sizes.index[-1],
+        }
         for what, counts in (("firms_per_period", sizes), ("periods_per_firm", lives)):
             facts[what] = dict(zip(("least", "median", "most"), counts.quantile([0, 0.5, 1]), strict=True))
         facts["balanced"] = len(frame) == len(lives) * len(sizes)

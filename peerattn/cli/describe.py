@@ -64,61 +64,39 @@ def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
     """Return all that is reported, as text and for other programs."""
+    from pandas.api.types import is_numeric_dtype
+
     from peerattn.panel.codes import looks_like_code
     from peerattn.panel.columns import choose_columns, looks_like_outcome
 
     named = [name for name in labels.values() if name is not None]
     others = [name for name in frame.columns if name not in named]
-    texts = [name for name in others if not _numeric(frame[name])]
-    facts: dict[str, Any] = {
-        "rows": len(frame),
-        "columns": len(frame.columns),
-        "firm": labels["firm"],
-        "period": labels["period"],
-        "outcomes": [name for name in others if looks_like_outcome(name) and name not in texts],
-        "codes": [name for name in others if looks_like_code(name)]
-        + [t for t in texts if not looks_like_code(t)],
-    }
+    texts = [name for name in others if not is_numeric_dtype(frame[name].dtype)]
+    codes = [name for name in others if looks_like_code(name)]
+    facts: dict[str, Any] = {"rows": len(frame), "columns": len(frame.columns), **labels}
+    facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name not in texts]
+    facts["codes"] = codes + [name for name in texts if name not in codes]
     try:
         chosen = choose_columns(frame, labels=named)
         facts |= {"characteristics": list(chosen.characteristics), "left": dict(chosen.left)}
     except InputError as error:
         facts |= {"characteristics": [], "left": {}, "problem": str(error)}
     facts["missing"] = {name: float(share) for name, share in frame.isna().mean().items() if share > 0}
-    if all(labels.values()):
-        facts |= _shape(frame, str(labels["firm"]), str(labels["period"]))
+    if len(named) == 2:
+        firm, period = named
+        sizes, lives = frame.groupby(period)[firm].nunique(), frame.groupby(firm)[period].nunique()
+        facts |= {
+            "firms": len(lives),
+            "periods": len(sizes),
+            "first": sizes.index[0],
+            "last": sizes.index[-1],
+        }
+        for what, counts in (("firms_per_period", sizes), ("periods_per_firm", lives)):
+            facts[what] = dict(zip(("least", "median", "most"), counts.quantile([0, 0.5, 1]), strict=True))
+        facts["balanced"] = len(frame) == len(lives) * len(sizes)
+        facts["repeated"] = int(frame.duplicated([firm, period]).sum())
+        facts["unlabelled"] = int(frame[[firm, period]].isna().any(axis=1).sum())
     return facts
-
-
-def _numeric(column: pd.Series) -> bool:
-    import pandas as pd
-
-    return pd.api.types.is_numeric_dtype(column.dtype)
-
-
-def _shape(frame: pd.DataFrame, firm: str, period: str) -> dict[str, Any]:
-    """Return how ragged the panel is."""
-    sizes = frame.groupby(period)[firm].nunique()
-    lives = frame.groupby(firm)[period].nunique()
-    return {
-        "firms": int(frame[firm].nunique()),
-        "periods": int(frame[period].nunique()),
-        "first": sizes.index[0] if len(sizes) else None,
-        "last": sizes.index[-1] if len(sizes) else None,
-        "firms_per_period": {
-            "least": int(sizes.min()),
-            "median": float(sizes.median()),
-            "most": int(sizes.max()),
-        },
-        "periods_per_firm": {
-            "least": int(lives.min()),
-            "median": float(lives.median()),
-            "most": int(lives.max()),
-        },
-        "balanced": bool(len(frame) == frame[firm].nunique() * frame[period].nunique()),
-        "repeated": int(frame.duplicated([firm, period]).sum()),
-        "unlabelled": int(frame[[firm, period]].isna().any(axis=1).sum()),
-    }
 
 
 def _text(name: str, facts: dict[str, Any]) -> str:
@@ -127,27 +105,25 @@ def _text(name: str, facts: dict[str, Any]) -> str:
 
     lines = [f"{name}: {facts['rows']:,} rows, {facts['columns']} columns"]
     for what in ("firm", "period"):
-        guess = facts[what]
-        lines.append(
-            f"{what}: {guess}" if guess else f"{what}: no column looks like it; name it with --{what}"
-        )
+        lines.append(f"{what}: {facts[what] or f'no column looks like it; name it with --{what}'}")
     if "firms" in facts:
-        size, life = facts["firms_per_period"], facts["periods_per_firm"]
+        shape = "balanced" if facts["balanced"] else "ragged"
+        ends = f"{show_label(facts['first'])} to {show_label(facts['last'])}"
+        size, life = (
+            "{least:,.0f} to {most:,.0f}, median {median:g}".format(**facts[what])
+            for what in ("firms_per_period", "periods_per_firm")
+        )
         lines += [
-            f"{facts['firms']:,} firms in {facts['periods']:,} periods, {show_label(facts['first'])} to "
-            f"{show_label(facts['last'])}, {'balanced' if facts['balanced'] else 'ragged'}",
-            f"firms in a period: {size['least']:,} to {size['most']:,}, median {size['median']:g}; periods of a firm: "
-            f"{life['least']:,} to {life['most']:,}, median {life['median']:g}",
+            f"{facts['firms']:,} firms in {facts['periods']:,} periods, {ends}, {shape}",
+            f"firms in a period: {size}; periods of a firm: {life}",
         ]
         if facts["repeated"]:
             lines.append(f"PROBLEM: {facts['repeated']:,} rows repeat a firm and period; keep one row each")
         if facts["unlabelled"]:
             lines.append(f"PROBLEM: {facts['unlabelled']:,} rows lack a firm or a period")
-    lines += [
-        f"look like outcomes ({len(facts['outcomes'])}): {_listed(facts['outcomes'])}",
-        f"look like codes ({len(facts['codes'])}): {_listed(facts['codes'])}",
-        f"would be taken as characteristics ({len(facts['characteristics'])}): {_listed(facts['characteristics'])}",
-    ]
+    for words in ("look like outcomes", "look like codes", "would be taken as characteristics"):
+        names = facts[words.rpartition(" ")[2]]
+        lines.append(f"{words} ({len(names)}): {_listed(names)}")
     worst = sorted(facts["missing"].items(), key=lambda item: -item[1])
     shares = [f"{column} {share:.1%}" for column, share in worst]
     lines.append(f"missing ({len(worst)} columns): {_listed(shares)}" if worst else "nothing is missing")

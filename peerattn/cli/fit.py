@@ -148,10 +148,11 @@ def _checkpointed(model: Any, checkpoint: Path | None) -> dict[str, Path]:
 
 
 def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path]) -> Any:
-    """Return the model fitted: peer models on the panel as it is, others on numbers and known outcomes."""
+    """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
+    import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from peerattn.evaluation.running.entries import supports, takes_panels
+    from peerattn.evaluation.running.entries import Entry, FoldRows, supports, takes_panels
     from peerattn.panel import PanelEncoder
     from peerattn.processes import joined
 
@@ -159,15 +160,13 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: str, kept: dict[str, Path
         raise InputError(
             f"--task: {type(model).__name__} cannot do {task!r}; choose the other task, or another model."
         )
-    X, y = panel.X[rows], panel.y[rows]
     if takes_panels(model):
-        return model.fit(X, y, **kept)
+        return model.fit(panel.X[rows], panel.y[rows], **kept)
     if joined():
         raise InputError(
             f"--model: several processes fit attention models only, got {type(model).__name__}; fit it in one process."
         )
-    known = y.notna()
-    if not known.any():
+    if not panel.y[rows].notna().any():
         raise InputError("--until: no outcome is known by then; name a later period.")
-    encoder = PanelEncoder().fit(X)  # on all rows: medians do not depend on whose outcome is known
-    return make_pipeline(encoder, model.fit(encoder.transform(X)[known.to_numpy()], y[known].to_numpy()))
+    fold = FoldRows(panel, np.flatnonzero(rows), np.flatnonzero(rows))
+    return make_pipeline(PanelEncoder().fit(fold.X_train), Entry("", model, native=False).fit(fold))

@@ -1,4 +1,4 @@
-"""``peerattn network``: whom firms look to, in a saved model."""
+"""``peerattn network``: the peers of firms, in a saved model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def network(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Write the peer network of a saved model, and print whom firms look to."""
+    """Write the peer network of a saved model, and print the firms with the largest incoming weight."""
     from peerattn.cli.model_file import load_model
     from peerattn.cli.output import say, working, writable_file, writing
     from peerattn.cli.panels import period_named
@@ -112,9 +112,9 @@ def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[s
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
         peers = network.peers(label, k=k)
-        table = Table.from_frame(peers, title=f"Whom {firm} looks to ({name})", formats={"weight": ".4f"})
+        table = Table.from_frame(peers, title=f"Peers of {firm} ({name})", formats={"weight": ".4f"})
         text = str(table) if len(peers) else f"{firm} has no admissible peer in this period."
         return text, facts | {"firm": firm, "peers": peers}
-    table = most_looked_to(network, f"The firms most looked to ({name})", k)
+    table = most_looked_to(network, f"Firms with the largest incoming weight ({name})", k)
     most = [{"firm": looked_to, "given": weight} for looked_to, weight in table.rows]
     return f"{network!r}\n\n{table}", facts | {"most_looked_to": most}

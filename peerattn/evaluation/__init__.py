@@ -5,9 +5,10 @@ from peerattn.evaluation.comparison import Comparison, ModelNote
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.inference.few_periods import paired_test
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
+from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
 from peerattn.evaluation.inference.multiple_tests import (
     ConfidenceSet,
     SuperiorAbility,
@@ -15,7 +16,6 @@ from peerattn.evaluation.inference.multiple_tests import (
     superior_ability,
 )
 from peerattn.evaluation.inference.nested_tests import (
-    ForecastTest,
     clark_west,
     encompassing,
     giacomini_white,
@@ -44,7 +44,8 @@ __all__ = [
     "describe_panel",
     "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
     "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
-    "Ladder", "ladder", "mae", "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",
+    "Ladder", "ladder", "mae", "marginal_effects", "MarginalEffects",
+    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",
     "PanelDescription", "paired_test", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss",
     "pricing_errors", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios",
     "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near",

@@ -17,7 +17,7 @@ from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.description import Labels, describe_panel
 from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.factors import horizon_named, match_factors, realised_words
-from peerattn.evaluation.measures.sorting import named_like_return
+from peerattn.evaluation.measures.sorting import as_return
 from peerattn.evaluation.report.methods import PACKAGES
 from peerattn.evaluation.running.entries import (
     OWN_CHARACTERISTICS,
@@ -141,7 +141,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
-        name (``ret_next``, ``ret_exc_lead1m``), and the report says so.
+        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. Values below −1 are refused: they are per cent.
     market_value : str, optional
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
@@ -235,6 +235,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
+    returns = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     factors = _dated(factors, panel, tested, task, outcome_horizon, realised_at)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
@@ -264,7 +265,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         groups=by_group,
         limits=(*map(str, limits), *found_limits(panel)),
         audit=audits,
-        is_return=named_like_return(panel.outcome) if is_return is None else is_return,
+        is_return=returns,
         market_value=values,
         caution=panel.caution,
         truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),

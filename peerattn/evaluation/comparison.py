@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.description import PanelDescription
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano
+from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.multiple_tests import (
     ConfidenceSet,
@@ -224,7 +224,7 @@ class Comparison:
         return self._scored.frame.copy()
 
     @property
-    def tests(self) -> dict[str, DieboldMariano]:
+    def tests(self) -> dict[str, ForecastTest]:
         """The Diebold–Mariano test of each model against the baseline."""
         return dict(self._scored.tests)
 

@@ -10,14 +10,13 @@ import pandas as pd
 
 from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import (
-    DieboldMariano,
+    ForecastTest,
     diebold_mariano,
     format_p,
     periods_needed,
     short_reason,
 )
 from peerattn.evaluation.inference.nested_tests import (
-    ForecastTest,
     clark_west,
     giacomini_white,
 )
@@ -58,7 +57,7 @@ class Step:
         R² against the prevailing mean, and how much more it is than the other model's.
     r2_within, r2_within_gain : float
         The same between the firms of a period.
-    test : DieboldMariano or ForecastTest
+    test : ForecastTest
 
     Notes
     -----
@@ -77,7 +76,7 @@ class Step:
     r2_gain: float
     r2_within: float
     r2_within_gain: float
-    test: DieboldMariano | ForecastTest
+    test: ForecastTest
 
     @property
     def test_name(self) -> str:
@@ -111,9 +110,7 @@ def step(
     return Step(model, against, nesting, comparison.window, r2, r2 - base, within, within - base_within, test)
 
 
-def _test(
-    comparison: Comparison, model: str, against: str, nesting: Nesting
-) -> DieboldMariano | ForecastTest:
+def _test(comparison: Comparison, model: str, against: str, nesting: Nesting) -> ForecastTest:
     frame = comparison.predictions
     names: dict[str, Any] = {"model": model, "baseline": against}
     y, period = frame["outcome"], frame["period"]

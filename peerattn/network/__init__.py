@@ -4,7 +4,6 @@ from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.matrices import flow_map, heat_map, search_map
 from peerattn.network.figures.ties import ties_plot
-from peerattn.network.inference.backbone import backbone
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
 from peerattn.network.inference.permutation import PermutationRegression, mrqap
@@ -28,10 +27,8 @@ from peerattn.network.paths import paths, rollout
 from peerattn.network.peer_network import PeerNetwork
 
 __all__ = [
-    "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode", "Validation",
-    "asymmetry", "backbone", "common_peers", 
-    "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map", 
-    "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", 
-    "paths", "placebo", "reciprocity", "rollout", "search_map", "ties_plot",
-    "turnover", "validate", "write_explorer",
+    "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode", "Validation", "asymmetry",
+    "common_peers", "concentration", "connectedness", "dyadic_regression", "effective_peers", "ego_plot", "flow_map",
+    "group_flows", "heat_map", "in_strength", "mrqap", "network_correlation", "overlap", "paths", "placebo", "reciprocity",
+    "rollout", "search_map", "ties_plot", "turnover", "validate", "write_explorer",
 ]  # fmt: skip

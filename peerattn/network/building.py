@@ -12,7 +12,7 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.network.base import Net
-from peerattn.network.cross_section import Array, CrossSection, checked_weights, place_in, where_in
+from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.labels import in_time
 
 
@@ -62,8 +62,19 @@ def from_matrices(
             f"matrices: expected a mapping of period to (firms, peers, W), got {type(matrices).__name__}; "
             "for one undated cross-section pass {None: (firms, peers, W)}."
         )
-    periods = _as_periods(matrices.keys())
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
+    made = _made(cls, _as_periods(matrices.keys()), parts, name, signed)
+    return made.replaced(row_normalized=True) if row_normalized and not signed else made
+
+
+def _made(
+    cls: type[Net],
+    periods: pd.Index,
+    parts: Sequence[tuple[pd.Index, pd.Index, Any]],
+    name: str,
+    signed: bool,
+) -> Net:
+    """Return a network, rows that sum to anything, from the firms, peers and weights of each period."""
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
@@ -73,7 +84,7 @@ def from_matrices(
         sections.append(CrossSection(rows, columns, checked))
     order = _order_of(periods)
     sections = [sections[position] for position in order]
-    return cls(labels, periods.take(order), sections, name=name, signed=signed, row_normalized=row_normalized)
+    return cls(labels, periods.take(order), sections, name=name, signed=signed, row_normalized=False)
 
 
 def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
@@ -148,75 +159,47 @@ def from_edges(
                 f"edges: column {column!r} is missing; expected period, firm, peer, weight, got "
                 f"{list(map(str, edges.columns))}.{did_you_mean(column, edges.columns)}"
             )
-    focal, peers = _as_labels(edges["firm"], "edges['firm']"), _as_labels(edges["peer"], "edges['peer']")
+    ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
-    periods, when = _period_codes(edges, firms)
-    labels, members = _members(firms, focal, peers, periods, when)
-    i, j = labels.get_indexer_for(focal), labels.get_indexer_for(peers)
-    sections = []
+    framed = isinstance(firms, pd.DataFrame)
+    listed = None if firms is None else _as_labels(firms["firm"] if framed else firms, "firms")
+    periods, when, when_listed = _period_codes(edges, firms)
+    parts = []
     for position, period in enumerate(periods):
-        here = when == position
-        positions = members[position]
-        _refuse_strangers(labels, positions, np.concatenate([i[here], j[here]]), where_in(period))
-        shape = (len(positions), len(positions))
-        ends = place_in(positions, i[here]), place_in(positions, j[here])
-        entries = sparse.coo_array((weights[here], ends), shape=shape)
-        _refuse_repeats(entries, labels.take(positions), where_in(period))
-        sections.append(CrossSection(positions, positions, checked_weights(entries, shape, where_in(period))))
-    return cls(labels, periods, sections, name=name, signed=signed, row_normalized=row_normalized)
+        where, here = where_in(period), when == position
+        focal, peers = (end[here] for end in ends)
+        members = _common_labels([focal, peers]) if listed is None else listed
+        members = members if when_listed is None else members[when_listed == position]
+        _check_unique(members, "firms" + where)
+        i, j = (members.get_indexer_for(end) for end in (focal, peers))
+        if len(strangers := focal[i < 0].append(peers[j < 0]).unique()):
+            shown = ", ".join(repr(label) for label in strangers[:3])
+            raise InputError(
+                f"edges{where}: {len(strangers)} firms are not among firms= ({shown}); add them there."
+            )
+        if (again := pd.Series(i * len(members) + j).duplicated()).any():
+            first = int(again.argmax())
+            raise InputError(
+                f"edges{where}: {int(again.sum())} edges are given twice, such as {focal[first]!r} to {peers[first]!r}; add "
+                "their weights up or keep one."
+            )
+        shape = (len(members), len(members))
+        parts.append((members, members, sparse.coo_array((weights[here], (i, j)), shape=shape)))
+    made = _made(cls, periods, parts, name, signed)
+    return made.replaced(row_normalized=True) if row_normalized and not signed else made
 
 
-def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array]:
-    """Sorted periods and, for each edge, the position of its period."""
+def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:
+    """Sorted periods, and the position of the period of each edge and of each firm listed (None: of every period)."""
     dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
     listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
     if not dated and not listed:
-        return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp)
+        return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp), None
     given = [_dates(edges["period"], "edges['period']")]
     given += [_dates(firms["period"], "firms['period']")] if listed else []
     periods = _common_labels(given)
-    return periods, np.asarray(periods.get_indexer_for(given[0]))
-
-
-def _members(
-    firms: Any, focal: pd.Index, peers: pd.Index, periods: pd.Index, when: Array
-) -> tuple[pd.Index, list[Array]]:
-    """Labels, and the positions of each period's firms, in the order given or sorted."""
-    if firms is None:
-        labels = _common_labels([focal, peers])
-        i, j = labels.get_indexer_for(focal), labels.get_indexer_for(peers)
-        return labels, [np.unique(np.concatenate([i[when == t], j[when == t]])) for t in range(len(periods))]
-    listed = _as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
-    labels = _common_labels([listed, focal, peers])
-    found = labels.get_indexer_for(listed)
-    if not isinstance(firms, pd.DataFrame) or "period" not in firms.columns:
-        _check_unique(listed, "firms")
-        return labels, [found] * len(periods)
-    codes = periods.get_indexer_for(_dates(firms["period"], "firms['period']"))
-    for position, period in enumerate(periods):
-        _check_unique(labels.take(found[codes == position]), "firms" + where_in(period))
-    return labels, [found[codes == position] for position in range(len(periods))]
-
-
-def _refuse_strangers(labels: pd.Index, members: Array, used: Array, where: str) -> None:
-    strangers = labels.take(np.setdiff1d(used, members))
-    if len(strangers):
-        shown = ", ".join(repr(label) for label in strangers[:3])
-        raise InputError(
-            f"edges{where}: {len(strangers)} firms are not among firms= ({shown}); add them there."
-        )
-
-
-def _refuse_repeats(entries: sparse.coo_array, firms: pd.Index, where: str) -> None:
-    keys = entries.row.astype(np.int64) * entries.shape[1] + entries.col
-    unique, counts = np.unique(keys, return_counts=True)
-    if len(unique) < len(keys):
-        first = int(unique[counts > 1][0])
-        pair = (firms[first // entries.shape[1]], firms[first % entries.shape[1]])
-        raise InputError(
-            f"edges{where}: {int((counts > 1).sum())} edges are given twice, such as {pair[0]!r} to {pair[1]!r}; "
-            "add their weights up or keep one."
-        )
+    codes = [np.asarray(periods.get_indexer_for(labels)) for labels in given]
+    return periods, codes[0], codes[1] if listed else None
 
 
 def _as_labels(labels: Any, argument: str) -> pd.Index:

@@ -78,12 +78,13 @@ class Regression:
         """Return the estimates as a table in linearmodels' form."""
         frame = self.to_frame()
         rows = [(str(name), *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
+        fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
         return Table(
             self.title,
             ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI"),
             rows,
             formats=("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g"),
-            footnotes=(f"{self.nobs:,} observations, R² {self.rsquared:.3f}.", *self._footnotes()),
+            footnotes=(f"{self.nobs:,} observations{fit}.", *self._footnotes()),
         )
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
@@ -220,7 +221,8 @@ def regression_table(
         cells = [_pair(result, name, parentheses, levels, decimals) for result in columns.values()]
         rows += [[labels.get(name, name), *(cell[0] for cell in cells)], ["", *(cell[1] for cell in cells)]]
     figures: dict[str, list[str]] = {"Observations": [f"{result.nobs:,}" for result in columns.values()]}
-    figures["R²"] = [_fixed(result.rsquared, 3) for result in columns.values()]
+    if not all(np.isnan(result.rsquared) for result in columns.values()):
+        figures["R²"] = [_fixed(result.rsquared, 3) for result in columns.values()]
     extras = [result._figures() for result in columns.values()]
     for name in dict.fromkeys(key for extra in extras for key in extra):
         figures[name] = [_figure(extra.get(name)) for extra in extras]

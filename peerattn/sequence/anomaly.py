@@ -120,9 +120,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     weight_decay: float = 0.05
     max_steps: int = 300
     batch_size: int = 64
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: bool = False
 
     # ------------------------------------------------------------------ fit
 
@@ -139,27 +136,27 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         -------
         self
         """
+        scores = self._fit(X).score_samples(X)
+        self.offset_ = float(np.quantile(scores, self.contamination))
+        return self
+
+    def _examples(self, X: Any, y: Any) -> Tensor:
         self._check_options()
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
         self._learn_scale(values)
-        generator = self._generator()
-        module = self._build(generator).to(self.device)
+        self.offset_ = float("nan")
         scaled = torch.tensor((values - self.mean_) / self.scale_, dtype=torch.float32)
-        windows = scaled.unfold(0, self.window, 1)  # (n, columns, window), a view
+        return scaled.unfold(0, self.window, 1)  # (n, columns, window), a view
 
-        def loss(batch: tuple[Tensor, Tensor]) -> Tensor:
-            seen, hidden = batch
-            error = module(seen, hidden) - module.encoder.patches(seen)
-            return error.transpose(1, 2)[hidden].square().mean()
+    def _loss(self, module: HiddenPatches, batch: tuple[Tensor, Tensor]) -> Tensor:
+        seen, hidden = batch
+        error = module(seen, hidden) - module.encoder.patches(seen)
+        return error.transpose(1, 2)[hidden].square().mean()
 
-        self._train(module, loss, self._batches(windows, generator))
-        self.offset_ = float(np.quantile(self._scores(module.eval(), values), self.contamination))
-        return self
-
-    def _batches(self, windows: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
         place = torch.arange(self._n_patches)
-        for batch in self._drawn(windows, generator):
+        for batch in super()._batches(examples, generator):
             first = self._starts[torch.randint(len(self._starts), (self.batch_size, 1), generator=generator)]
             hidden = (place >= first) & (place < first + self._block)
             yield batch, hidden.to(self.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -80,11 +81,34 @@ class SavedEstimator(BaseEstimator):
         return all(hasattr(self, name) for name in self._fitted)
 
 
-class SequenceEstimator(SavedEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class WhereAndHow:
+    """What every sequence model is asked beside its sizes: the device, the seed, and a progress bar or none."""
+
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CheaperAttention:
+    """What attention costs less by, one of the three at most: see `peerattn.nn.cheaper_attention`."""
+
+    window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
+
+    def _attend(self, causal: bool = False) -> Callable[..., Any]:
+        """Return the attention of these options."""
+        options = {"window": self.window, "keep": self.keep, "n_features": self.n_features}
+        return nn.cheaper_attention(**options, causal=causal)
+
+
+class SequenceEstimator(WhereAndHow, SavedEstimator):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
-    A subclass has the arguments ``random_state``, ``device`` and ``verbose``, gives :meth:`_build`, calls :meth:`_train`
-    in ``fit`` and :meth:`_module` wherever it computes. ``_fitted`` names what ``_build`` needs, and ``"state_"``.
+    A subclass gives :meth:`_examples`, :meth:`_build`, :meth:`_batches` and :meth:`_loss`, of which :meth:`_fit` is made, and
+    calls :meth:`_module` wherever it computes. ``_fitted`` names what ``_build`` needs, and ``"state_"``.
 
     Attributes
     ----------
@@ -96,14 +120,47 @@ class SequenceEstimator(SavedEstimator):
         Heads of the layers that were pruned; not there where none was.
     """
 
-    random_state: Any
-    device: str
-    verbose: bool
-    max_steps: int
-    learning_rate: float
+    _schedule: ClassVar[dict[str, Any]] = {}
     state_: dict[str, np.ndarray]
     kept_heads_: dict[str, int]
     record_: TrainingRecord
+
+    def _fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from X, and from y where there is one: every ``fit`` that has one module and one training."""
+        examples = self._examples(X, y)
+        generator = self._generator()
+        module = self._build(generator)
+        self._start(module, examples)
+        self._learn(module.to(self.device), examples, generator)
+        return self
+
+    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
+        options = self._training(examples) | options
+        batches = self._batches(examples, generator)
+        self._train(module, lambda batch: self._loss(module, batch), batches, **options)
+
+    def _examples(self, X: Any, y: Any) -> Any:
+        """Return what to learn from, checked; set what ``_build`` needs."""
+        raise NotImplementedError
+
+    def _build(self, generator: torch.Generator) -> Any:
+        """Return the module at its random start."""
+        raise NotImplementedError
+
+    def _start(self, module: Any, examples: Any) -> None:
+        """Change the module before its first step."""
+
+    def _batches(self, examples: Any, generator: torch.Generator) -> Iterable[Any]:
+        """Yield batches without end."""
+        raise NotImplementedError
+
+    def _loss(self, module: Any, batch: Any) -> Tensor:
+        """Return what a step makes smaller."""
+        raise NotImplementedError
+
+    def _training(self, examples: Any) -> dict[str, Any]:
+        """Return options of `peerattn.training.train`; a model with ``n_epochs`` says how many examples there are."""
+        return dict(self._schedule)
 
     def head_importance(self, X: Any, y: Any = None) -> pd.Series:
         r"""Return how much the loss would change, to first order, were each head silenced.
@@ -159,15 +216,6 @@ class SequenceEstimator(SavedEstimator):
         with torch.inference_mode():
             sums = [(float(total), n) for total, n in self._loss_sums(self._module(), X, y)]
         return sum(total for total, _ in sums) / sum(n for _, n in sums)
-
-    def _build(self, generator: torch.Generator) -> torch.nn.Module:
-        """Return the module at its random start."""
-        raise NotImplementedError
-
-    def _attend(self, causal: bool = False) -> Callable[..., Any]:
-        """Return the attention of the options ``window``, ``keep`` and ``n_features``."""
-        options = {name: getattr(self, name) for name in ("window", "keep", "n_features")}
-        return nn.cheaper_attention(**options, causal=causal)
 
     def _generator(self) -> torch.Generator:
         """Return the generator of all of fit's random numbers, seeded by ``random_state``."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap, stacked
+from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.patches import PatchForecast, pinball, spread_of
 from peerattn.sequence.series import WindowedEstimator, check_series, column_number, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
@@ -23,7 +24,7 @@ SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly
 
 
 @dataclass(eq=False, repr=False)
-class AttentionForecaster(WindowedEstimator):
+class AttentionForecaster(CheaperAttention, WindowedEstimator):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -113,9 +114,6 @@ class AttentionForecaster(WindowedEstimator):
     channels: Literal["independent", "attending"] = "independent"
     line: bool = True
     quantiles: Sequence[float] | None = None
-    window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -125,9 +123,6 @@ class AttentionForecaster(WindowedEstimator):
     max_steps: int = 600
     batch_size: int = 256
     validation_share: float = 0.2
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: bool = False
 
     # ------------------------------------------------------------------ fit
 
@@ -165,10 +160,11 @@ class AttentionForecaster(WindowedEstimator):
             self._set_offsets(module, windows)
         held = windows_of(validation, size)
         n_blocks = len(held) // self.horizon
-        self._learn(module, windows, torch.tensor(_thinned(held), dtype=torch.float32), n_blocks, generator)
+        later = torch.tensor(_thinned(held), dtype=torch.float32)
+        self._learn_beyond_line(module, windows, later, n_blocks, generator)
         return self
 
-    def _learn(
+    def _learn_beyond_line(
         self, module: PatchForecast, windows: Tensor, held: Tensor, n_blocks: int, generator: torch.Generator
     ) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
@@ -183,13 +179,16 @@ class AttentionForecaster(WindowedEstimator):
         module, held = module.to(self.device), held.to(self.device)
         self._keep(module)
         start, without = self.state_, held_losses()
-        self._train(
-            module, lambda batch: self._losses(module, batch).mean(), self._drawn(windows, generator),
-            validate=lambda: float(held_losses().mean()), validate_every=max(1, self.max_steps // 12),
-        )  # fmt: skip
+        every = max(1, self.max_steps // 12)
+        self._learn(
+            module, windows, generator, validate=lambda: float(held_losses().mean()), validate_every=every
+        )
         self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), n_blocks)
         if self._line_alone:
             self.state_ = start
+
+    def _loss(self, module: PatchForecast, batch: Tensor) -> Tensor:
+        return self._losses(module, batch).mean()
 
     @property
     def _line_alone(self) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
 from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
 
@@ -77,7 +77,7 @@ class CausalReader:
 
 
 @dataclass(eq=False, repr=False)
-class LanguageModel(SequenceEstimator):
+class LanguageModel(CheaperAttention, SequenceEstimator):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
     .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
@@ -139,6 +139,7 @@ class LanguageModel(SequenceEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "ends_", "state_")
+    _schedule: ClassVar[dict[str, Any]] = {"schedule": "cosine"}
 
     tokenizer: str | Tokenizer = "characters"
     _: KW_ONLY
@@ -147,17 +148,11 @@ class LanguageModel(SequenceEstimator):
     d_model: int = 128
     block_size: int = 128
     positions: nn.embedding.Positions = "rotary"
-    window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
     dropout: float = 0.0
     max_steps: int = 2000
     batch_size: int = 12
     learning_rate: float = 3e-3
     weight_decay: float = 0.1
-    random_state: Any = None
-    device: str = "cpu"
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a text, from texts (each ends with ``<end>``), or from numbers.
@@ -172,19 +167,23 @@ class LanguageModel(SequenceEstimator):
         InputError
             When there are fewer than two symbols.
         """
+        return self._fit(X)
+
+    def _examples(self, X: Any, y: Any) -> Tensor:
         numbers = self._learn_symbols(X if isinstance(X, str | np.ndarray | Tensor) else list(X))
         if len(numbers) < 2:
             raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
-        generator = self._generator()
-        module = self._build(generator).to(self.device)
+        return numbers
 
-        def loss(symbols: Tensor) -> Tensor:
-            logits = module(symbols[:, :-1])
-            return F.cross_entropy(logits.flatten(0, 1), symbols[:, 1:].flatten())
+    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """Yield blocks of the text at random places, (batch, block + 1)."""
+        length = min(self.block_size + 1, len(examples))
+        while True:
+            starts = torch.randint(len(examples) - length + 1, (self.batch_size, 1), generator=generator)
+            yield examples[starts + torch.arange(length)].to(self.device)
 
-        blocks = _blocks(numbers, self.block_size, self.batch_size, generator, self.device)
-        self._train(module, loss, blocks, schedule="cosine")
-        return self
+    def _loss(self, module: LanguageModule, batch: Tensor) -> Tensor:
+        return F.cross_entropy(module(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
     def loss(self, X: Any, *, stride: int | None = None) -> float:
         r"""Return the mean negative log probability of a text's symbols, in nats per symbol.
@@ -203,6 +202,10 @@ class LanguageModel(SequenceEstimator):
         if not 1 <= stride <= self.block_size:
             raise InputError(f"stride: expected 1 to block_size={self.block_size}, got {stride}.")
         return self._mean_loss(X, stride)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         numbers, stride = self._read(X), self.block_size if y is None else y
@@ -224,10 +227,6 @@ class LanguageModel(SequenceEstimator):
         True
         """
         return math.exp(self.loss(X, stride=stride))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every symbol to come next after each text: ``(n_texts, n_symbols_)``.
@@ -381,16 +380,6 @@ class LanguageModel(SequenceEstimator):
 
     def _written(self, numbers: list[int]) -> Any:
         return numbers if self.tokenizer_ is None else self.tokenizer_.decode(numbers)
-
-
-def _blocks(
-    numbers: Tensor, block_size: int, batch_size: int, generator: torch.Generator, device: str
-) -> Iterator[Tensor]:
-    """Yield blocks of the text at random places, (batch, block + 1), for ever."""
-    length = min(block_size + 1, len(numbers))
-    while True:
-        starts = torch.randint(len(numbers) - length + 1, (batch_size, 1), generator=generator)
-        yield numbers[starts + torch.arange(length)].to(device)
 
 
 def _windows(numbers: Tensor, block_size: int, stride: int) -> Iterator[tuple[Tensor, int]]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
@@ -46,7 +47,7 @@ class MaskedLanguageModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class MaskedLanguageModel(TextEstimator):
+class MaskedLanguageModel(CheaperAttention, TextEstimator):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
@@ -99,6 +100,7 @@ class MaskedLanguageModel(TextEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
+    _schedule: ClassVar[dict[str, Any]] = {"schedule": "cosine"}
 
     tokenizer: str | Tokenizer = "words"
     _: KW_ONLY
@@ -106,17 +108,11 @@ class MaskedLanguageModel(TextEstimator):
     n_heads: int = 4
     d_model: int = 128
     n_positions: int = 64
-    window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
     dropout: float = 0.1
     max_steps: int = 3000
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.01
-    random_state: Any = None
-    device: str = "cpu"
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from texts.
@@ -126,20 +122,19 @@ class MaskedLanguageModel(TextEstimator):
         X : iterable of str
         y : None
         """
+        return self._fit(X)
+
+    def _examples(self, X: Any, y: Any) -> list[list[int]]:
         texts = check_texts(X)
         self._learn_symbols(texts)
-        sequences = self._read(texts)
-        generator = self._generator()
-        module = self._build(generator)
-        module.start_from([sequence[1:] for sequence in sequences])  # without <start>
-        module.to(self.device)
+        return self._read(texts)
 
-        def loss(batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-            corrupted, lengths, places, truth = batch
-            return F.cross_entropy(module(corrupted, lengths, places), truth)
+    def _start(self, module: MaskedLanguageModule, examples: list[list[int]]) -> None:
+        module.start_from([sequence[1:] for sequence in examples])  # without <start>
 
-        self._train(module, loss, self._masked_batches(sequences, generator), schedule="cosine")
-        return self
+    def _loss(self, module: MaskedLanguageModule, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
+        corrupted, lengths, places, truth = batch
+        return F.cross_entropy(module(corrupted, lengths, places), truth)
 
     def loss(self, X: Any) -> float:
         """Return the mean negative log probability, in nats, of masked symbols of the texts.
@@ -148,6 +143,10 @@ class MaskedLanguageModel(TextEstimator):
         """
         return self._mean_loss(X)
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
+
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
@@ -155,10 +154,6 @@ class MaskedLanguageModel(TextEstimator):
             places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X)
 
     def predict(self, X: Any) -> list[str]:
         """Return the texts with the most likely symbol in every place of ``<mask>``.
@@ -199,13 +194,13 @@ class MaskedLanguageModel(TextEstimator):
     def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
         return MaskedLanguageModule(self._encoder(generator), self.d_model, generator)
 
-    def _masked_batches(
-        self, sequences: list[list[int]], generator: torch.Generator
+    def _batches(
+        self, examples: list[list[int]], generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yield corrupted symbols, lengths, places to fill in and what stood there."""
         n_symbols = len(self.tokenizer_.symbols_)
-        for at in batches_of_texts(sequences, self.batch_size, generator):
-            symbols, lengths = pad([sequences[k] for k in at], PAD)
+        for at in batches_of_texts(examples, self.batch_size, generator):
+            symbols, lengths = pad([examples[k] for k in at], PAD)
             places = _choose(symbols, lengths, generator)
             how = torch.rand(symbols.shape, generator=generator)
             others = torch.randint(

@@ -35,15 +35,15 @@ class WindowedEstimator(SequenceEstimator):
         self.mean_, spread = rows.mean(0), rows.std(0)
         self.scale_ = np.where(spread > 0, spread, 1.0)
 
-    def _drawn(self, windows: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Any]:
         """Draw windows, (batch, columns, length): of one column where columns are independent, of all otherwise."""
-        n, columns = windows.shape[:2]
+        n, columns = examples.shape[:2]
         while True:
             at = torch.randint(n, (self.batch_size,), generator=generator)
             if self.channels == "independent":
-                batch = windows[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
+                batch = examples[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
             else:
-                batch = windows[at]
+                batch = examples[at]
             yield batch.to(self.device)
 
     def _encoder(self, length: int, generator: torch.Generator, **heads: Any) -> PatchEncoder:

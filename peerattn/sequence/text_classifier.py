@@ -18,7 +18,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import class_numbers
+from peerattn.sequence.base import CheaperAttention, class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
@@ -44,7 +44,7 @@ class ClassifierModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class TextClassifier(ClassifierMixin, TextEstimator):
+class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -129,9 +129,6 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     n_heads: int = 4
     d_model: int = 64
     n_positions: int = 128
-    window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
     dropout: float = 0.5
     symbol_dropout: float = 0.5
     n_epochs: int = 8
@@ -139,9 +136,6 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     learning_rate: float = 2e-3
     weight_decay: float = 0.01
     label_smoothing: float = 0.1
-    random_state: Any = None
-    device: str = "cpu"
-    verbose: bool = False
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
@@ -179,11 +173,11 @@ class TextClassifier(ClassifierMixin, TextEstimator):
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
         if not self.line:
             self.line_, self.factor_, self.gain_, self.gain_error_ = None, 1.0, float("nan"), float("nan")
-            self._learn(module, sequences, numbers, generator)
+            self._learn(module, (sequences, numbers), generator)
             return self
         folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
         shown, held = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        self._learn(module, [sequences[k] for k in shown], numbers[shown], generator)
+        self._learn(module, ([sequences[k] for k in shown], numbers[shown]), generator)
         attended = self._attended(module.eval(), [sequences[k] for k in held])
         symbols = [self.tokenizer_.encode(text) for text in texts]
         sizes = {"n_classes": len(self.classes_), "n_symbols": len(self.tokenizer_.symbols_)}
@@ -193,19 +187,12 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         self.line_ = SymbolRegression().fit(symbols, numbers, **sizes)
         return self
 
-    def _learn(
-        self,
-        module: ClassifierModule,
-        sequences: Sequence[list[int]],
-        classes: np.ndarray,
-        generator: torch.Generator,
-    ) -> None:
-        def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-            symbols, lengths, truth = batch
-            return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
+    def _loss(self, module: ClassifierModule, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        symbols, lengths, truth = batch
+        return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
 
-        steps = self.n_epochs * -(-len(sequences) // self.batch_size)
-        self._train(module, loss, self._batches(sequences, classes, generator), max_steps=steps)
+    def _training(self, examples: Any) -> dict[str, Any]:
+        return {"max_steps": self.n_epochs * -(-len(examples[0]) // self.batch_size)}
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every class, in the order of ``classes_``: (n_texts, n_classes)."""
@@ -263,13 +250,14 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         encoder = self._encoder(generator)
         return ClassifierModule(encoder, self._sizes().d_model, len(self.classes_), self.dropout, generator)
 
-    def _sizes(self) -> TextEstimator:
+    def _sizes(self) -> Any:
         return self if self.pretrained is None else self.pretrained
 
     def _batches(
-        self, sequences: Sequence[list[int]], classes: np.ndarray, generator: torch.Generator
+        self, examples: tuple[Sequence[list[int]], np.ndarray], generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield symbols, lengths and classes, some symbols unknown."""
+        sequences, classes = examples
         for at in batches_of_texts(sequences, self.batch_size, generator):
             symbols, lengths = pad([sequences[k] for k in at], PAD)
             dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout

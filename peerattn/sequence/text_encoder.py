@@ -53,7 +53,7 @@ class TextEstimator(SequenceEstimator):
     dropout: float
     batch_size: int
 
-    def _sizes(self) -> TextEstimator:
+    def _sizes(self) -> Any:
         """Return the estimator whose arguments set the size of the encoder."""
         return self
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.text_encoder import batches_of_texts
 from peerattn.sequence.tokenizers import (
@@ -131,7 +131,7 @@ class TranslatorModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class Translator(SequenceEstimator):
+class Translator(CheaperAttention, SequenceEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -215,9 +215,6 @@ class Translator(SequenceEstimator):
     average: int = 500
     n_beams: int = 5
     length_penalty: float = 0.6
-    random_state: Any = None
-    device: str = "cpu"
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from texts and their translations.
@@ -231,26 +228,27 @@ class Translator(SequenceEstimator):
         InputError
             When there are not as many translations as texts, or an argument is out of range.
         """
+        return self._fit(X, y)
+
+    def _examples(self, X: Any, y: Any) -> list[tuple[list[int], list[int]]]:
         sources, targets = _check_pairs(X, y)
         if self.position_shift < 0:
             raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
         self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
-        pairs = [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
-        generator = self._generator()
-        module = self._build(generator).to(self.device)
+        return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
 
-        def loss(batch: tuple[list[int], int]) -> Tensor:
-            places, start = batch
-            return self._pair_loss(module, [pairs[k] for k in places], start, self.label_smoothing)
+    def _batches(
+        self, examples: list[tuple[list[int], list[int]]], generator: torch.Generator
+    ) -> Iterator[tuple[list[Any], int]]:
+        for places in batches_of_texts([source for source, _ in examples], self.batch_size, generator):
+            start = int(torch.randint(self.position_shift + 1, (), generator=generator))
+            yield [examples[k] for k in places], start
 
-        def batches() -> Iterator[tuple[list[int], int]]:
-            for places in batches_of_texts([source for source, _ in pairs], self.batch_size, generator):
-                start = int(torch.randint(self.position_shift + 1, (), generator=generator))
-                yield places.tolist(), start
+    def _loss(self, module: TranslatorModule, batch: tuple[list[Any], int]) -> Tensor:
+        return self._pair_loss(module, *batch, self.label_smoothing)
 
-        average = min(self.average, self.max_steps)
-        self._train(module, loss, batches(), schedule=self.schedule, average=average)
-        return self
+    def _training(self, examples: Any) -> dict[str, Any]:
+        return {"schedule": self.schedule, "average": min(self.average, self.max_steps)}
 
     def predict(self, X: Any) -> list[str]:
         """Return the translations, found by beam search."""
@@ -271,16 +269,16 @@ class Translator(SequenceEstimator):
         """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
         return self._mean_loss(X, y)
 
+    def score(self, X: Any, y: Any) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X, y)
+
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         pairs = [self._numbers(source, target)[:2] for source, target in zip(*_check_pairs(X, y))]
         for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
             part = pairs[first : first + _TRANSLATED_AT_ONCE]
             n_symbols = sum(len(target) + 1 for _, target in part)
             yield n_symbols * self._pair_loss(module, part, 0, 0.0), n_symbols
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X, y)
 
     def attention(self, X: str, y: str | None = None) -> AttentionMap:
         """Return which symbols of the source each symbol of the translation attends to.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError
 from peerattn.nn import Encoder, LearnedPositions2d, linear, normal
 from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import SequenceEstimator, class_numbers
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator, class_numbers
 
 
 class VisionTransformer(nn.Module):
@@ -51,7 +51,7 @@ class VisionTransformer(nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
+class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEstimator):
     r"""Classify images by a transformer over their patches.
 
     .. math:: P(y = c) = \operatorname{softmax}_c\big(V\, \text{blocks}([\text{cls}; W x_1 + p_1; \ldots; W x_P + p_P])_0\big)
@@ -109,9 +109,6 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
     weight_decay: float = 0.05
     n_epochs: int = 30
     batch_size: int = 64
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,6 +137,9 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         InputError
             When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
         """
+        return self._fit(X, y)
+
+    def _examples(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         images = _images(X)
         n, *shape = images.shape
         if shape[0] % self.patch or shape[1] % self.patch:
@@ -156,17 +156,22 @@ class VisionTransformerClassifier(ClassifierMixin, SequenceEstimator):
         self.mean_ = images.mean((0, 1, 2), dtype=float)
         spread = images.std((0, 1, 2), dtype=float)
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        generator = self._generator()
-        module = self._build(generator).to(self.device)
-        pixels, truth = self._standardised(images), torch.tensor(codes).to(self.device)
+        return self._standardised(images), torch.tensor(codes).to(self.device)
 
-        def loss(at: Tensor) -> Tensor:
-            batch = _shifted(pixels[at], self.shift, generator)
-            return F.cross_entropy(module(self._patches(batch)), truth[at])
+    def _batches(
+        self, examples: tuple[Tensor, Tensor], generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield images and their classes, shuffled anew in every pass."""
+        pixels, truth = examples
+        while True:
+            for at in torch.randperm(len(truth), generator=generator).split(self.batch_size):
+                yield _shifted(pixels[at], self.shift, generator), truth[at]
 
-        steps = self.n_epochs * -(-n // self.batch_size)
-        self._train(module, loss, _shuffled(n, self.batch_size, generator), max_steps=steps)
-        return self
+    def _loss(self, module: VisionTransformer, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return F.cross_entropy(module(self._patches(batch[0])), batch[1])
+
+    def _training(self, examples: Any) -> dict[str, Any]:
+        return {"max_steps": self.n_epochs * -(-len(examples[0]) // self.batch_size)}
 
     def _build(self, generator: torch.Generator) -> VisionTransformer:
         height, width, channels = self.image_shape_
@@ -260,9 +265,3 @@ def _shifted(images: Tensor, shift: int, generator: torch.Generator) -> Tensor:
     rows = down + torch.arange(height, device=images.device)
     columns = right + torch.arange(width, device=images.device)
     return wide[torch.arange(n, device=images.device)[:, None, None], rows[:, :, None], columns[:, None]]
-
-
-def _shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Give the numbers 0, ..., n - 1 in batches, shuffled anew in every pass, without end."""
-    while True:
-        yield from torch.randperm(n, generator=generator).split(batch_size)

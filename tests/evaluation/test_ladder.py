@@ -82,7 +82,7 @@ def test_each_step_has_the_test_that_fits(panel):
     assert nested.test_name == "Clark–West" and nested.test.statistic == direct.statistic
     few = ladder(X[["size", "lev"]], y, cv=WalkForward(3, 3), **shared)
     assert {s.test_name for s in few.steps} == {"paired by firm"}
-    assert "conditional on these periods" in str(few.steps[0].test)
+    assert "given these periods" in str(few.steps[0].test)
     with pytest.raises(InputError, match="no model is named 'Rigde'.*'Ridge'"):
         few.comparison.test("Rigde")
     with pytest.raises(InputError, match="nesting must be one of"):

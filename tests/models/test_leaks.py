@@ -114,7 +114,7 @@ def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian", "additive"])
 def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
-    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, values="outcomes", similarity=similarity)
+    spec = PeerSpec(3, n_heads=4, n_layers=n_layers, task="explain", similarity=similarity)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     rng, firms = np.random.default_rng(0), pd.RangeIndex(9)
     pool = Rows(

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 
 from peerattn.exceptions import InputError
-from peerattn.network import Difference, PeerNetwork, SameCode, backbone, dyadic_regression, mrqap, placebo
+from peerattn.network import Difference, PeerNetwork, SameCode, dyadic_regression, mrqap, placebo
 from peerattn.network.inference.permutation import among
 
 
@@ -205,29 +205,6 @@ def test_bad_regressors_are_named() -> None:
             call(network, {"flat": Difference(flat)})
         with pytest.raises(InputError, match="repeat"):
             call(network, {"a": Difference(SIZE), "b": Difference(2 * SIZE)})
-
-
-@pytest.mark.parametrize("side", ["either", "looking", "looked to"])
-def test_backbone_by_its_formula(side: str) -> None:
-    weights = weights_of(15, 6, 0.6) ** 4
-    weights /= weights.sum(axis=1, keepdims=True)
-    network = PeerNetwork.from_matrices({None: (range(15), None, weights)})
-    kept = np.zeros_like(weights)
-    for i in range(15):
-        for j in range(15):
-            if weights[i, j]:
-                row, column = weights[i], weights[:, j]
-                out = (1 - weights[i, j] / row.sum()) ** ((row > 0).sum() - 1) < 0.1 and (row > 0).sum() > 1
-                back = (1 - weights[i, j] / column.sum()) ** ((column > 0).sum() - 1) < 0.1 and (
-                    column > 0
-                ).sum() > 1
-                if (out and side != "looked to") or (back and side != "looking"):
-                    kept[i, j] = weights[i, j]
-    assert 0 < (kept > 0).sum() < (weights > 0).sum()
-    found = backbone(network, level=0.1, side=side)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(found.matrix(), kept)
-    with pytest.raises(InputError, match="level"):
-        backbone(network, level=1.5)
 
 
 @pytest.mark.parametrize("kind", ["relabelled", "rewired", "matched", "shuffled in time"])

@@ -170,21 +170,31 @@ def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class DieboldMariano:
-    """Result of a panel Diebold–Mariano test of a model against a baseline.
+class ForecastTest:
+    """Result of a test of a model against a baseline over periods.
 
     Attributes
     ----------
+    test : str
+        "Diebold–Mariano", "Clark–West", "Giacomini–White", "encompassing", or "paired by" what it is clustered
+        by: "paired by firm".
     model, baseline : str
     gain : float
-        Mean over periods of the baseline's loss less the model's; positive: the model is better.
+        Mean of the tested series, its sign as the test has it: positive speaks for the model.
     statistic, p_value : float or None
-        t-statistic of the gain and its two-sided p-value; None where no test is made, ``reason`` says why.
+        None where no test is made; ``reason`` says why.
     n_periods, freedom, horizon : int
-        ``freedom``: degrees of freedom of the statistic's t distribution.
+        ``freedom``: degrees of freedom of the statistic's distribution.
+    alternative : str
+        "greater" or "two-sided".
     reason : str
+    convention : str
+        Which variance, and which distribution the p-value is from.
+    clustered_by : str
+        Of a paired test: firm, or a code.
     """
 
+    test: str
     model: str
     baseline: str
     gain: float
@@ -192,26 +202,38 @@ class DieboldMariano:
     p_value: float | None
     n_periods: int
     freedom: int
-    horizon: int = 1
+    horizon: int
+    alternative: str
     reason: str = ""
+    convention: str = ""
+    clustered_by: str = ""
 
-    def __repr__(self) -> str:
-        return f"DieboldMariano({self.model!r} against {self.baseline!r}: {self.outcome})"
+    @property
+    def upper_p(self) -> float | None:
+        """The p-value against gains above zero."""
+        if self.p_value is None or self.statistic is None or self.alternative == "greater":
+            return self.p_value
+        return self.p_value / 2 if self.statistic > 0 else 1 - self.p_value / 2
 
     @property
     def outcome(self) -> str:
-        """The result in a few characters, such as ``t = 2.31, p = 0.023`` or ``n/a (T=2, 12 needed)``."""
+        """The result in a few characters."""
         if self.statistic is None or self.p_value is None:
             return self.reason
-        return f"t = {self.statistic:.2f}, {p_words(self.p_value)}"
+        letter = "F" if self.test == "Giacomini–White" else "t"
+        return f"{letter} = {self.statistic:.2f}, {p_words(self.p_value)}"
+
+    def __repr__(self) -> str:
+        return f"ForecastTest({self.test}, {self.model!r} against {self.baseline!r}: {self.outcome})"
 
     def __str__(self) -> str:
-        if self.statistic is None:
-            return f"{self.model} against {self.baseline}: {self.reason}, mean gain {self.gain:.4g}"
         return (
-            f"{self.model} against {self.baseline}: {self.outcome}, mean gain {self.gain:.4g} "
-            f"({self.n_periods} periods, {self.freedom} degrees of freedom)"
+            f"{self.test} test of {self.model} against {self.baseline}: {self.outcome}, mean {self.gain:.4g} "
+            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, {self.alternative}; {self.convention})"
         )
+
+
+DieboldMariano = ForecastTest  # the former name of diebold_mariano's result
 
 
 def format_p(p_value: float) -> str:
@@ -241,7 +263,7 @@ def diebold_mariano(
     horizon: int = 1,
     model: str = "model",
     baseline: str = "baseline",
-) -> DieboldMariano:
+) -> ForecastTest:
     r"""Test whether two forecasts of a panel have the same expected loss.
 
     Losses are averaged over each cross-section first, so that firms of one period, which share its shocks,
@@ -267,7 +289,7 @@ def diebold_mariano(
 
     Returns
     -------
-    DieboldMariano
+    ForecastTest
         With fewer than max(12, 4 (h + 1)) periods, or losses that never differ: no statistic but a reason.
 
     Raises
@@ -296,14 +318,24 @@ def diebold_mariano(
     >>> diebold_mariano(baseline_loss - 0.1 * rng.random(1000), baseline_loss, period).p_value < 0.001
     True
     >>> diebold_mariano(baseline_loss[:50], baseline_loss[50:100], period[:50])
-    DieboldMariano('model' against 'baseline': n/a (T=2, 12 needed))
+    ForecastTest(Diebold–Mariano, 'model' against 'baseline': n/a (T=2, 12 needed))
     """
     gains, size = mean_gain_by_period(loss, baseline_loss, period)
     same = bool(np.max(np.abs(gains)) <= 1e-12 * size) and len(gains) >= periods_needed(horizon)
     found = MeanTest(float(gains.mean())) if same else mean_test(gains, horizon)
-    reason = "same losses" if same else found.reason
-    return DieboldMariano(
-        model, baseline, found.mean, found.t, found.p_value, len(gains), found.freedom, horizon, reason
+    return ForecastTest(
+        "Diebold–Mariano",
+        model,
+        baseline,
+        found.mean,
+        found.t,
+        found.p_value,
+        len(gains),
+        found.freedom,
+        horizon,
+        "two-sided",
+        "same losses" if same else found.reason,
+        f"equal-weighted cosine variance, t({found.freedom})",
     )
 
 

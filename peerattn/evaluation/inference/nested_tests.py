@@ -2,7 +2,6 @@ r"""Tests for forecasts that Diebold and Mariano's does not cover: nested, learn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,77 +9,15 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
     MIN_PERIODS,
+    ForecastTest,
     degrees_of_freedom,
     long_run_variance,
     mean_gain_by_period,
     mean_test,
-    p_words,
     periods_needed,
 )
 from peerattn.evaluation.measures.metrics import scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
-
-
-@dataclass(frozen=True)
-class ForecastTest:
-    """Result of a test of a model against a baseline over periods.
-
-    Attributes
-    ----------
-    test : str
-        "Clark–West", "Giacomini–White", "encompassing", or "paired by" what the test is clustered by: "paired by firm".
-    model, baseline : str
-    gain : float
-        Mean of the tested series, its sign as the test has it: positive speaks for the model.
-    statistic, p_value : float or None
-        None where no test is made; ``reason`` says why.
-    n_periods, freedom, horizon : int
-        ``freedom``: degrees of freedom of the statistic's distribution.
-    alternative : str
-        "greater" or "two-sided".
-    reason : str
-    convention : str
-        Which variance, and which distribution the p-value is from.
-    clustered_by : str
-        Of a paired test: firm, or a code.
-    """
-
-    test: str
-    model: str
-    baseline: str
-    gain: float
-    statistic: float | None
-    p_value: float | None
-    n_periods: int
-    freedom: int
-    horizon: int
-    alternative: str
-    reason: str = ""
-    convention: str = ""
-    clustered_by: str = ""
-
-    @property
-    def upper_p(self) -> float | None:
-        """The p-value against gains above zero."""
-        if self.p_value is None or self.statistic is None or self.alternative == "greater":
-            return self.p_value
-        return self.p_value / 2 if self.statistic > 0 else 1 - self.p_value / 2
-
-    @property
-    def outcome(self) -> str:
-        """The result in a few characters."""
-        if self.statistic is None or self.p_value is None:
-            return self.reason
-        return f"{'t = ' if self.clustered_by else ''}{self.statistic:.2f}, {p_words(self.p_value)}"
-
-    def __repr__(self) -> str:
-        return f"ForecastTest({self.test}, {self.model!r} against {self.baseline!r}: {self.outcome})"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.test} test of {self.model} against {self.baseline}: {self.outcome}, mean {self.gain:.4g} "
-            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, {self.alternative}; {self.convention})"
-        )
 
 
 def clark_west(

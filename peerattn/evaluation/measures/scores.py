@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, diebold_mariano
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.valuation import median_ape, share_near
@@ -66,7 +66,7 @@ class Scores:
     frame : DataFrame
         One row for each model, one column for each key of ``METRICS``; NaN where a number does not exist.
     rank_ics : dict of str to InformationCoefficient
-    tests : dict of str to DieboldMariano
+    tests : dict of str to ForecastTest
         Each model but the baseline against it.
     losses : DataFrame
         Mean squared error of each period (rows) and model (columns).
@@ -74,7 +74,7 @@ class Scores:
 
     frame: pd.DataFrame
     rank_ics: dict[str, InformationCoefficient]
-    tests: dict[str, DieboldMariano]
+    tests: dict[str, ForecastTest]
     losses: pd.DataFrame
 
 

@@ -29,6 +29,24 @@ def named_like_return(outcome: str) -> bool:
     return bool(_RETURN.search(outcome))
 
 
+def as_return(outcome: str, y: np.ndarray, said: bool | None) -> bool:
+    """Return whether an outcome is a simple return in decimals, as was said or as it is named.
+
+    Raises
+    ------
+    InputError
+        Where it is one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
+    """
+    found = named_like_return(outcome) if said is None else said
+    least = float(np.nanmin(y, initial=0.0))
+    if found and least < -1:
+        raise InputError(
+            f"is_return: {outcome!r} is taken for a simple return in decimals, and its least value is {least:.4g}, below -1. "
+            "Divide per cent by 100, or pass is_return=False."
+        )
+    return found
+
+
 def usual_quantiles(comparison: Comparison) -> int:
     """Return 10, 5, 3 or 2 portfolios: as many as a typical period holds firms for."""
     frame = comparison.predictions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
-    DieboldMariano,
+    ForecastTest,
     critical_t,
     format_p,
     periods_needed,
@@ -169,7 +169,7 @@ def _cell(comparison: Comparison, model: ModelNote, metric: Metric, stars: bool)
     return _number({"fm_slope": slope.slope, "fm_t": slope.t, "cal_slope": calibrated.slope}[key])
 
 
-def _tested(test: DieboldMariano, metric: Metric, stars: bool) -> float | str:
+def _tested(test: ForecastTest, metric: Metric, stars: bool) -> float | str:
     if test.statistic is None or test.p_value is None:
         return short_reason(test.reason) if metric.key == "dm_t" else ""
     if metric.key == "dm_p":

@@ -45,7 +45,7 @@ def ties_plot(
     period : label, optional
         May be left out when there is only one.
     firms : sequence of labels, or int, default 40
-        The firms that are drawn; a number stands for those at the ends of the strongest ties.
+        The firms that are drawn; a number means those at the ends of the strongest ties.
     k : int, default 2
         Ties of a firm: its peers of most positive weight among the firms drawn; under 15 % of the largest are left out.
     groups : pandas.Series, optional

@@ -1,1 +1,1 @@
-"""What can be inferred of a peer network: tests against permuted firms, dyadic regression, backbone, placebos."""
+"""What can be inferred of a peer network: tests against permuted firms, dyadic regression, placebos."""

@@ -89,7 +89,7 @@ class Asymmetry:
         return self.by_period.copy()
 
     def table(self) -> Table:
-        """Return the measures as a table: a row for each period, or every so many with the mean last.
+        """Return the measures as a table: a row for each period (of a long panel every n-th), the mean last.
 
         Returns
         -------

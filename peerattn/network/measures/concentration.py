@@ -178,7 +178,7 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
 
 
 def summary_table(network: BaseNetwork) -> Table:
-    """Return a summary: sizes, spread and isolates, a row for each period (every so many when there are over 24).
+    """Return a summary: sizes, spread and isolates, a row for each period (of more than 24 every n-th).
 
     Returns
     -------

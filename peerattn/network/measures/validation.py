@@ -208,7 +208,8 @@ def validate(
     p_all, p_cell = ((1 + (part >= values - 1e-12).sum(axis=0)) / (1 + n_permutations) for part in null)
     return Validation(
         precision=values[0], recall=recall / n, auc=values[1], chance=chance / n, matched=matched / n,
-        p_precision=p_all[0], p_auc=p_all[1], p_matched=p_cell[0] if inside else np.nan, k=int(k), n_firms=int(n), n_links=int(count),
+        p_precision=p_all[0], p_auc=p_all[1], p_matched=p_cell[0] if inside else np.nan,
+        k=int(k), n_firms=int(n), n_links=int(count),
         n_permutations=n_permutations, regression=_regression(network, *kept, codes, size),
     )  # fmt: skip
 

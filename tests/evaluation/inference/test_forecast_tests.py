@@ -85,7 +85,7 @@ def test_few_periods_have_no_test_over_time(n_periods, tested):
     assert (result.statistic is not None) is tested
     if not tested:
         assert result.outcome == f"n/a (T={n_periods}, 12 needed)"
-        assert str(result).startswith(f"A against B: n/a (T={n_periods}, 12 needed), mean gain")
+        assert f"A against B: n/a (T={n_periods}, 12 needed)" in str(result)
         assert "nan" not in str(result).lower() and "*" not in str(result)
 
 

@@ -101,3 +101,14 @@ def test_a_spread_that_is_the_market_of_the_month_after_has_no_alpha():
         compare(models, X, y, cv=split, factors=frame(months[:-1], market[:-1]), verbose=False)
     with pytest.raises(InputError, match="outcome_horizon"):
         compare(models, X, y.rename("ret"), cv=split, factors=frame(months, market), verbose=False)
+
+
+def test_returns_in_per_cent_are_refused():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(9), range(2001, 2013)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=108)}, index=index)
+    y = pd.Series(10 * rng.normal(size=108), index, name="ret_next")
+    models = {"OLS": OwnCharacteristicsRegressor()}
+    with pytest.raises(InputError, match="is_return.*per cent"):
+        compare(models, X, y, verbose=False)
+    assert not compare(models, X, y, is_return=False, verbose=False).is_return

@@ -1,11 +1,8 @@
-"""Short searches in fixtures of a module, too; and heads of known parameters in the place of found ones."""
+"""Heads of known parameters in the place of found ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,53 +10,6 @@ import torch
 
 from peerattn.models.attention.members import Member, heads_table
 from peerattn.models.attention.peer_module import PeerModule
-
-SHORT = {
-    "descent.STEPS": 6,
-    "descent.LBFGS_STEPS": 5,
-    "starts.STARTS": 4,
-    "starts.KEPT": 2,
-    "own_shape.TREES": 30,
-}
-ROOM = "peerattn.models.attention."
-
-
-def _usual() -> dict[str, object]:
-    found = {}
-    for name in SHORT:
-        module, _, constant = name.rpartition(".")
-        found[name] = getattr(import_module(ROOM + module), constant)
-    return found
-
-
-@contextmanager
-def _set(values):
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in values.items():
-            patched.setattr(ROOM + name, value)
-        yield
-
-
-@pytest.fixture(scope="session")
-def full_search():
-    """Return what makes searches take all their steps inside a fixture: ``with full_search():``."""
-    usual = _usual()
-    return lambda: _set(usual)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_search_in_fixtures(full_search) -> Iterator[None]:
-    with _set(SHORT):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _full_search_where_marked(request, full_search) -> Iterator[None]:
-    if "full_search" not in request.keywords:
-        yield
-        return
-    with full_search():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,73 @@
+"""What makes a peer, against derivatives by hand and for models of every kind."""
+
+import numpy as np
+import pytest
+
+from peerattn import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor, simulate_panel
+from peerattn.evaluation import marginal_effects
+from peerattn.exceptions import InputError
+
+PANEL = simulate_panel(24, 20, 2, n_industries=3, random_state=0)
+NUMBERS = PANEL.X[["x1", "x2"]]
+
+
+def last(frame):
+    periods = frame.index.get_level_values("period")
+    return frame[periods == periods.max()]
+
+
+def test_the_effects_of_a_gaussian_kernel_are_its_derivatives():
+    h = np.array([0.7, 1.6])
+    model = NadarayaWatsonRegressor(bandwidth=h).fit(NUMBERS, PANEL.y)
+    here = last(NUMBERS)
+    found = marginal_effects(model, NUMBERS, outcomes=last(PANEL.y), n_batches=24, step=0.01)
+    x = here.to_numpy()
+    gap = x[None] - x[:, None]
+    scores = np.exp(-0.5 * ((gap / h) ** 2).sum(axis=2))
+    np.fill_diagonal(scores, 0.0)
+    w = scores / scores.sum(axis=1, keepdims=True)
+    off = ~np.eye(len(x), dtype=bool)
+    for c, name in enumerate(NUMBERS):
+        slope = w * (1 - w) * -gap[:, :, c] / h[c] ** 2 * x[:, c].std() / w[off].mean()
+        assert found.params[f"{name}, level of the peer"] == pytest.approx(slope[off].mean(), abs=1e-4)
+        expected = (np.sign(gap[:, :, c]) * slope)[off].mean()
+        assert found.params[f"{name}, distance"] == pytest.approx(expected, abs=1e-4)
+    assert found.std_errors.isna().all() and found.nobs == 24 * 23
+
+
+def test_the_effect_of_a_shared_code_in_industry_means_is_the_weight_it_brings():
+    X = PANEL.X[["industry"]]
+    model = IndustryPeerRegressor(industry="industry").fit(X, PANEL.y)
+    found = marginal_effects(model, X, outcomes=last(PANEL.y), n_batches=24)
+    code = last(X)["industry"].astype(str)
+    counts = code.map(code.value_counts())
+    mean = 1 / 23  # rows sum to one over 23 others
+    assert list(found.params.index) == ["same industry"]
+    weight = 1 / (counts.to_numpy() - 0.5)  # between 1 / (n_c − 1), lost, and 1 / n_c, gained
+    assert found.params.iloc[0] == pytest.approx(weight.mean() / mean, rel=0.15)
+
+
+@pytest.mark.parametrize("model", [CrossSectionalRidge(), NadarayaWatsonRegressor()])
+def test_standard_errors_over_refits_for_signed_networks_too(model):
+    fitted = model.fit(NUMBERS, PANEL.y)
+    found = marginal_effects(
+        fitted, NUMBERS, PANEL.y, outcomes=last(PANEL.y), n_batches=3, n_refits=4, random_state=1
+    )
+    spread = found.draws.to_numpy()
+    by_hand = np.sqrt(3 / 4 * ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+    np.testing.assert_allclose(found.std_errors, by_hand)
+    assert (found.std_errors > 0).any() and found.freedom == 3 and found.left_out == "blocks of periods"
+    assert "blocks of periods" in str(found) and "level of the peer" in found.to_latex()
+    few = NUMBERS[NUMBERS.index.get_level_values("period") > "2001-05"]
+    short = marginal_effects(fitted, few, PANEL.y[few.index], outcomes=last(PANEL.y), n_batches=1, n_refits=3)
+    assert short.left_out == "groups of firms"
+
+
+def test_what_cannot_be_measured_is_refused():
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
+    with pytest.raises(InputError, match="characteristics: no column is named 'x3'"):
+        marginal_effects(model, NUMBERS, characteristics=["x3"])
+    with pytest.raises(InputError, match="step: expected"):
+        marginal_effects(model, NUMBERS, step=0.0)
+    with pytest.raises(InputError, match="outcomes: no weight changes"):
+        marginal_effects(model, NUMBERS, n_batches=1)  # its peers are training rows

@@ -19,7 +19,7 @@ from peerattn.exceptions import (
 
 FIRMS, YEARS = list("ABCDEFGHIJKL"), range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
-QUICK = {"n_heads": 2, "similarity": "scaled_dot_product", "kappa": None, "random_state": 0}
+QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
     "outcomes": PeerAttentionRegressor(task="explain", **QUICK),

@@ -125,7 +125,7 @@ def test_a_list_of_names_is_compared():
 def test_names_make_new_models(name):
     first, second = (make_model(name, industry="sic", task=task) for task in ("forecast", "explain"))
     assert first is not second and clone(first) is not None
-    assert getattr(second, "values", "outcomes") == "outcomes"
+    assert getattr(second, "task", "explain") == "explain"
 
 
 def test_errors():

@@ -15,7 +15,7 @@ from peerattn.models.pools import Rows
 
 FIRMS, YEARS = [f"F{k:02d}" for k in range(14)], range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
-QUICK = {"n_heads": 2, "similarity": "scaled_dot_product", "kappa": None, "random_state": 0}
+QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
     "outcomes": PeerAttentionRegressor(task="explain", **QUICK),

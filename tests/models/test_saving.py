@@ -33,9 +33,9 @@ def panel():
 
 
 MODELS = {
-    "heads": PeerAttentionRegressor(similarity="scaled_dot_product", codes=["industry"], **QUICK),
+    "heads": PeerAttentionRegressor(codes=["industry"], **QUICK),
     "prior": PeerAttentionRegressor(
-        similarity="scaled_dot_product", prior=Prior("industry"), codes=["industry"], **QUICK
+        prior=Prior("industry"), codes=["industry"], **QUICK
     ),
     "defaults": PeerAttentionRegressor(random_state=0),
     "explains": PeerAttentionRegressor(task="explain", own="linear", codes=["industry"], random_state=0),
@@ -67,11 +67,11 @@ def test_the_same_predictions_and_parameters_after_loading(panel, name, tmp_path
 
 def test_every_group_of_candidates_is_stored(tmp_path):
     """Curves, trees, firm effects, what a period has in common, a covariance and heads."""
-    made = simulate_panel(24, 14, 2, n_industries=3, sharpness=3.0, signal_share=0.8, random_state=1)
-    periods = made.X.index.get_level_values("period")
-    shock = pd.Series(periods.map(dict(zip(periods.unique(), np.random.default_rng(0).normal(size=14)))), made.X.index)
-    effect = pd.Series(made.X.index.get_level_values("firm").map(hash) % 7 / 7, made.X.index)
-    y = made.y + made.X["x1"] ** 2 + 2 * shock.astype(float) + 2 * effect
+    made = simulate_panel(24, 16, 2, n_industries=3, random_state=1)
+    firm, time = (made.X.index.get_level_values(name) for name in ("firm", "period"))
+    shock, factor = np.random.default_rng(0).normal(size=(2, 16))[:, pd.factorize(time)[0]]
+    x1, x2 = made.X["x1"], made.X["x2"]
+    y = made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2  # shape, history, common, peers
     model = PeerAttentionRegressor(task="explain", codes=["industry"], kappa=0.0, random_state=0).fit(made.X, y)
     assert all(any(w > 0 for w in stage.weights.values()) for stage in model.stack_.stages.values())
     model.save(tmp_path / "a.model")

@@ -112,7 +112,6 @@ def test_an_index_that_can_be_read_in_two_ways_is_refused():
 
 SEEDED = {
     "n_heads": 1,
-    "similarity": "scaled_dot_product",
     "kappa": None,
     "random_state": 0,
 }

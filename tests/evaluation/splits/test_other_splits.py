@@ -309,7 +309,6 @@ def test_cross_attention_searches_a_reference(panel):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
     options = {"attention": "cross", "n_heads": 1, "kappa": None, "random_state": 0}
-    options["similarity"] = "scaled_dot_product"
     across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(task="explain", **options)
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}

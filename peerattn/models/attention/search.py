@@ -93,7 +93,8 @@ def find_heads(
         best = longer
     finish(best, everything, generator)
     others = with_heads(singles, torch.arange(1, singles.spec.n_heads)).requires_grad_(True)
-    descend(others, None, everything, generator, 2, FINE_RATE)
+    if others.spec.n_heads:
+        descend(others, None, everything, generator, 2, FINE_RATE)
     found = [best, *(with_heads(others, torch.tensor([k])) for k in range(others.spec.n_heads))]
     wide = Sample(sections, replace(settings, dtype=torch.float64))
     for module in found:

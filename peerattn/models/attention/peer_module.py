@@ -188,12 +188,17 @@ class Layer(torch.nn.Module):
         """Number of heads, which share the first dimension of all parameters."""
         return len(self.query.weight) // self.spec.d_head
 
-    def scores(self, looking: Tensor, shown: Tensor, pairs: PairTensors) -> dict[str, Any]:
-        """Return query, key, scale and bias whose scores are the similarity of the specification."""
+    def scores(
+        self, looking: Tensor, shown: Tensor, pairs: PairTensors, nobody: bool = True
+    ) -> dict[str, Any]:
+        """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
         query = self._projected(looking, self.query)
         key = self._projected(shown, self.query if self.spec.symmetric else self.key, bias=False)
         bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
         combine = self.combine if self.spec.similarity == "additive" else None
+        if self.spec.nobody and nobody:
+            key = torch.cat([key, self.nobody.expand(len(key), -1, -1, -1)], dim=2)
+            bias = None if bias is None else F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def mean(
@@ -202,8 +207,8 @@ class Layer(torch.nn.Module):
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
         value = self.per_head_features(shown) if value is None else value
         scores = self.scores(looking, shown, pairs)
-        if self.spec.nobody:
-            value, scores, may = with_nobody(self.nobody, value, scores, may)
+        if self.spec.nobody:  # its information is zero
+            value, may = F.pad(value, (0, 0, 0, 1)), F.pad(may, (0, 1), value=True)
         return attend(value, scores, may, pairs)
 
     def per_head_features(self, features: Tensor) -> Tensor:
@@ -371,8 +376,7 @@ class PeerModule(Layer):
         scores = layer.scores(looking, shown, pairs)
         if not self.spec.nobody:
             return nn.attention_weights(mask=may[:, None], **scores)
-        _, scores, may = with_nobody(layer.nobody, None, scores, may)
-        return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]
+        return nn.attention_weights(mask=F.pad(may, (0, 1), value=True)[:, None], **scores)[..., :-1]
 
     def _value(self, shown: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K)."""
@@ -381,18 +385,6 @@ class PeerModule(Layer):
         assert peers.y is not None
         outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
-
-
-def with_nobody(
-    profile: Tensor, value: Tensor | None, scores: dict[str, Any], may: Tensor
-) -> tuple[Any, dict[str, Any], Tensor]:
-    """Return values, scores and admissible pairs with the null peer as the last one: its information is zero."""
-    key, bias = scores["key"], scores.get("bias")
-    scores = scores | {"key": torch.cat([key, profile.expand(*key.shape[:2], -1, -1)], dim=2)}
-    if bias is not None:
-        scores["bias"] = F.pad(bias, (0, 1))
-    value = None if value is None else F.pad(value, (0, 0, 0, 1))
-    return value, scores, F.pad(may, (0, 1), value=True)
 
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:

@@ -33,7 +33,7 @@ def strongest_peers(section: Section, heads: Heads, top_k: int) -> sparse.csr_ar
     section = replace(section, focal=replace(section.focal, y=None))
     focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
     pairs = PairTensors()
-    scores = [module.scores(*module.features(focal, peers, pairs), pairs) for module in modules]
+    scores = [module.scores(*module.features(focal, peers, pairs), pairs, nobody=False) for module in modules]
     share = torch.as_tensor(np.concatenate([mix * member.share for member, mix in used]))
     counts = share.nonzero()[:, 0]
     query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))

@@ -565,7 +565,7 @@ def learned_on_all(X, y):
     attention = PeerAttentionRegressor(
         values="outcomes", codes=("industry",), max_steps=60, random_state=0
     ).fit(X, y)
-    return attention.peer_network(X, outcomes=y)
+    return attention.peer_network(X, outcomes=y).positive()
 
 
 # fmt: off

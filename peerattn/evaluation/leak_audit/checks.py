@@ -345,19 +345,6 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
     return mean <= bound, evidence
 
 
-def shuffled(subject: Subject) -> Found:
-    """A model that learned from shuffled outcomes has no skill on shuffled outcomes."""
-    order = within(subject.rng(6), subject.when)
-    y = subject.panel.y.iloc[order].set_axis(subject.panel.y.index)
-    other = subject.with_panel(subject.panel.X, y)
-    found, bound = skill(other.y.to_numpy(), other.base.to_numpy(), subject.period)
-    evidence = (
-        f"outcomes shuffled within periods, model refitted: correlation within periods {found:.3f} "
-        f"(refuted above {bound:.3f})"
-    )
-    return found <= bound, evidence
-
-
 def _gap(found: pd.Series, base: pd.Series) -> float:
     return float(np.max(np.abs(found.to_numpy() - base.to_numpy())))
 

@@ -146,7 +146,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         assert panel.outcomes is not None
         needed = math.ceil(self.level / (1 - self.level) - 1e-9)
         known = panel.period[np.isfinite(panel.outcomes)].unique()
-        asked = max(needed, 2 * len(known) // 3) if self.calibration_periods is None else self.calibration_periods
+        asked = (
+            max(needed, 2 * len(known) // 3) if self.calibration_periods is None else self.calibration_periods
+        )
         if asked < needed or len(known) < asked + self.horizon:
             raise InputError(
                 f"level={self.level:g} needs {needed} calibration periods and one before them to learn from (horizon "

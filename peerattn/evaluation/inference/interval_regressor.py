@@ -156,7 +156,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             )
         periods, parts = panel.period.unique(), []
         for block in np.array_split(known[-asked:], min(self.n_refits, asked)):
-            last = periods[max(periods.get_loc(block[0]) - self.horizon, 0)]
+            at = int(np.flatnonzero(periods == block[0])[0])
+            last = periods[max(at - self.horizon, 0)]
             model = self._fitted(panel.take(panel.period <= last))
             call = panel.take(panel.period.isin(block))
             predicted = model.predict(self._rows(call), **self._shown(call.y if _needs(model) else None))

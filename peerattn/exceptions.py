@@ -56,10 +56,12 @@ class GeneratedRegressorWarning(PeerAttnWarning):
 
 def warn_user(message: Warning | str) -> None:
     """Warn at the line that called this package, however many functions are between."""
-    frame, level, caller = sys._getframe(1), 2, 2
+    frame, level, caller, inside = sys._getframe(1), 2, 2, True
     while frame.f_back:
-        ours = frame.f_globals.get("__name__", "").split(".")[0] == __package__
-        frame, level = frame.f_back, level + 1
+        name = frame.f_globals.get("__name__", "")
+        # a decorator made by contextlib stands between the caller and the decorated function
+        ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
+        inside, frame, level = ours, frame.f_back, level + 1
         caller = level if ours else caller
     warnings.warn(message, stacklevel=caller)
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from peerattn import IndustryPeerRegressor, WalkForward
-from peerattn.exceptions import IsolateWarning, PeerAttnWarning, warn_user
+from peerattn.exceptions import CodeWarning, IsolateWarning, PeerAttnWarning, warn_user
+from peerattn.panel import PanelEncoder, check_panel
 
 INDEX = pd.MultiIndex.from_product([["A", "B", "C"], [2001, 2002, 2003]], names=["firm", "period"])
 X = pd.DataFrame({"size": np.arange(9.0)}, INDEX)
@@ -34,6 +35,15 @@ def test_a_warning_from_deep_inside_names_the_line_of_the_user() -> None:
     with pytest.warns(PeerAttnWarning, match="test_periods=9") as caught:
         here = line() + 1
         next(WalkForward(9).split(X))
+    assert (caught[0].filename, caught[0].lineno) == (__file__, here)
+
+
+def test_a_decorator_of_contextlib_is_no_caller() -> None:
+    """`refusing` and `one_thread` decorate public calls; the warning is still the user's line, not contextlib's."""
+    coded = X.assign(sic=[100, 3711, 3721] * 3)
+    with pytest.warns(CodeWarning) as caught:
+        here = line() + 1
+        check_panel(PanelEncoder(), coded, fitting=True)
     assert (caught[0].filename, caught[0].lineno) == (__file__, here)
 
 

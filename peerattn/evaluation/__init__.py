@@ -7,6 +7,7 @@ from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
+from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
 from peerattn.evaluation.inference.multiple_tests import (
@@ -41,13 +42,12 @@ from peerattn.evaluation.steps import Ladder, Step
 __all__ = [
     "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "clark_west", "compare",
     "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals", "deflated_sharpe",
-    "describe_panel",
-    "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth", "FamaMacBethSlope",
-    "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient",
-    "Ladder", "ladder", "mae", "marginal_effects", "MarginalEffects",
-    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",
-    "PanelDescription", "paired_test", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss",
-    "pricing_errors", "prune", "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios",
-    "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near",
-    "ShortPanelWarning", "Step", "superior_ability", "SuperiorAbility", "supports", "WalkForward",
+    "describe_panel", "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth",
+    "FamaMacBethSlope", "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence",
+    "InformationCoefficient", "IntervalRegressor", "Ladder", "ladder", "mae", "marginal_effects", "MarginalEffects",
+    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_test",
+    "PanelDescription", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss", "pricing_errors", "prune",
+    "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
+    "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning", "Step",
+    "superior_ability", "SuperiorAbility", "supports", "WalkForward",
 ]  # fmt: skip

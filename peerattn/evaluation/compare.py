@@ -141,7 +141,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
-        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. Values below −1 are refused: they are per cent.
+        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. With values below −1 (per cent) it is none.
     market_value : str, optional
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
@@ -235,7 +235,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
-    returns = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
+    returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     factors = _dated(factors, panel, tested, task, outcome_horizon, realised_at)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
@@ -257,7 +257,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         networks={name: result.network for name, result in last.items() if result.network is not None},
         choice=panel.choice,
         settings=_settings(cv, panel, folds, digest),
-        notes=(*short, *told, *warned),
+        notes=(*short, *told, *warned, *percent),
         window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
         failures=failures,
         profiles={name: result.profile for name, result in last.items() if result.profile is not None},

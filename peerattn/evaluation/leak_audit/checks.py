@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, transformed_over_all
 from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown, selected_rows
+from peerattn.evaluation.leak_audit.ingredients import ingredients
 from peerattn.evaluation.leak_audit.measures import at_later, equal_in_some, sum_of
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
@@ -72,6 +73,7 @@ def columns(
     numbers = (
         kept.drop(columns=[name for name in kept if name in declared]).select_dtypes("number").astype(float)
     )
+    found |= ingredients(numbers, y)
     if labels is None:
         found |= dict.fromkeys(possible_leaks(numbers, y), "correlates above 0.98 with the outcome")
     else:
@@ -343,19 +345,6 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
         f"({min(found):.3f} to {max(found):.3f}; refuted above {bound:.3f})"
     )
     return mean <= bound, evidence
-
-
-def shuffled(subject: Subject) -> Found:
-    """A model that learned from shuffled outcomes has no skill on shuffled outcomes."""
-    order = within(subject.rng(6), subject.when)
-    y = subject.panel.y.iloc[order].set_axis(subject.panel.y.index)
-    other = subject.with_panel(subject.panel.X, y)
-    found, bound = skill(other.y.to_numpy(), other.base.to_numpy(), subject.period)
-    evidence = (
-        f"outcomes shuffled within periods, model refitted: correlation within periods {found:.3f} "
-        f"(refuted above {bound:.3f})"
-    )
-    return found <= bound, evidence
 
 
 def _gap(found: pd.Series, base: pd.Series) -> float:

@@ -29,22 +29,21 @@ def named_like_return(outcome: str) -> bool:
     return bool(_RETURN.search(outcome))
 
 
-def as_return(outcome: str, y: np.ndarray, said: bool | None) -> bool:
-    """Return whether an outcome is a simple return in decimals, as was said or as it is named.
+def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:
+    """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
 
     Raises
     ------
     InputError
-        Where it is one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
+        Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
     """
-    found = named_like_return(outcome) if said is None else said
-    least = float(np.nanmin(y, initial=0.0))
-    if found and least < -1:
-        raise InputError(
-            f"is_return: {outcome!r} is taken for a simple return in decimals, and its least value is {least:.4g}, below -1. "
-            "Divide per cent by 100, or pass is_return=False."
-        )
-    return found
+    found, least = named_like_return(outcome) if said is None else said, float(np.nanmin(y, initial=0.0))
+    if not found or least >= -1:
+        return found, []
+    why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
+    if said:
+        raise InputError(f"is_return: {why}")
+    return False, [f"No portfolios are formed: {why}"]
 
 
 def usual_quantiles(comparison: Comparison) -> int:

@@ -73,7 +73,7 @@ def test_evidence_and_steps_say_what_entered(everything):
         assert evidence.loc[group, "factor"] == pytest.approx(sum(stage.weights.values()))
         assert 0 <= evidence.loc[group, "factor"] <= 1 + 1e-6 or group == "common"
     np.testing.assert_allclose(steps["r2"], steps["gain"].cumsum())
-    assert (steps["gain"] > -1e-9).all(), "without a penalty no group makes the held-out loss larger"
+    assert (steps["gain"][1:] > 0).all(), "without a penalty no group makes the held-out loss larger"
 
 
 def test_no_prediction_reads_its_own_outcome(everything):
@@ -128,8 +128,9 @@ def test_forecasts_of_a_period_read_nothing_later():
     np.testing.assert_array_equal(model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]])
     unknown = y.where(past)
     again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
-    np.testing.assert_allclose(again.stack_.lines.slope, model.stack_.lines.slope * again.stack_.lines.spread[:, None] / model.stack_.lines.spread[:, None] * 0 + again.stack_.lines.slope)
-    np.testing.assert_array_equal(again.stack_.history.raw, model.stack_.history.raw)
+    own = [m.stack_.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
+    np.testing.assert_allclose(*own, atol=1e-10)
+    np.testing.assert_allclose(again.stack_.history.raw, model.stack_.history.raw, atol=1e-10)
 
 
 def test_purged_outcomes_are_not_read():

@@ -10,6 +10,7 @@ import numpy as np
 
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.origins import FEW_ROWS
 from peerattn.models.attention.own_shape import Estimated, fit_estimator
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import Section
@@ -51,24 +52,29 @@ def past_columns(past: History, section: Section, shrink: float, purge: int) -> 
 
 
 def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHistory | None:
-    """Fit a firm effect, with ``lag`` an autoregression beside it, or trees on both; None without periods or a past."""
+    """Fit a firm effect, with ``lag`` an autoregression beside it, or trees on both; None without periods.
+
+    With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
+    candidates' problem shrinks; nothing else can be fitted then.
+    """
     past, purge = training.history, training.problem.purge
-    if not training.problem.dated or len(past.periods) < 2:
+    if not training.problem.dated:
         return None
-    within, between = variance_components(past.raw)
+    pairs = [past_columns(past, section, 0.0, purge) for section in training.sections]
+    known = np.concatenate([has for _, has in pairs])
+    few = known.sum() < FEW_ROWS
+    within, between = (0.0, 1.0) if few else variance_components(past.raw)
     shrink = within / between if between > 0 else np.inf
-    pairs = [past_columns(past, section, shrink, purge) for section in training.sections]
-    columns, known = (np.concatenate(part) for part in zip(*pairs, strict=True))
-    if known.sum() < 2:
-        return None
-    y = np.concatenate([section.focal.y for section in training.residuals])
     made: dict[str, Any] = {"lines": training.lines, "purge": purge, "shrink": shrink}
+    if not (lag or trees):
+        return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
+    if few:
+        return None
+    columns = np.concatenate([past_columns(past, section, shrink, purge)[0] for section in training.sections])
     if trees:
         return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
-    if not lag:
-        return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
-    slope = np.linalg.lstsq(columns[known, :2], y[known], rcond=None)[0]
-    return OwnHistory(**made, slope=slope)
+    y = np.concatenate([section.focal.y for section in training.residuals])
+    return OwnHistory(**made, slope=np.linalg.lstsq(columns[known, :2], y[known], rcond=None)[0])
 
 
 def variance_components(table: np.ndarray) -> tuple[float, float]:

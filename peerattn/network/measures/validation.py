@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -320,4 +320,4 @@ def _regression(
     regressors: dict[str, Any] = {"weight (standard deviations)": made[1]}
     regressors |= {} if codes is None else {"same industry": SameCode(codes)}
     regressors |= {} if size is None else {"difference in size": Difference(size)}
-    return dyadic_regression(made[0], regressors)
+    return replace(dyadic_regression(made[0], regressors), title="Links of the last period on weights of pairs")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, check_count, frozen, strongest
@@ -116,6 +116,7 @@ class Validation:
         return "".join(t.html() for t in (self.summary(), self.regression and self.regression.summary()) if t)
 
 
+@checked
 def validate(
     network: BaseNetwork,
     links: BaseNetwork,

@@ -10,6 +10,7 @@ ten seconds).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import signal
@@ -139,7 +140,7 @@ def outcome(door: Callable[..., Any], arguments: dict[str, Any]) -> str:
 def tried(calls: int, seed: int = 0) -> list[tuple[str, dict[str, Any], str]]:
     """Return (door, what was wrong, how it ended) of so many calls, spread over all doors."""
     rng, right, found = np.random.default_rng(seed), right_ones(), []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # "x" is a right path, too
         right["path"] = right["out"] = str(Path(folder) / "file")
         makers = {name: (door, bad_calls(name, door, right, rng)) for name, door in doors()}
         while len(found) < calls:

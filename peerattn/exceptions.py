@@ -6,8 +6,13 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature, unwrap
+from numbers import Integral, Real
+from pathlib import Path
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 
 class InputError(ValueError):
@@ -48,6 +53,18 @@ class LostPeriodWarning(PeerAttnWarning):
 
 class DroppedColumnWarning(PeerAttnWarning):
     """A characteristic without any training value was left out."""
+
+
+class SharedPeriodWarning(PeerAttnWarning):
+    """Rows are scored whose periods were learned from."""
+
+
+class BoundedOutcomeWarning(PeerAttnWarning):
+    """Shown outcomes far beyond the training outcomes count as a bound."""
+
+
+class UnitWarning(PeerAttnWarning):
+    """Returns look like per cent, where decimals are expected; or a characteristic is the same in all rows."""
 
 
 class GeneratedRegressorWarning(PeerAttnWarning):
@@ -114,3 +131,186 @@ def extra(module: str, name: str, needed_by: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
         raise MissingExtraError(f"{needed_by} needs {package}: pip install 'peerattn[{name}]'.") from error
+
+
+# ---------------------------------------------------------------- arguments
+
+MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
+_MILLION = 1_000_000
+_COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
+
+
+Door = TypeVar("Door", bound=Callable[..., Any])
+
+
+class UnknownArgument(InputError, TypeError):
+    """An argument that a function or class does not have."""
+
+
+def checked(door: Door) -> Door:
+    """Check the arguments of a public function, or of the public methods of a class, by their annotations.
+
+    A wrong one raises an :class:`InputError` that names it, says what came and what is expected, with the nearest name where the
+    argument itself is unknown. Annotations are checked as far as they say something of a scalar, text, a choice, a list of names,
+    a mapping, a function or a class of this package; what arrays and frames hold is checked where they are read. A number of
+    draws, processes and the like (``n_...``) is at most a million.
+
+    Neither scikit-learn's ``validate_params`` (a second list of types beside the annotations) nor pydantic's ``validate_call``
+    (converts and copies frames, and raises errors of its own) does this.
+    """
+    if isinstance(door, type):
+        for name, value in list(vars(door).items()):
+            if isinstance(value, FunctionType) and (not name.startswith("_") or name == "__init__"):
+                setattr(door, name, checked(value))
+        return door
+    shape = signature(door)
+    parameters = shape.parameters
+    kinds: dict[str, Any] = {}
+    several = {
+        name for name, each in parameters.items() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+    several |= {"self", "cls"}
+
+    @wraps(door)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            given = shape.bind(*args, **options).arguments
+        except TypeError as error:
+            unknown = [name for name in options if name not in parameters]
+            near = did_you_mean(unknown[0], parameters) if unknown else ""
+            raise UnknownArgument(f"{door.__qualname__}: {error}.{near}") from None
+        if not kinds:
+            kinds.update({name: _kind(each.annotation, door) for name, each in parameters.items()})
+        for name, value in given.items():
+            if name in several:
+                continue
+            named = name in _COLUMNS and isinstance(
+                value, str | int | tuple
+            )  # columns need not be named by text
+            if value is not parameters[name].default and not named and not _fits(value, kinds[name]):
+                remedy = (
+                    f": write [{value!r}]" if isinstance(value, str) and "list" in _said(kinds[name]) else ""
+                )
+                raise InputError(f"{name}: expected {_said(kinds[name])}, got {_short(value)}{remedy}.")
+            most = MOST.get(name, _MILLION)
+            if name.startswith("n_") and isinstance(value, int | float) and not abs(value) <= most:
+                raise InputError(f"{name}: expected at most {most:,}, got {_short(value)}.")
+            if name == "random_state" and isinstance(value, int) and not 0 <= value < 2**32:
+                raise InputError(
+                    f"{name}: expected a whole number from 0 to {2**32 - 1}, got {_short(value)}."
+                )
+        try:
+            return door(*args, **options)
+        except InputError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            odd = {name: _oddness(value, kinds[name]) for name, value in given.items() if name not in several}
+            name = max(odd, key=lambda key: odd[key], default="")
+            if not name or not odd[name] or given[name] is parameters[name].default:
+                raise
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+            raise InputError(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
+
+    return cast(Door, call)
+
+
+def _kind(annotation: Any, door: Any) -> Any:
+    """Return what an annotation means; Any where it says nothing here (names that are imported for type checkers alone)."""
+    if not isinstance(annotation, str):
+        return Any if annotation is Parameter.empty else annotation
+    try:
+        kind = eval(annotation, unwrap(door).__globals__)  # our own source
+        bound: Any = getattr(kind, "__bound__", None)
+        return (
+            eval(bound.__forward_arg__, unwrap(door).__globals__)
+            if hasattr(bound, "__forward_arg__")
+            else bound or kind
+        )
+    except Exception:
+        return Any
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is Literal:
+        return _hashable(value) and any(type(value) is type(part) and value == part for part in parts)
+    if kind is None or kind is NoneType:
+        return value is None
+    if kind in (int, float):
+        truth = isinstance(value, bool) or type(value).__name__ == "bool"
+        return isinstance(value, Integral if kind is int else Real) and not truth and value == value
+    if kind is bool:
+        return isinstance(value, bool) or type(value).__name__ == "bool"
+    if origin in (Sequence, Iterable, list, tuple):
+        listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
+        return listed and (isinstance(value, Iterator) or parts[:1] != (str,) or all(map(_hashable, value)))
+    if origin in (Mapping, dict):
+        return isinstance(value, Mapping)
+    if origin is Callable or kind is Callable:
+        return callable(value)
+    if isinstance(kind, type) and (kind in (str, Path) or kind.__module__.startswith("peerattn.")):
+        return isinstance(value, kind)
+    if getattr(origin, "__name__", "") == "PathLike":
+        return hasattr(value, "__fspath__")
+    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "__len__", "ndarray": "__len__"}
+    if isinstance(kind, type) and kind.__name__ in needed:
+        return hasattr(value, needed[kind.__name__]) and not isinstance(value, str | bytes)
+    return True
+
+
+def _oddness(value: Any, kind: Any) -> int:
+    """Tell how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
+    if (
+        hasattr(value, "get_params")
+        or hasattr(value, "period")
+        or type(value).__module__.startswith("peerattn.")
+    ):
+        return 0
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        size = getattr(value, "size", None)
+        numbers = getattr(value, "select_dtypes", lambda kind: value)("number")
+        text = getattr(getattr(value, "dtype", None), "kind", "") == "O" or getattr(numbers, "size", 1) == 0
+        hollow = not len(value) or size == 0 or text or getattr(value, "ndim", 1) > 2
+        if hollow or isinstance(value, set | bytes):
+            return 2
+        return int(kind is Any and (size is None or size < 4))
+    if isinstance(value, str):
+        return int(kind is Any or "\x00" in value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9:
+        return int(kind is Any)
+    return 2
+
+
+def _hashable(value: object) -> bool:
+    try:
+        return isinstance(hash(value), int)
+    except TypeError:
+        return False
+
+
+def _said(kind: Any) -> str:
+    """Say what is expected.
+
+    >>> _said(int | None), _said(Literal["seeds", "folds"])
+    ('a whole number or None', "'seeds' or 'folds'")
+    """
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_said, parts)))
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, parts))
+    words = {int: "a whole number", float: "a number", bool: "True or False", str: "text", NoneType: "None"}
+    if get_origin(kind) in (Sequence, Iterable, list, tuple):
+        return f"a list of {'names' if parts[:1] == (str,) else 'values'}"
+    if get_origin(kind) in (Mapping, dict):
+        return "a dictionary"
+    return words.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def _short(value: object) -> str:
+    try:
+        return f"{repr(value)[:60]} ({type(value).__name__})"
+    except Exception:  # a repr of somebody else's may raise anything
+        return type(value).__name__

@@ -126,7 +126,7 @@ def load_model(path: Path) -> SavedModel:
 
     try:
         model, about = load_estimator(path)
-        if about is None:
+        if not isinstance(about, dict):
             raise InputError(
                 f"path: {str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from peerattn.exceptions import checked
 from peerattn.panel import Panel, read_panel
 
 #: SIC codes of the firms' main line of business.
@@ -22,6 +23,7 @@ _SIC = {
 }
 
 
+@checked
 def load_grunfeld() -> Panel:
     """Load the Grunfeld panel: next year's investment of eleven US firms, 1935 to 1954.
 

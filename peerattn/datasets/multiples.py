@@ -7,13 +7,14 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from peerattn.exceptions import unknown_name
+from peerattn.exceptions import checked, unknown_name
 from peerattn.panel import Panel, read_panel
 
 Multiple = Literal["log_pb", "log_ps", "log_pe", "log_cap_ebitda"]
 _CHARACTERISTICS = ["roe", "net_margin", "ebitda_margin", "turnover", "log_sales", "payout"]
 
 
+@checked
 def load_multiples(outcome: Multiple = "log_pb") -> Panel:
     r"""Load a valuation multiple of the S&P 500 firms at fourteen quarter-ends, 2013 to 2026.
 
@@ -93,6 +94,7 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
     )
 
 
+@checked
 def load_market_values() -> pd.Series:
     """Load the market values of the rows of :func:`load_multiples`, in billion dollars.
 

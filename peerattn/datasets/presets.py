@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean, unknown_name
+from peerattn.exceptions import InputError, checked, did_you_mean, unknown_name
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
 
@@ -158,6 +158,7 @@ PRESETS = {
 }
 
 
+@checked
 def read_preset(
     source: Any,
     preset: str,

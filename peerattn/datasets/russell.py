@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, read_panel
 
 _CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_sales"]
@@ -19,6 +19,7 @@ _CAUTION = (
 )
 
 
+@checked
 def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"] = "ebit_ta") -> Panel:
     """Load 500 large US firms outside finance, fiscal years 2013 to 2016.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel
 
@@ -93,6 +93,7 @@ class SimulatedPanel(Panel):
         )
 
 
+@checked
 def simulate_panel(
     n_firms: int = 150,
     n_periods: int = 80,

@@ -34,7 +34,7 @@ from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
 from peerattn.evaluation.splits.folds import checked_folds, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel, panel_digest
@@ -62,6 +62,7 @@ def compare(
 ) -> Comparison: ...
 
 
+@checked
 def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     models: Mapping[str, Any] | Sequence[str],
     X: Any,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Table, write_atomic
 
@@ -109,6 +109,7 @@ def _head(column: str) -> str:
     return fixed.get(column, column.upper())
 
 
+@checked
 def describe_panel(
     X: Any,
     y: Any = None,

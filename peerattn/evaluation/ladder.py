@@ -9,7 +9,7 @@ from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
 from peerattn.evaluation.steps import Ladder, climb
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
@@ -21,6 +21,7 @@ INDUSTRY, KERNEL, RIDGE = "Industry mean", "Kernel", "Linear attention (ridge)"
 CROSS, SOFTMAX, STACKED = "Cross-attention", "Softmax attention", "Stacked attention"
 
 
+@checked
 def ladder(
     X: Any,
     y: Any = None,
@@ -93,6 +94,7 @@ def ladder(
     return climb(result, names, stacked_on)
 
 
+@checked
 def rungs_for(
     task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
 ) -> dict[str, Any]:

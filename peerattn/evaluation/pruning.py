@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
 from peerattn.sequence.base import SequenceEstimator
 
 
+@checked
 def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series:
     r"""Return how much a trained model's loss would change, to first order, were each head silenced.
 
@@ -64,6 +65,7 @@ def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series
     return _sequence(model).head_importance(X, y)
 
 
+@checked
 def prune(model: Any, keep: Any) -> Any:
     """Return a trained model with only some of its heads; nothing is fitted again.
 
@@ -99,6 +101,7 @@ def prune(model: Any, keep: Any) -> Any:
     return panel_with_heads(model, kept) if panel else model.with_heads(kept)
 
 
+@checked
 def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> pd.DataFrame:
     """Return the score of a trained model with fewer and fewer heads, the least important left out first.
 

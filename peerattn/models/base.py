@@ -23,6 +23,8 @@ from peerattn.exceptions import (
     LabelWarning,
     LostPeriodWarning,
     SmallCrossSectionWarning,
+    UnknownArgument,
+    did_you_mean,
     warn_user,
 )
 from peerattn.models.by_period import (
@@ -33,6 +35,7 @@ from peerattn.models.by_period import (
     write_frame,
     written,
 )
+from peerattn.models.learned import bounded, bounds_of, last_known, rows_of, warn_of_shared_periods
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
@@ -129,7 +132,7 @@ class PanelModel(BaseEstimator):
                 )
             if is_stored(X):
                 X, y = training_panel(self, X, y), None
-        return check_panel(
+        panel = check_panel(
             self,
             X,
             y,
@@ -141,6 +144,17 @@ class PanelModel(BaseEstimator):
             undated=undated,
             universe=universe,
         )
+        if fitting:
+            self.learned_rows_ = rows_of(panel)
+        return panel
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Refuse an argument that the class does not have, by its name and the nearest one."""
+        for name in options:
+            if name not in cls._get_param_names():
+                near = did_you_mean(name, cls._get_param_names())
+                raise UnknownArgument(f"{cls.__name__}: no argument is named {name!r}.{near}")
+        return super().__new__(cls)
 
     @abstractmethod
     def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, Any]]:
@@ -199,14 +213,11 @@ class PanelModel(BaseEstimator):
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return known outcomes, their predictions and weights, for ``score``."""
-        if getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True):
-            raise InputError(
-                f"{type(self).__name__} reads peers' outcomes, which score() cannot pass: use scoring=explain_score, or "
-                "predict(X, outcomes=y)."
-            )
         y = X.y if y is None and isinstance(X, Panel) else y
-        predicted = np.asarray(self.predict(X))
+        shown = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
+        predicted = np.asarray(self.predict(X, outcomes=y) if shown else self.predict(X))
         panel = self._check(X, y, fitting=False)
+        warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
         assert panel.outcomes is not None
         known = np.isfinite(panel.outcomes)
         weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
@@ -352,7 +363,8 @@ class PeerModel(PanelModel):
             )
         self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
-        self.learned_until_ = _last_known(panel)
+        self.learned_until_ = last_known(panel)
+        self.outcome_bounds_ = bounds_of(panel.outcomes)
         _, sizes = np.unique(panel.period, return_counts=True)
         self.median_cross_section_ = float(np.median(np.concatenate(gathered(sizes))))
         x, codes = self._encode(panel, weight, fitting=True)
@@ -472,9 +484,8 @@ class PeerModel(PanelModel):
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
-            yield Section(
-                period if panel.dated else None, at, focal, focal.known() if known else focal, within=True
-            )
+            peers = bounded(focal.known() if known else focal, getattr(self, "outcome_bounds_", None))
+            yield Section(period if panel.dated else None, at, focal, peers, within=True)
 
     def _warn_of_small_sections(self, panel: Panel) -> None:
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
@@ -579,14 +590,6 @@ class PeerModel(PanelModel):
         return labels, sparse.csr_array(
             (ones, (np.arange(len(column)), column)), shape=(len(column), len(labels))
         )
-
-
-def _last_known(panel: Panel) -> Any:
-    """Return the last period of which an outcome is known, over all processes; NaN where rows are undated."""
-    if not panel.dated or panel.outcomes is None:
-        return float("nan")
-    last = panel.period[np.isfinite(panel.outcomes)].max()
-    return max(gathered(last.item() if isinstance(last, np.generic) else last))
 
 
 class PeerRegressor(PanelRegressor, PeerModel):

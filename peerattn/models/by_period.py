@@ -133,42 +133,72 @@ def written(
         When the folder cannot be written, or holds Parquet files of other periods.
     """
     folder = check_writable(out)
-    known = _finished(folder)
-    state, lines = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items()))), {}
-    for panel, call in calls:
-        state = hashlib.sha256(f"{state} {panel_digest(panel)}".encode()).hexdigest()
-        name = f"{quote(show_label(panel.period[0]), safe=' ')}.parquet"
-        if name in lines:
-            raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
-        path = folder / name
-        found = known.get(name, {})
-        if found.get("made_of") != state or not path.is_file() or _digest(path) != found["sha256"]:
-            write(panel, call, path)
-            found = {"file": name, "made_of": state, "sha256": _digest(path)}
-            with (folder / _FINISHED).open("a", encoding="utf-8") as journal:
+    with _journal(folder) as journal:
+        known, lines = _finished(folder), dict[str, str]()
+        state = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items())))
+        for panel, call in calls:
+            state = hashlib.sha256(f"{state} {panel_digest(panel)}".encode()).hexdigest()
+            name = _file_name(show_label(panel.period[0]))
+            if name in lines:
+                raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
+            path, found = folder / name, known.get(name, {})
+            if found.get("made_of") != state or not path.is_file() or _digest(path) != found["sha256"]:
+                write(panel, call, path)
+                found = {"file": name, "made_of": state, "sha256": _digest(path)}
                 journal.write(json.dumps(found) + "\n")
-        lines[name] = json.dumps(found)
-    others = sorted({path.name for path in folder.glob("*.parquet")} - lines.keys())
-    if others:
-        raise InputError(
-            f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
-        )
-    for left in unfinished(folder):  # by a call that was killed
-        left.unlink()
-    write_atomic(folder / _FINISHED, "".join(f"{line}\n" for line in lines.values()))
+                journal.flush()
+            lines[name] = json.dumps(found)
+        others = sorted({path.name for path in folder.glob("*.parquet")} - lines.keys())
+        if others:
+            raise InputError(
+                f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
+            )
+        for left in unfinished(folder):  # by a call that was killed
+            left.unlink()
+        write_atomic(folder / _FINISHED, "".join(f"{line}\n" for line in lines.values()))
     return folder
+
+
+@contextmanager
+def _journal(folder: Path) -> Iterator[Any]:
+    """Open the journal for the only process that may write the folder; the system lets go of the lock when the process ends."""
+    path = folder / _FINISHED
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"out: {str(path)!r} is no file that this package wrote: choose a new folder.")
+    with path.open("a", encoding="utf-8") as journal:
+        try:
+            import fcntl
+
+            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Windows
+            pass
+        except OSError as error:
+            raise InputError(
+                f"out: another process is writing {str(folder)!r}: wait, or choose another folder."
+            ) from error
+        yield journal
+
+
+def _file_name(label: str) -> str:
+    """Return the name of a period's file, which readers of folders do not pass over and file systems take.
+
+    >>> _file_name("2001-01"), _file_name("_pre")
+    ('2001-01.parquet', '%5Fpre.parquet')
+    """
+    name = quote(label, safe=" ")
+    name = f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
+    return f"{name if len(name) < 150 else name[:100] + hashlib.sha256(label.encode()).hexdigest()}.parquet"
 
 
 def _finished(folder: Path) -> dict[str, dict[str, str]]:
     """Return what the journal says of finished files; a line that was cut off is passed over."""
     found = {}
-    if (folder / _FINISHED).is_file():
-        for line in (folder / _FINISHED).read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                said = json.loads(line)
-                found[said["file"]] = {key: said[key] for key in ("file", "made_of", "sha256")}
-            except (ValueError, KeyError, TypeError):
-                continue
+    for line in (folder / _FINISHED).read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            said = json.loads(line)
+            found[said["file"]] = {key: said[key] for key in ("file", "made_of", "sha256")}
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
     return found
 
 

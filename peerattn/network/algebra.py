@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import firm_level, places_of
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
@@ -18,6 +18,7 @@ from peerattn.network.cross_section import Array, CrossSection, Weights, frozen,
 Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
 
 
+@checked
 def mean(network: Net) -> Net:
     """Return the mean over periods as one undated cross-section.
 
@@ -53,6 +54,7 @@ def _scaled_rows(weights: Any, factors: Array) -> Weights:
     return np.asarray(weights * factors[:, None].astype(weights.dtype))
 
 
+@checked
 def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     """Return the network among some firms, in some periods.
 
@@ -97,6 +99,7 @@ def _listed(labels: Any) -> Iterable[Any]:
     return [labels] if one else cast("Iterable[Any]", labels)
 
 
+@checked
 def symmetrized(network: Net) -> Net:
     """Return (W + W') / 2; its rows need not sum to one.
 
@@ -121,6 +124,7 @@ def symmetrized(network: Net) -> Net:
     return network.replaced(sections, row_normalized=False)
 
 
+@checked
 def normalized(network: Net) -> Net:
     """Return the network with every row divided by its sum; isolates stay isolates.
 
@@ -140,6 +144,7 @@ def normalized(network: Net) -> Net:
     return _row_normalised(network, [section for _, section in network.sections()])
 
 
+@checked
 def positive(network: Net) -> Net:
     """Return the positive weights on other firms, each row divided by its sum: ``w⁺_ij = max(w_ij, 0) / Σ_{k≠i} max(w_ik, 0)``.
 

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.cross_section import Array, CrossSection, check_count, check_rows, where_in
 from peerattn.panel.labels import find_firm, find_period
 
@@ -33,6 +33,7 @@ class Constructor(Generic[Arguments]):
         return MethodType(self.function, owner)
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class BaseNetwork:
     """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""

@@ -10,12 +10,13 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 from scipy import sparse
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, checked, did_you_mean
 from peerattn.network.base import Net
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.labels import in_time
 
 
+@checked
 def from_matrices(
     cls: type[Net],
     matrices: Mapping[Any, Any],
@@ -114,6 +115,7 @@ def _order_of(periods: pd.Index) -> Array:
         raise InputError(f"periods cannot be sorted: {', '.join(map(repr, periods[:3]))}, ...") from error
 
 
+@checked
 def from_edges(
     cls: type[Net],
     edges: pd.DataFrame,

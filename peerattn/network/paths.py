@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
 
 
+@checked
 def paths(
     network: BaseNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
 ) -> pd.DataFrame:
@@ -73,6 +74,7 @@ def paths(
     )
 
 
+@checked
 def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     """Return what stacked attention layers add up to: the product of ``(1 − residual) A + residual I``.
 

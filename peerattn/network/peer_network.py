@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from peerattn.exceptions import checked
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of
 from peerattn.network.base import BaseNetwork, Constructor
@@ -17,6 +18,7 @@ from peerattn.network.measures import concentration
 from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class PeerNetwork(BaseNetwork):
     """Directed, weighted network of firms over periods.

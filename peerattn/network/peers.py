@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, as_dense, check_count, where_in
 
 
+@checked
 def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's peers, most weight first.
 
@@ -52,6 +53,7 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
     return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
 
+@checked
 def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's followers, the firms that have it as a peer, most weight first.
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
 _SCHEMES = {
@@ -19,6 +19,7 @@ _LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)
 _UNKNOWN_TEXT = {"", "nan", "none", "<na>"}
 
 
+@checked
 def code_scheme(name: object) -> str:
     """Return ``"sic"``, ``"naics"``, ``"gics"`` or ``"plain"``, by the column's name.
 
@@ -42,6 +43,7 @@ def are_whole(values: np.ndarray) -> bool:
     return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
 
 
+@checked
 def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     """Return codes as strings, one spelling a code; unknown codes are NA.
 

@@ -16,6 +16,7 @@ from peerattn.processes import all_max, gathered, mean_of, of_columns
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
+ROUNDING = 1e-13  # of the mean: a standard deviation below is rounding, and the column a constant
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Design:
         x = design.filled(panel)
         center = mean_of(x, weight)
         spread = np.sqrt(mean_of((x - center) ** 2, weight))
-        constant = spread <= 1e-12 * (1 + np.abs(center))
+        constant = spread <= ROUNDING * np.abs(center)  # whatever the unit
         values = vars(design) | {"center": center, "spread": np.where(constant, 1.0, spread)}
         return cls(**values)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.panel.codes import canonical_codes
 
 #: SIC codes of each industry, in order of its number; the last, "Other", takes every code that no other one names.
@@ -133,6 +133,7 @@ def _codes_to_numbers(industries: int) -> np.ndarray:
     return numbers
 
 
+@checked
 def sic_to_fama_french(sic: Any, industries: int = 49) -> Any:
     """Return the Fama–French industry of SIC codes.
 

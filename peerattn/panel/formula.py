@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, extra, unknown_name
+from peerattn.exceptions import InputError, checked, extra, unknown_name
 from peerattn.panel.frames import read_frame
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
 
 
+@checked
 def from_formula(
     formula: str, frame: Any, *, firm: str = "firm", period: str = "period", **options: Any
 ) -> Panel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,16 +12,19 @@ import pandas as pd
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
-from peerattn.exceptions import InputError, did_you_mean, warn_user
+from peerattn.exceptions import InputError, UnitWarning, checked, did_you_mean, warn_user
 from peerattn.panel.columns import leak_warning, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import assemble, read_rows, refusing
 
+RETURN = re.compile(r"^(ex|x|m|d|w)?ret(urn)?s?(?![a-z])", re.IGNORECASE)
+PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
 
+@checked
 @refusing()
 def check_panel(
     estimator: Any,
@@ -184,6 +188,26 @@ def warn_of_leaks(panel: Panel) -> None:
     leaks = possible_leaks(panel.characteristics, panel.outcomes)
     if leaks:
         warn_user(leak_warning(leaks, panel.outcome))
+    usual = np.nanmedian(np.abs(panel.outcomes))
+    if usual > PER_CENT and RETURN.match(panel.outcome):
+        warn_user(
+            UnitWarning(
+                f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: returns are decimals "
+                "here, divide those in per cent by 100."
+            )
+        )
+
+
+def warn_of_constants(panel: Panel) -> None:
+    """Warn of characteristics that are the same in all rows: no model can use them."""
+    frame = panel.characteristics
+    same = [str(name) for name, x in frame.items() if x.notna().all() and len(x) > 1 and x.min() == x.max()]
+    if same:
+        warn_user(
+            UnitWarning(
+                f"{', '.join(map(repr, same))}: the same value in all rows; leave out, or is it the right column?"
+            )
+        )
 
 
 def refuse_identities(codes: pd.DataFrame, declared: Sequence[str], firm: pd.Index) -> None:

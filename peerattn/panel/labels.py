@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, did_you_mean, warn_user
+from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
 
 #: Columns that carry firm or period in the usual sources.
 _LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
@@ -245,6 +245,7 @@ def _year(label: object) -> int:
     return int(found.group()) if found else 0
 
 
+@checked
 def find_period(label: object, periods: pd.Index) -> Any:
     """Return the period that ``label`` means among ``periods``.
 
@@ -381,6 +382,7 @@ def _as_integer_period(label: Any, periods: pd.Index) -> int | None:
     return span.year * 100 + span.month if monthly else span.year
 
 
+@checked
 def find_firm(label: object, firms: pd.Index) -> Any:
     """Return the firm that ``label`` means among ``firms`` (``10107`` finds ``"10107"`` and the reverse).
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, checked, unknown_name, warn_user
 from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
 from peerattn.panel.columns import (
     ColumnChoice,
@@ -48,6 +48,7 @@ def refusing() -> Iterator[None]:
         raise InputError(what + said) from error
 
 
+@checked
 @refusing()
 def as_panel(
     X: Any,
@@ -155,6 +156,7 @@ def as_panel(
     return panel if known_at is None else replace(panel, known_at=_known_at(panel, known_at))
 
 
+@checked
 def read_panel(
     source: Any,
     *,

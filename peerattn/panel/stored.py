@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.panel.columns import ColumnChoice, choose_columns
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
@@ -206,6 +206,7 @@ class StoredPanel:
         )
 
 
+@checked
 def scan_panel(
     source: Any,
     *,

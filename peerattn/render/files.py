@@ -43,8 +43,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"path: expected the name of a file, got the folder {str(target)!r}.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise InputError(f"path: cannot write {str(target)!r}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        raise InputError(
+            f"path: cannot write {str(target)!r}: {getattr(error, 'strerror', error)}."
+        ) from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -140,6 +142,7 @@ def check_writable(folder: str | os.PathLike[str], *, argument: str = "out") -> 
         raise InputError(
             f"{argument}: expected a folder, got {str(path)!r}, which is or lies in a file. {advice}"
         ) from error
-    except OSError as error:
-        raise InputError(f"{argument}: cannot write in {str(path)!r}: {error.strerror}. {advice}") from error
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", error)
+        raise InputError(f"{argument}: cannot write in {str(path)!r}: {said}. {advice}") from error
     return path

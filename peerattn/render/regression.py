@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.render.table import Table
 
 #: Levels of one, two and three stars.
@@ -157,6 +157,7 @@ def as_regression(result: Any) -> Regression:
     )
 
 
+@checked
 def regression_table(
     results: Any,
     *,

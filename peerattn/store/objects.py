@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.exceptions import InputError, PeerAttnWarning, checked
 from peerattn.store.sealed import read_state, write_state, written_by_us
 from peerattn.store.sklearn_models import KNOWN, from_state, state_of
 
@@ -47,6 +47,7 @@ def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[An
     return estimator, spec.get("about")
 
 
+@checked
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a fitted model that ``save`` or ``peerattn fit`` wrote, whatever its class; no code of the file is run.
 

@@ -14,6 +14,7 @@ from peerattn.models import (
     PeerAttentionClassifier,
     PeerAttentionRegressor,
 )
+from peerattn.models.by_period import _journal
 from peerattn.panel import scan_panel
 
 #: The outcomes of the last period are unknown, so that nobody there has a peer.
@@ -221,3 +222,46 @@ def test_a_network_that_does_not_fit_says_so(folder, monkeypatch):
     with pytest.raises(InputError, match=r"network of \d+ firms would take about .*top_k="):
         model.peer_network(in_memory(folder))
     assert len(model.peer_network(in_memory(folder), top_k=3).edges())
+
+
+# ---------------------------------------------------------------- folders that are hard to write
+
+
+def frames(labels):
+    for label in labels:
+        yield pd.DataFrame({"firm": [1, 2], "period": label, "size": [1.0, 2.0]})
+
+
+def written_of(labels, folder):
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(pd.concat(frames(["2000"])), np.ones(2))
+    return pd.read_parquet(model.write_predictions(frames(labels), folder))
+
+
+def test_names_that_readers_pass_over_or_no_disk_takes(tmp_path):
+    for k, label in enumerate(["_2001", ".2001", "2001" + 300 * "x"]):
+        assert written_of([label], tmp_path / str(k))["period"].tolist() == [label, label]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "brackets"])
+def test_a_journal_of_another_kind(tmp_path, kind):
+    journal = tmp_path / "_finished.jsonl"
+    if kind == "brackets":
+        journal.write_text(100_000 * "[")
+        assert len(written_of(["2001"], tmp_path)) == 2
+        return
+    journal.mkdir() if kind == "folder" else journal.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="out: .*choose a new folder"):
+        written_of(["2001"], tmp_path)
+
+
+def test_one_process_writes_a_folder(tmp_path):
+    with _journal(tmp_path), pytest.raises(InputError, match="another process is writing"):
+        written_of(["2001"], tmp_path)
+    assert len(written_of(["2001"], tmp_path)) == 2
+
+
+def test_a_path_with_a_zero_byte():
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(pd.concat(frames(["2000"])), np.ones(2))
+    for call in (model.save, NadarayaWatsonRegressor.load, lambda path: written_of(["2001"], path)):
+        with pytest.raises(InputError, match="path|out"):
+            call("a\x00b")

@@ -179,3 +179,21 @@ def test_a_given_network_is_kept(panel, tmp_path):
     model.save(tmp_path / "a.model")
     again = LinearInMeansRegressor.load(tmp_path / "a.model")
     pd.testing.assert_frame_equal(again.network.edges(), panel.network.edges())
+
+
+def test_a_class_that_a_module_imports_is_no_part_of_a_file(tmp_path):
+    tree = {
+        "~": "estimator",
+        "class": "peerattn.models.panel_forecasters:LinearRegression",
+        "attributes": {"copy_X": 1},
+    }
+    write_state(tmp_path / "a.model", {}, {"model": tree}, "model")
+    with pytest.raises(InputError, match="no part of a saved model"):
+        load(tmp_path / "a.model")
+
+
+def test_a_network_with_unknown_weights_is_refused():
+    from peerattn.network.cross_section import CrossSection
+
+    with pytest.raises(InputError, match="weights: some are NaN"):
+        CrossSection(np.arange(2), np.arange(2), np.array([[0.0, np.nan], [1.0, 0.0]]))

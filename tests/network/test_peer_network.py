@@ -306,7 +306,7 @@ def test_rounding_is_not_refused() -> None:
 def test_bad_periods_are_refused() -> None:
     entry = (FIRMS, None, RING)
     for bad in ({None: entry, 1: entry}, {"a": entry, 1: entry}, [entry]):
-        with pytest.raises(InputError, match="period|mapping"):
+        with pytest.raises(InputError, match="period|dictionary"):
             PeerNetwork.from_matrices(bad)  # type: ignore[arg-type]
 
 

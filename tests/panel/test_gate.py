@@ -249,7 +249,7 @@ def test_declared_codes(X):
     assert set(panel.codes["sic"]) == {"0100", "3711"}
     with pytest.raises(InputError, match="codes: no column is named 'sics'. Near matches: 'sic'"):
         fit_gate(X.assign(sic=1), codes=["sics"])
-    with pytest.raises(InputError, match=r"codes: expected a list of column names.*write \['sector'\]"):
+    with pytest.raises(InputError, match=r"codes: expected a list of names.*write \['sector'\]"):
         fit_gate(X, codes="sector")
 
 

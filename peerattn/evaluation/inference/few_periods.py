@@ -10,10 +10,11 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import mean_gain_by_period
 from peerattn.evaluation.inference.nested_tests import ForecastTest
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.wild_bootstrap import WildMeans
 
 
+@checked
 def paired_test(
     loss: Any,
     baseline_loss: Any,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -255,6 +255,7 @@ def p_words(p_value: float) -> str:
     return f"p < {shown[1:]}" if shown.startswith("<") else f"p = {shown}"
 
 
+@checked
 def diebold_mariano(
     loss: Any,
     baseline_loss: Any,

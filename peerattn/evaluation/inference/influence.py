@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -80,6 +80,7 @@ class Influence:
         return self.table().html()
 
 
+@checked
 def influence(model: Any, X: Any, *, outcomes: Any = None, periods: Any = None) -> Influence:
     r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
 

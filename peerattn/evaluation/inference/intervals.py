@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.render import Table
 
 
@@ -76,6 +76,7 @@ class ConformalIntervals:
         return self.as_table().html()
 
 
+@checked
 def conformal_intervals(
     outcome: Any,
     prediction: Any,

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.panel import as_panel
 from peerattn.render import Regression
 
@@ -52,6 +52,7 @@ class MarginalEffects(Regression):
         ]
 
 
+@checked
 def marginal_effects(
     model: Any,
     X: pd.DataFrame,

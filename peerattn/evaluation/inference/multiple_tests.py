@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, p_words, periods_needed
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class SuperiorAbility:
         return f"SuperiorAbility(against {self.benchmark!r}: {p_words(self.p_value)}, superior: {found})"
 
 
+@checked
 def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: int = 1) -> ConfidenceSet:
     r"""Return the models that hold the best one with probability 1 − size at least.
 
@@ -131,6 +132,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     )
 
 
+@checked
 def superior_ability(
     losses: pd.DataFrame, benchmark: str, *, size: float = 0.05, horizon: int = 1
 ) -> SuperiorAbility:

@@ -18,8 +18,10 @@ from peerattn.evaluation.inference.forecast_tests import (
 )
 from peerattn.evaluation.measures.metrics import scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import checked
 
 
+@checked
 def clark_west(
     outcome: Any,
     prediction: Any,
@@ -77,6 +79,7 @@ def clark_west(
     return _one_sided(names, series, horizon, same)
 
 
+@checked
 def encompassing(
     outcome: Any,
     prediction: Any,
@@ -132,6 +135,7 @@ def _one_sided(names: tuple[str, str, str], series: np.ndarray, horizon: int, sa
     )
 
 
+@checked
 def giacomini_white(
     loss: Any,
     baseline_loss: Any,

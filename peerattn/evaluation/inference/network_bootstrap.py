@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
@@ -116,6 +116,7 @@ class NetworkBootstrap:
         return self.table().html()
 
 
+@checked
 def bootstrap_network(
     model: Any,
     X: Any,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from peerattn.evaluation.inference.forecast_tests import format_p, mean_test
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import among
 from peerattn.panel.effects import effect_labels, effect_parts, net_of
@@ -85,6 +85,7 @@ class PeerR2:
         return self.as_table().html()
 
 
+@checked
 def peer_r2_test(
     outcomes: pd.Series | pd.DataFrame,
     schemes: Mapping[str, pd.Series | PeerNetwork],

@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, format_p, mean_test, p_words
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
@@ -56,6 +56,7 @@ class FamaMacBethSlope:
         return f"FamaMacBethSlope(slope={self.slope:.4g}, t={t}, periods={len(self.by_period)})"
 
 
+@checked
 def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> FamaMacBethSlope:
     r"""Return the Fama–MacBeth slope of the outcome on the prediction.
 
@@ -164,6 +165,7 @@ class Calibration(Regression):
         return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {p})"
 
 
+@checked
 def calibration(
     outcome: Any,
     prediction: Any,

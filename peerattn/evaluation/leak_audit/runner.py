@@ -19,7 +19,7 @@ from peerattn.evaluation.running.entries import Entry, Task, check_task, entries
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.reading import read_rows
@@ -90,6 +90,7 @@ class Audit:
         return self.as_table().html()
 
 
+@checked
 def audit(
     model: Any,
     X: Any,

@@ -11,7 +11,7 @@ from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
 
+@checked
 def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
     """Return the scores of every model within groups of rows: by year, size group or industry.
 

@@ -11,6 +11,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.exceptions import checked
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class InformationCoefficient:
         return f"{name}(mean={self.mean:.4f}, t={t}, periods={self.n_periods})"
 
 
+@checked
 def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
 
@@ -103,6 +105,7 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
     return _coefficient(outcome, prediction, period, horizon, "rank")
 
 
+@checked
 def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the information coefficient: the mean over periods of the Pearson correlation.
 

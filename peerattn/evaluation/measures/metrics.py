@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
@@ -39,6 +39,7 @@ def _weighted(period: Any, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]
     return scored, 1 / (rows[group.astype(int)] * np.count_nonzero(rows))
 
 
+@checked
 def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
     r"""Return the root mean squared error.
 
@@ -64,6 +65,7 @@ def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
     return float(np.sqrt(weight @ (y - forecast) ** 2))
 
 
+@checked
 def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
     r"""Return the mean absolute error.
 
@@ -89,6 +91,7 @@ def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
     return float(weight @ np.abs(y - forecast))
 
 
+@checked
 def pinball_loss(outcome: Any, prediction: Any, quantile: float, period: Any = None) -> float:
     r"""Return the mean pinball loss of a predicted quantile.
 
@@ -121,6 +124,7 @@ def pinball_loss(outcome: Any, prediction: Any, quantile: float, period: Any = N
     return float(weight @ np.maximum(quantile * (y - forecast), (quantile - 1) * (y - forecast)))
 
 
+@checked
 def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period: Any = None) -> float:
     r"""Return the share of squared error saved against a benchmark forecast.
 
@@ -162,6 +166,7 @@ def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period
     return _share_saved(weight @ (y - forecast) ** 2, weight @ (y - base) ** 2)
 
 
+@checked
 def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     r"""Return the R² of differences between firms of the same period.
 

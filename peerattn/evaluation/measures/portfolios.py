@@ -13,7 +13,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 Weighting = Literal["equal", "value"]
 
@@ -104,6 +104,7 @@ class QuantilePortfolios:
         )
 
 
+@checked
 def quantile_portfolios(
     outcome: Any,
     prediction: Any,
@@ -231,6 +232,7 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
     return mean_test(alpha + n * scores @ fit.normalized_cov_params[0], horizon), betas
 
 
+@checked
 def deflated_sharpe(returns: Any, *, n_trials: int, trial_variance: float) -> float:
     r"""Return the probability that the true Sharpe ratio exceeds what the best of N lucky trials would show.
 

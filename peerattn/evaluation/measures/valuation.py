@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.measures.metrics import scored_rows
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 if TYPE_CHECKING:
     from peerattn.evaluation.comparison import Comparison
@@ -28,6 +28,7 @@ def named_like_log(outcome: str) -> bool:
     return bool(_LOG.search(outcome))
 
 
+@checked
 def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
 
@@ -52,6 +53,7 @@ def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     return np.asarray(np.expm1(np.clip(forecast - y, -700, 700)))
 
 
+@checked
 def median_ape(outcome: Any, prediction: Any) -> float:
     """Return the median absolute percentage error of predicted logs, in decimals; see :func:`percentage_errors`.
 
@@ -61,6 +63,7 @@ def median_ape(outcome: Any, prediction: Any) -> float:
     return float(np.median(np.abs(percentage_errors(outcome, prediction))))
 
 
+@checked
 def share_near(outcome: Any, prediction: Any) -> float:
     """Return the share of predictions within 15 per cent of the level; see :func:`percentage_errors`.
 
@@ -70,6 +73,7 @@ def share_near(outcome: Any, prediction: Any) -> float:
     return float(np.mean(np.abs(percentage_errors(outcome, prediction)) <= NEAR))
 
 
+@checked
 def pricing_errors(
     comparison: Comparison, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0
 ) -> pd.DataFrame:

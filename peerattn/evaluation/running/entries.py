@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models import CrossSectionalRidge, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PanelModel, PeerRegressor
@@ -98,6 +98,7 @@ def _grouped_by(model: Any) -> tuple[Any, ...] | None:
     return final.industry, final.shrinkage, final.value_weight
 
 
+@checked
 def supports(model: Any, task: str) -> bool:
     """Tell whether a model can do a task.
 

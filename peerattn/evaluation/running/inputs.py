@@ -8,7 +8,7 @@ from typing import Any
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel import Panel, as_panel, read_panel
-from peerattn.panel.gate import refuse_identities, warn_of_leaks
+from peerattn.panel.gate import refuse_identities, warn_of_constants, warn_of_leaks
 from peerattn.panel.reading import read_rows
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 
@@ -60,6 +60,7 @@ def comparison_panel(
         )
     panel = panel.with_outcomes(panel.y)  # some must be known
     warn_of_leaks(panel)
+    warn_of_constants(panel)
     assert panel.firm is not None
     refuse_identities(panel.codes, list(panel.codes.columns), panel.firm)
     return panel.sorted()

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import as_panel
 
 
+@checked
 def explain_score(estimator: Any, X: Any, y: Any) -> float:
     r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
 

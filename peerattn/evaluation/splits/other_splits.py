@@ -12,9 +12,10 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward, check_whole, source_rows
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 
+@checked
 @dataclass(eq=False, repr=False)
 class PurgedKFold(BaseCrossValidator):
     r"""Leave out one block of periods after the other, with a purge around it. Not a forecast.
@@ -98,6 +99,7 @@ class PurgedKFold(BaseCrossValidator):
             yield train, np.flatnonzero((when >= block[0]) & (when <= block[-1]))
 
 
+@checked
 @dataclass(eq=False, repr=False)
 class NewFirms(BaseCrossValidator):
     r"""Test on later periods and on firms never seen: the split by period, crossed with a split by firm.

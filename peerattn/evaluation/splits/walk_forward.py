@@ -12,14 +12,16 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
-from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
 from peerattn.panel import Panel, as_panel
 
 
+@checked
 class ShortPanelWarning(PeerAttnWarning):
     """The panel has too few periods for the requested split; fewer are tested."""
 
 
+@checked
 @dataclass(frozen=True)
 class Fold:
     """One fit of a walk-forward split and the periods it is tested on.
@@ -47,6 +49,7 @@ class Fold:
         return f"Fold(train {learned}, test {self.periods[0]} to {self.periods[-1]}, {len(self.test)} rows)"
 
 
+@checked
 @dataclass(eq=False, repr=False)
 class WalkForward(BaseCrossValidator):
     r"""Walk forward through a panel: learn from the past, predict the periods after it, move on.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.explorer.content import explorer_content
 from peerattn.render import Frame, printable, write_atomic
@@ -20,6 +20,7 @@ from peerattn.render.page import template
 _HERE = "peerattn.network.explorer"
 
 
+@checked
 def write_explorer(
     network: BaseNetwork,
     path: str | os.PathLike[str],

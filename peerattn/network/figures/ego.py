@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, check_count
 from peerattn.network.figures.axes import drawing, short_name, title_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 def ego_plot(
     network: BaseNetwork, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None
 ) -> Axes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
@@ -25,6 +25,7 @@ _SERIATED = 3_000  # more firms than this are not put in order of their ties
 _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
+@checked
 def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
     """Draw one period's weights: rows look, columns are looked to.
 
@@ -192,6 +193,7 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
     axis.set_tick_params(length=0, labelrotation=90 if side == "x" and upright else 0)
 
 
+@checked
 def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw the flows between groups: each row shows where a group's weight goes.
 
@@ -254,6 +256,7 @@ def _grid(
     return axes
 
 
+@checked
 def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "Search profile") -> Axes:
     """Draw M = W_Q W_K': blue where more of the row's characteristic seeks more of the column's, orange less.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
@@ -28,6 +28,7 @@ _MARGINS = np.array(
 _OTHERS = "#8b9096"
 
 
+@checked
 def ties_plot(
     network: BaseNetwork,
     period: Any = None,

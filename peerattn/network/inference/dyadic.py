@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads
@@ -63,6 +63,7 @@ class DyadicRegression(Regression):
         return notes
 
 
+@checked
 def dyadic_regression(
     network: BaseNetwork,
     regressors: Mapping[str, Any],

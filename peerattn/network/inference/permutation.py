@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads, pair_rows
@@ -81,6 +81,7 @@ class PermutationRegression(Regression):
         return f"PermutationRegression({shown})"
 
 
+@checked
 def mrqap(
     network: BaseNetwork,
     regressors: Mapping[str, Any],

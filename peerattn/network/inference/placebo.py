@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen
@@ -16,6 +16,7 @@ from peerattn.network.cross_section import Array, CrossSection, frozen
 Kind = Literal["relabelled", "rewired", "matched", "shuffled in time"]
 
 
+@checked
 def placebo(
     network: Net,
     kind: Kind = "rewired",

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import InputError, checked, extra
 from peerattn.network.attributes import firm_level, places_of
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.building import from_matrices
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+@checked
 def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the firm that looks to the firm looked to.
 
@@ -69,6 +70,7 @@ def _nodes(section: CrossSection) -> Array:
     return np.asarray(pd.unique(np.concatenate([section.rows, section.columns])))
 
 
+@checked
 def from_networkx(
     cls: type[Net],
     graphs: Any,
@@ -135,6 +137,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | N
     return [nodes[n] for n in looks], peers, block
 
 
+@checked
 def to_graphml(
     network: BaseNetwork,
     path: str | os.PathLike[str],
@@ -169,6 +172,7 @@ def to_graphml(
     write_atomic(path, stream.getvalue())
 
 
+@checked
 def to_gexf(
     network: BaseNetwork,
     path: str | os.PathLike[str],
@@ -192,6 +196,7 @@ def to_gexf(
     write_atomic(path, undated)
 
 
+@checked
 def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
     """Read a network of one period from GraphML, as :meth:`to_graphml` or another tool wrote it.
 
@@ -269,6 +274,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else printable(show_label(value))
 
 
+@checked
 def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
 

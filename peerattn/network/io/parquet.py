@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import FACTS, BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, place_in
 from peerattn.render import write_atomic
@@ -26,6 +26,7 @@ _VERSION = 3
 _EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwork.from_edges(pandas.read_parquet(path)))"
 
 
+@checked
 def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, about: str = "") -> None:
     """Write the network as tidy edges in Parquet; :meth:`from_parquet` gives all of it back.
 
@@ -59,6 +60,7 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, about: str
     write_atomic(path, seal(content.getvalue()))
 
 
+@checked
 def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, about: str | None = None) -> Net:
     """Read a network that :meth:`to_parquet` wrote.
 

@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, did_you_mean, unknown_name
+from peerattn.exceptions import InputError, checked, did_you_mean, unknown_name
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.building import from_edges
 from peerattn.render import csv_text, show_label, write_atomic
 
 
+@checked
 def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     """Write all edges as CSV: ``period, firm, peer, weight``; an isolate has a row without a peer.
 
@@ -33,6 +34,7 @@ def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     write_atomic(path, frame.to_csv(index=False))
 
 
+@checked
 def from_csv(
     cls: type[Net],
     path: str | os.PathLike[str],
@@ -78,6 +80,7 @@ def from_csv(
     return from_edges(cls, edges, firms, name=name, signed=signed, row_normalized=row_normalized)
 
 
+@checked
 def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
     """Return one period's weights as a SciPy sparse array; rows and columns as in :meth:`matrix`.
 
@@ -94,6 +97,7 @@ def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
     return network.section(period)[1].csr().copy()
 
 
+@checked
 def from_edge_file(
     cls: type[Net],
     path: str | os.PathLike[str],

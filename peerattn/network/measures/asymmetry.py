@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.panel.labels import find_period
@@ -132,6 +132,7 @@ class Asymmetry:
         return self.table().html()
 
 
+@checked
 def asymmetry(network: BaseNetwork) -> Asymmetry:
     """Measure how one-sided a network is, and split it into popularity and true direction.
 
@@ -211,6 +212,7 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
     )
 
 
+@checked
 def reciprocity(network: BaseNetwork) -> pd.Series:
     """Return the share of weight that is returned: ``Σ min(w_ij, w_ji) / Σ w_ij`` over pairs of distinct firms.
 

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, as_dense, check_count, place_in, strongest
 
 
+@checked
 def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     """Return how much weight stays within a code (an industry), against what chance gives.
 
@@ -79,6 +80,7 @@ def weight_to_groups(section: CrossSection, group: Array, count: int) -> Array:
     return np.asarray(as_dense(section.weights @ member))
 
 
+@checked
 def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
     """Return how much the firms of one group look to each group: the mean row, summed over peers' groups.
 
@@ -124,6 +126,7 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
 
 
+@checked
 def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
     """Return how much of each firm's attention moves from one period to the next.
 
@@ -247,6 +250,7 @@ def _among(
     return sparse.csr_array((found.data[off], (found.row[off], found.col[off])), shape=found.shape)
 
 
+@checked
 def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
     """Return the correlation of two networks' weights over pairs of distinct firms, all common periods together.
 
@@ -295,6 +299,7 @@ def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
     return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
 
 
+@checked
 def common_peers(first: BaseNetwork, second: BaseNetwork, k: int = 5) -> float:
     """Return the mean share of common top-k peers, over firms and common periods.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from peerattn.exceptions import checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
 
 
+@checked
 def in_strength(network: BaseNetwork) -> pd.DataFrame:
     """Return the weight each firm receives: the sum of its column, ``s_j = Σ_i w_ij``.
 
@@ -40,6 +42,7 @@ def in_strength(network: BaseNetwork) -> pd.DataFrame:
     return network.labelled({"firm": [section.columns for section in sections], "in_strength": strength})
 
 
+@checked
 def effective_peers(network: BaseNetwork) -> pd.DataFrame:
     """Return how many peers each firm in effect has: ``1 / Σ_j p_ij²`` with ``p_ij = |w_ij| / Σ_j |w_ij|``.
 
@@ -65,6 +68,7 @@ def effective_peers(network: BaseNetwork) -> pd.DataFrame:
     return network.labelled({"firm": [section.rows for section in sections], "effective_peers": effective})
 
 
+@checked
 def concentration(network: BaseNetwork) -> pd.DataFrame:
     """Return how concentrated attention is, per period.
 
@@ -129,6 +133,7 @@ def gini(values: Array) -> float:
     return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * total))
 
 
+@checked
 def connectedness(network: BaseNetwork) -> pd.DataFrame:
     """Return how much each firm gives to others, takes from others, and the difference.
 
@@ -177,6 +182,7 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     return network.labelled(columns)
 
 
+@checked
 def summary_table(network: BaseNetwork) -> Table:
     """Return a summary: sizes, spread and isolates, a row for each period (of more than 24 every n-th).
 

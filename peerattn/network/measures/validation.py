@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, check_count, frozen, strongest
@@ -116,6 +116,7 @@ class Validation:
         return "".join(t.html() for t in (self.summary(), self.regression and self.regression.summary()) if t)
 
 
+@checked
 def validate(
     network: BaseNetwork,
     links: BaseNetwork,
@@ -320,4 +321,4 @@ def _regression(
     regressors: dict[str, Any] = {"weight (standard deviations)": made[1]}
     regressors |= {} if codes is None else {"same industry": SameCode(codes)}
     regressors |= {} if size is None else {"difference in size": Difference(size)}
-    return dyadic_regression(made[0], regressors)
+    return replace(dyadic_regression(made[0], regressors), title="Links of the last period on weights of pairs")

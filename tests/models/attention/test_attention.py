@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from peerattn import PeerAttentionRegressor
+from peerattn import PeerAttentionRegressor, explain_score
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import Reference
@@ -219,10 +219,7 @@ def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, r
             match='task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=',
         ):
             call(X)
-    with pytest.raises(
-        InputError, match="score.. cannot pass: use scoring=explain_score, or predict.X, outcomes=y"
-    ):
-        model.score(X, y)
+    assert model.score(X, y) == pytest.approx(explain_score(model, X, y))
     cross = quick(attention="cross", task="explain").fit(X, y, reference=reference)
     with pytest.raises(
         InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'

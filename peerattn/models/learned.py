@@ -1,0 +1,80 @@
+"""What a fit leaves behind so that later calls can be judged: which rows were learned from, until when, and within what range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
+from peerattn.models.pools import Rows
+from peerattn.panel.panel import Panel
+from peerattn.processes import gathered
+
+REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
+FEW = 30  # training outcomes below which their range says nothing
+
+
+def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return numbers that stand for the periods and for the rows of a panel, each sorted; None where it is undated."""
+    if not panel.dated:
+        return None
+    rows, periods = _hashes(panel)
+    return np.unique(periods), np.sort(rows)
+
+
+def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    """Return a number for each row's firm and period, and one for its period."""
+    texts = (panel.labels.get_level_values(name).astype(str) for name in ("firm", "period"))
+    firm, period = (pd.util.hash_array(np.asarray(text, dtype=object)) for text in texts)
+    return firm * np.uint64(3) + period, period
+
+
+def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] | None) -> None:
+    """Warn of rows to be scored whose periods, but not they themselves, were learned from: folds of rows, not of periods."""
+    if learned is None or not panel.dated:
+        return
+    rows, periods = _hashes(panel)
+    shared = int((np.isin(periods, learned[0]) & ~np.isin(rows, learned[1])).sum())
+    if shared:
+        warn_user(
+            SharedPeriodWarning(
+                f"{shared} of {len(panel)} scored rows are of periods whose other rows were learned from: firms of one period "
+                "share its shocks, and the score is too good. Pass cv=WalkForward(...), or NewFirms where new firms of known "
+                "periods are meant."
+            )
+        )
+
+
+def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
+    """Return between what shown outcomes count as they are: the training outcomes' range and three times its length around it."""
+    known = np.concatenate(gathered(np.array([]) if y is None else y[np.isfinite(y)]))
+    if len(known) < FEW:
+        return -np.inf, np.inf
+    low, high = float(known.min()), float(known.max())
+    return low - REACH * (high - low), high + REACH * (high - low)
+
+
+def bounded(peers: Rows, bounds: tuple[float, float] | None) -> Rows:
+    """Return peers whose outcomes lie within bounds, so that one of them cannot move a period at will."""
+    low, high = bounds or (-np.inf, np.inf)
+    beyond = 0 if peers.y is None else int(((peers.y < low) | (peers.y > high)).sum())
+    if not beyond or peers.y is None:
+        return peers
+    warn_user(
+        BoundedOutcomeWarning(
+            f"{beyond} shown outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the training "
+            "outcomes around it, and count as that bound for their peers."
+        )
+    )
+    return replace(peers, y=peers.y.clip(low, high))
+
+
+def last_known(panel: Panel) -> Any:
+    """Return the last period of which an outcome is known, over all processes; NaN where rows are undated."""
+    if not panel.dated or panel.outcomes is None:
+        return float("nan")
+    last = panel.period[np.isfinite(panel.outcomes)].max()
+    return max(gathered(last.item() if isinstance(last, np.generic) else last))

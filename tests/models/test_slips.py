@@ -1,0 +1,87 @@
+"""What a newcomer's slips lead to: a warning or an error, never a silent figure."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from peerattn import WalkForward, compare, explain_score
+from peerattn.exceptions import BoundedOutcomeWarning, InputError, SharedPeriodWarning, UnitWarning
+from peerattn.models import (
+    CrossSectionalRidge,
+    FirmMeanRegressor,
+    IndustryPeerRegressor,
+    PeerAttentionRegressor,
+)
+from peerattn.panel import Design, as_panel
+
+INDEX = pd.MultiIndex.from_product([range(15), range(2001, 2009)], names=["firm", "period"])
+
+
+def panel():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=120), "sic": rng.choice(["3711", "2911"], 120)}, INDEX)
+    return X, pd.Series(X["size"] + rng.normal(size=120), INDEX, name="y")
+
+
+def test_folds_of_rows_are_warned_of_and_folds_of_periods_are_not():
+    X, y = panel()
+    for model in (IndustryPeerRegressor(industry="sic"), FirmMeanRegressor()):
+        with pytest.warns(SharedPeriodWarning, match="WalkForward"):
+            cross_val_score(model, X, y, cv=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SharedPeriodWarning)
+            cross_val_score(model, X, y, cv=WalkForward(2))
+            model.fit(X, y).score(X, y)
+
+
+def test_a_search_on_explanations_scores_what_explains():
+    X, y = panel()
+    numbers, model = X[["size"]], CrossSectionalRidge()
+    found = GridSearchCV(model, {"scale": ["rank", None]}, cv=WalkForward(2)).fit(numbers, y)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    fitted = model.fit(numbers, y)
+    if fitted.needs_outcomes:
+        assert fitted.score(numbers, y) == pytest.approx(explain_score(fitted, numbers, y))
+
+
+def test_one_shown_outcome_has_bounded_influence():
+    X, y = panel()
+    model = IndustryPeerRegressor(industry="sic").fit(X, y)
+    shown, low, high = y.copy(), y.min(), y.max()
+    shown.iloc[0] = 1e9
+    with pytest.warns(BoundedOutcomeWarning, match="1 shown outcomes .* count as that bound"):
+        found = model.predict(X, outcomes=shown)
+    shown.iloc[0] = high + 3 * (high - low)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BoundedOutcomeWarning)
+        np.testing.assert_array_equal(found, model.predict(X, outcomes=shown))
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-30, 1.0, 1e30])
+def test_no_unit_makes_a_column_a_constant(unit):
+    X, y = panel()
+    scaled = Design.fit(as_panel(X[["size"]] * unit), scale="standard").transform(
+        as_panel(X[["size"]] * unit)
+    )
+    assert scaled.std() == pytest.approx(1.0)
+    same = Design.fit(as_panel(X[["size"]] * 0 + 0.1 * unit), scale="standard")
+    assert same.spread.tolist() == [1.0]
+
+
+def test_returns_in_per_cent_and_columns_that_are_constant():
+    X, y = panel()
+    models = {"mean": FirmMeanRegressor()}
+    with pytest.warns(UnitWarning, match="'ret_next' is named like a return.*decimals"):
+        compare(models, X[["size"]], (5 * y).rename("ret_next"), cv=WalkForward(2), verbose=False)
+    with pytest.warns(UnitWarning, match="'one': the same value in all rows"):
+        compare(models, X[["size"]].assign(one=1.0), y, cv=WalkForward(2), verbose=False)
+
+
+def test_an_unknown_option_names_the_class_and_the_nearest():
+    with pytest.raises(
+        InputError, match="PeerAttentionRegressor: no argument is named 'n_head'. Near matches: 'n_heads'"
+    ):
+        PeerAttentionRegressor(n_head=4)

@@ -71,7 +71,10 @@ def main() -> None:
             "VAR": autoregression(X, y, train)[~train],
             "attention": np.asarray(model.predict(X[~train])),
         }
-        row: dict[str, str | float] = {"trained": f"{first} to {int(test) - 1}", "tested": f"{test} to {last}"}
+        row: dict[str, str | float] = {
+            "trained": f"{first} to {int(test) - 1}",
+            "tested": f"{test} to {last}",
+        }
         for name, forecast in forecasts.items():
             row |= {f"{name}, within": r2(y[~train], forecast, within=True)}
             row |= {f"{name}, total": r2(y[~train], forecast, within=False)}
@@ -89,7 +92,9 @@ def main() -> None:
         "lead_lag",
         "The lead of large stocks: within-period R² of next day's returns, 25 portfolios",
         rows,
-        ["to fifth k: mean weight that portfolios give to those of the k-th fifth by size, 1 small, last 60 tested days."],
+        [
+            "to fifth k: mean weight that portfolios give to those of the k-th fifth by size, 1 small, last 60 tested days."
+        ],
     )
 
 

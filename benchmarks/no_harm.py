@@ -1,6 +1,6 @@
-"""Does attention at its defaults ever cost anything? Every shared firm panel, both tasks, beside controls; then pure noise.
+"""Does attention at its defaults ever cost anything? Every shared firm panel, both tasks, beside controls (noise: ``nulls.py``).
 
-Run: ``python benchmarks/no_harm.py [--seeds 3] [--only NAME ...] [--stage panels|own|noise|seeds|time ...]``. Every fit is stored
+Run: ``python benchmarks/no_harm.py [--seeds 3] [--only NAME ...] [--stage panels|own|seeds|time ...]``. Every fit is stored
 at once in ``benchmarks/results/no_harm/``; a run that was stopped goes on where it stopped.
 """
 
@@ -90,6 +90,14 @@ def attention(task: str, seed: int, **options: Any) -> PeerAttentionRegressor:
     return PeerAttentionRegressor(task=task, random_state=seed, **options)
 
 
+def of_own_lag(X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str) -> dict[str, float]:
+    """Return the error of boosting with the firm's last outcome, which explanations may read."""
+    if task == "forecast":
+        return {}
+    last = y.sort_index(level=1).groupby(level=0).shift(1).reindex(X.index)
+    return {"gradient boosting, own lag": mse(boosting(), X.assign(own_lag=last), y, train, "forecast")}
+
+
 def boosting() -> HistGradientBoostingRegressor:
     """Return gradient boosting without early stopping (it would hold out random rows)."""
     return HistGradientBoostingRegressor(
@@ -99,7 +107,7 @@ def boosting() -> HistGradientBoostingRegressor:
 
 def controls(task: str, code: str | None) -> dict[str, Any]:
     """Return the controls of the same information."""
-    found: dict[str, Any] = {"OLS": make_model("ols")}
+    found: dict[str, Any] = {"OLS": make_model("ols"), "gradient boosting": boosting()}
     if task == "explain":
         found |= {
             "cross-sectional ridge": CrossSectionalRidge(),
@@ -158,7 +166,7 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
             ) -> dict[str, Any]:
                 return {
                     name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()
-                }
+                } | of_own_lag(X, y, train, kind)
 
             beside = stored(f"{task.name} {kind} controls", of_controls)
             best = min(beside, key=beside.__getitem__)
@@ -196,50 +204,6 @@ def _beyond_boosting(task: Task) -> dict[str, str | float]:
         "factors": ", ".join(f"{name} {f:g}" for name, f in ours["factors"].items()),
         "CPU seconds": ours["seconds"],
     }
-
-
-def without_peers(truth: str, k: int) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
-    """Return X, y and which rows are training rows of a panel in which peers do not matter."""
-    rng = np.random.default_rng(k)
-    if truth == "real characteristics, permuted outcome":
-        X, y, train = TASKS[1].load()
-        X, y, train = X[y.notna()], y[y.notna()], train[y.notna()]
-        return X, pd.Series(rng.permutation(y.to_numpy()), index=y.index), train
-    index = pd.MultiIndex.from_product([range(30), range(1980, 2010)], names=["firm", "period"])
-    X = pd.DataFrame(rng.normal(size=(900, 4)), index=index, columns=list("abcd"))
-    signal = 0.0 if truth == "pure noise" else X["a"] - 0.5 * X["b"] + 0.3 * X["a"] ** 2
-    y = pd.Series(signal + rng.normal(size=900), index=index)
-    return X, y, np.asarray(index.get_level_values("period") < 2003)
-
-
-def noise(n_panels: int) -> list[dict[str, str | float]]:
-    """Return the error over OLS, and how often a part entered, where peers do not matter."""
-    rows: list[dict[str, str | float]] = []
-    truths = "pure noise", "real characteristics, permuted outcome", "own characteristics with a square"
-    for truth in truths:
-        for kind in ("forecast", "explain"):
-            found = []
-            for k in range(n_panels):
-
-                def run(truth: str = truth, kind: str = kind, k: int = k) -> dict[str, Any]:
-                    data = without_peers(truth, k)
-                    ours = measured(attention(kind, k), *data, kind)
-                    return ours | {"OLS": mse(make_model("ols"), *data, kind)}
-
-                found.append(stored(f"{truth} {kind} {k}", run))
-            ratios = [r["mse"] / r["OLS"] for r in found]
-            entered = [any(f > 0 for f in r["factors"].values()) for r in found]
-            rows.append(
-                {
-                    "truth": truth,
-                    "task": kind,
-                    "panels": n_panels,
-                    "over OLS, mean": statistics.mean(ratios),
-                    "over OLS, largest": max(ratios),
-                    "a part entered": sum(entered) / n_panels,
-                }
-            )
-    return rows
 
 
 def seeds_agree(tasks: list[Task]) -> list[dict[str, str | float]]:
@@ -317,9 +281,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--noise-panels", type=int, default=50)
     parser.add_argument("--only", nargs="*", help="outcomes, such as ikn_next")
-    parser.add_argument("--stage", nargs="*", default=["panels", "own", "noise", "seeds", "time"])
+    parser.add_argument("--stage", nargs="*", default=["panels", "own", "seeds", "time"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     threadpool_limits(1)
@@ -332,13 +295,12 @@ def main() -> None:
         notes = [
             f"Median {statistics.median(ratios):.4f}, largest {max(ratios):.4f}; above 1.01: {above} of {len(ratios)} cells.",
             "Defaults; mean squared error of the last periods after one fit.",
-            "Best control: forecasts OLS; explanations OLS, cross-sectional ridge, mean of all others or shrunk industry mean.",
+            "Best control: forecasts OLS, gradient boosting; explanations these, cross-sectional ridge, mean of all others, shrunk "
+            "industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
     if "own" in options.stage:
         publish("no_harm_own", "Peers beyond gradient boosting, peers' outcomes shown", own_boosting())
-    if "noise" in options.stage:
-        publish("no_harm_noise", "Where peers do not matter", noise(options.noise_panels))
     if "seeds" in options.stage:
         publish(
             "no_harm_seeds",

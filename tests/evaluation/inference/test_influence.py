@@ -92,7 +92,7 @@ def test_contributions_are_weights_times_information(task):
     rows = X[X.index.get_level_values("period") == PERIOD]
     own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
-    (section,) = (s for s in model._gate_call(X, *told.values())[1] if s.period == PERIOD)
+    (section,) = (s for s in model._gate_call(X, told.get("outcomes"))[1] if s.period == PERIOD)
     for head in range(len(model.heads_)):
         (member,) = model.members_
         W = model._selected(head).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest

@@ -192,7 +192,7 @@ class AttentionNetworks(PeerModel):
     ) -> Callable[[slice], np.ndarray]:
         """Return what gives the network's rows: of heads, of a part, or of the whole prediction."""
         seen = self._as_seen(section)
-        if heads is None and self._signed:
+        if heads is None and (self._signed or part in (COVARIANCE, RIDGE)):
             each = [
                 (1.0 if part else self.stack_.weight(name), fitted.derivative(seen))
                 for name, fitted in self.stack_.peers().items()

@@ -32,7 +32,7 @@ def test_layers_are_networks_and_the_last_is_the_default(stacked):
     assert not np.allclose(layers[0].matrix("2000-01"), layers[1].matrix("2000-01"))
 
 
-def weights_of(z, state, name, head, d=3):
+def weights_of(z, state, name, head, d=4):
     """Weights of one head of one layer by plain arithmetic: softmax of (q + b)'k / √d over the others and the null peer."""
     at = slice(d * head, d * head + d)
     q = z @ state[f"{name}query.weight"][at].T + state[f"{name}query.bias"][at]

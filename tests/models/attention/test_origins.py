@@ -9,7 +9,7 @@ from peerattn.models.pools import Rows, Section
 
 
 def section(period, n, seed=0, first=0):
-    rng = np.random.default_rng([seed, period or 0])
+    rng = np.random.default_rng([seed, abs(period or 0)])
     label = pd.Index(np.arange(first, first + n))
     rows = Rows(rng.normal(size=(n, 2)), np.zeros((n, 0), int), rng.normal(size=n), None, np.arange(first, first + n), label, label)
     return Section(period, slice(0, n), rows, rows, True)

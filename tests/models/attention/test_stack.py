@@ -141,7 +141,7 @@ def test_other_losses_are_minimised_too(loss):
 
 def test_nothing_to_say_weighs_nothing():
     held, columns = held_out()
-    opposite = {name: -D for name, D in columns.items()}
+    opposite = {name: -columns[name] for name in "ab"}
     found = weigh(held, opposite, squared_error, 1.0, mutual=False)
     assert set(found.weights.values()) == {0.0} and found.gain == 0.0 and found.t < 0
     empty = weigh(held, {}, squared_error, 1.0, mutual=False)

@@ -39,7 +39,7 @@ def own_gradients(spec, size, cross):
     list(itertools.product(SIMILARITIES, (1, 2), (False, True), (1.0, 1e9))),
 )
 def test_own_outcome_has_zero_gradient(similarity, n_layers, cross, size):
-    spec = PeerSpec(P, (2,), n_heads=3, d_head=2, n_layers=n_layers, task="explain", similarity=similarity)
+    spec = PeerSpec(P, (2,), n_heads=3, d_head=2, n_layers=n_layers, values="outcomes", similarity=similarity)
     gradients = own_gradients(spec, size, cross)
     assert (gradients.diagonal() == 0).all()
     assert gradients.abs().max() > 0  # others' outcomes do count
@@ -56,7 +56,7 @@ def test_characteristics_as_values_read_no_outcome(similarity):
 
 def test_a_planted_leak_is_seen():
     """The check itself can fail: without identities the own outcome counts."""
-    spec = PeerSpec(P, (2,), n_heads=3, d_head=2, task="explain")
+    spec = PeerSpec(P, (2,), n_heads=3, d_head=2, values="outcomes")
     module = PeerModule(spec, torch.Generator().manual_seed(1)).requires_grad_(False)
     y = torch.randn(1, N, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
     nobody = torch.full((1, N), -1)

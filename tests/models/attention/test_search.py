@@ -110,7 +110,7 @@ def test_two_networks_are_found_as_two_heads():
 @pytest.mark.parametrize("outcomes", [False, True])
 def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
     sections = sections_of(panel, outcomes=outcomes, known=0.9)[:6]
-    spec = spec_of(sections, task="explain" if outcomes else "characteristics")
+    spec = spec_of(sections, values="outcomes" if outcomes else "characteristics")
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
@@ -302,7 +302,7 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
         sections.append(
             replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=np.c_[1 - label, label]))
         )
-    spec = spec_of(sections, n_outputs=2, n_heads=1, task="explain")
+    spec = spec_of(sections, n_outputs=2, n_heads=1, values="outcomes")
     module = find_heads(spec, sections, SETTINGS, seed=0)[0]
     assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
     both = module.own_slope.detach()

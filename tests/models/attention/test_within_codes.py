@@ -8,7 +8,7 @@ from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 def test_a_head_that_looks_within_a_code_prefers_firms_of_the_same_level_to_all_others():
     levels = 12
     spec = PeerSpec(
-        n_characteristics=3, code_levels=(4, levels), d_code=4, n_heads=2, d_head=8, n_layers=1, task="forecast",
+        n_characteristics=3, code_levels=(4, levels), d_code=4, n_heads=2, d_head=8, n_layers=1, values="characteristics",
         own="linear", similarity="scaled_dot_product", symmetric=False, n_priors=0, n_outputs=1,
     )  # fmt: skip
     for seed in range(5):

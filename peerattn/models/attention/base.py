@@ -370,8 +370,17 @@ class AttentionModel(AttentionNetworks):
     def _problem(self, dated: bool) -> Problem:
         levels = tuple(len(levels) for levels in self.design_.levels.values())
         none = isinstance(self.own, str) and self.own == "none"
+        answers = self.reference_
+        dates = answers is None or answers[0].dated or self.task == "forecast"
         return Problem(
-            self._loss(), self._n_outputs(), levels, self.task == "explain", dated, self.purge, not none
+            self._loss(),
+            self._n_outputs(),
+            levels,
+            self.task == "explain",
+            dated,
+            self.purge,
+            own=not none,
+            reads_past=dates and self.attention == "self",
         )
 
     def _spec(self) -> PeerSpec:

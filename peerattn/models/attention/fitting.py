@@ -52,8 +52,8 @@ class Stack:
     r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: own lines, fitted candidates, and the weights of each group given those before it.
 
     Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
-    with each weight times one less those of later groups. A firm without a past has no prediction from history: the weight of
-    history is shared by the others in proportion.
+    with each weight times one less those of later groups. A firm without a past has no prediction from history: it gets the stack
+    that was weighed without that group.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class Stack:
         Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
     fitted : dict
         Candidates that entered, by name.
-    stages : dict of Stage
-        By group.
+    stages, newcomers : dict of Stage
+        By group; the second of firms without a past.
     evidence, steps : DataFrame
         See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.
     trials : dict
@@ -74,6 +74,7 @@ class Stack:
     history: History
     fitted: dict[str, Any]
     stages: dict[str, Stage]
+    newcomers: dict[str, Stage]
     evidence: pd.DataFrame
     steps: pd.DataFrame
     trials: dict[str, list[Any]] = field(default_factory=dict, repr=False)
@@ -102,19 +103,20 @@ class Stack:
         ]
 
     def _section(self, section: Section, found: dict[str, np.ndarray]) -> np.ndarray:
+        base = self._weighed(section, found, self.stages)
+        past = [p for name, p in found.items() if _name_in(name, self.stages[HISTORY])]
+        if not past or (spoken := np.isfinite(past[0][:, :1])).all():
+            return base
+        return np.where(spoken, base, self._weighed(section, found, self.newcomers))
+
+    def _weighed(
+        self, section: Section, found: dict[str, np.ndarray], stages: dict[str, Stage]
+    ) -> np.ndarray:
         base = self.lines.predict(section.focal)
-        history = np.zeros(len(base))
-        for group, stage in self.stages.items():
+        for group, stage in stages.items():
             used = {name: p for name, p in found.items() if _name_in(name, stage)}
             columns = differences(used, base, group == COMMON, splits(stage))
             moves = [w * columns[c] for c, w in stage.weights.items() if w > 0 and c in columns]
-            if group == HISTORY and moves:
-                later = 1 - _total(self.stages[PEERS])
-                spoken = np.isfinite(next(iter(used.values()))[:, 0])
-                history = np.where(spoken, 0.0, _total(stage) * later)
-            if group == PEERS and (total := _total(stage)):  # without a past, history's share is the others'
-                scale = np.minimum(1 / np.maximum(1 - history, 1e-12), 1 / total)
-                moves = [move * scale[:, None] for move in moves]
             base = base + sum(moves) if moves else base
         return base
 
@@ -183,12 +185,14 @@ def fit_stack(
                 found |= {column: (each.group, p) for column, p in predictions(each.name, part, seen).items()}
         judged.append(_Judged(origin, seen, training, found))
     weighed = None if kappa is None else _Weighed(candidates, judged, problem, kappa, split)
+    newcomers = weighed.stages(without=HISTORY) if weighed else _in_full(candidates)
     stages = weighed.stages() if weighed else _in_full(candidates)
     training = Training.of(sections, problem)
     fitted = {}
     for each in candidates:
-        weights = {c: w for c, w in stages[each.group].weights.items() if c.startswith(each.name)}
-        if any(w > 0 for w in weights.values()):
+        both = (known[each.group].weights.items() for known in (newcomers, stages))
+        weights = {c: w for of in both for c, w in of if c.startswith(each.name) and w > 0}
+        if weights:
             part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
             if isinstance(part, HeadStarts):
                 part = part.weighed(_of_starts(weights))
@@ -196,7 +200,8 @@ def fit_stack(
                 fitted[each.name] = part
     evidence, steps = weighed.tables(stages) if weighed else (_no_evidence(stages), pd.DataFrame())
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    return Stack(training.lines, training.limit, training.history, fitted, stages, evidence, steps, compared)
+    seen_by = (training.lines, training.limit, training.history)
+    return Stack(*seen_by, fitted, stages, newcomers, evidence, steps, compared)
 
 
 def _of_starts(weights: dict[str, float]) -> dict[str, float]:
@@ -271,16 +276,17 @@ class _Weighed:
         y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
         return HeldOut(np.concatenate(self.bases[0]), y, weight, pd.factorize(firm)[0], period)
 
-    def stages(self) -> dict[str, Stage]:
-        """Return the weights of each group given those before it."""
-        return {group: self._stage(group) for group in GROUPS}
+    def stages(self, without: str = "") -> dict[str, Stage]:
+        """Return the weights of each group given those before it, one group left out."""
+        self.bases = self.bases[:1]
+        return {group: self._stage(group, left_out=group == without) for group in GROUPS}
 
-    def _stage(self, group: str) -> Stage:
+    def _stage(self, group: str, left_out: bool) -> Stage:
         base, split = self.bases[-1], self.split and group == PEERS
         names = list(
             dict.fromkeys(n for each in self.judged for n, (g, _) in each.found.items() if g == group)
         )
-        if self.rows is None or not names or (group == PEERS and self._unjudged()):
+        if self.rows is None or not names or left_out or (group == PEERS and self._unjudged()):
             self.bases.append(base)
             return Stage({}, float("nan"), 0.0)
         columns = self._columns(names, base, split)

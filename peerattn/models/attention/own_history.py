@@ -47,7 +47,7 @@ class OwnHistory:
 def past_columns(past: History, section: Section, shrink: float, purge: int) -> tuple[np.ndarray, np.ndarray]:
     """Return each focal firm's effect, last residual and number of past ones, (n_focal, 3), and who has a past."""
     last, mean, n = past.own_past(section.period, section.focal.label, purge)
-    effect = mean * n / (n + shrink) if np.isfinite(shrink) else np.zeros(len(n))
+    effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
     return np.column_stack([effect, last, n]), n > 0
 
 
@@ -58,7 +58,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     candidates' problem shrinks; nothing else can be fitted then.
     """
     past, purge = training.history, training.problem.purge
-    if not training.problem.dated:
+    if not (training.problem.dated and training.problem.reads_past):
         return None
     pairs = [past_columns(past, section, 0.0, purge) for section in training.sections]
     known = np.concatenate([has for _, has in pairs])

@@ -50,7 +50,8 @@ def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
     """Return the learned covariance, and the ridge across firms as one."""
 
     def covariance(training: Training, start: Peers | None) -> Peers:
-        past = training.history if training.problem.dated else None
+        problem = training.problem
+        past = training.history if problem.dated and problem.reads_past else None
         begin = None if start is None else start.part
         options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
         return Peers(training.lines, fit_covariance(training.residuals, past=past, start=begin, **options))

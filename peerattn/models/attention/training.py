@@ -23,6 +23,7 @@ class Problem:
     dated: bool
     purge: int = 0
     own: bool = True  # False: no own model, predictions start from zero
+    reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past
 
 
 @dataclass(frozen=True)

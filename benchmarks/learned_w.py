@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from report import publish
 from sklearn.base import BaseEstimator
 
 from peerattn import LinearInMeansRegressor, PeerNetwork, as_panel
 from peerattn.models import split_sample
+from report import publish
 
 N, T, KEPT = 40, 16, 3
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", "../shared/data")) / "firm" / "bsv_spillovers.parquet"
@@ -27,6 +27,7 @@ class BestPeers(BaseEstimator):
     needs_outcomes = False
 
     def fit(self, X, y=None):
+        """Learn the network from all rows."""
         panel = as_panel(X, y)
         x, q = (s.unstack("period") for s in (panel.X["x"], panel.y))
         x, q = (frame.sub(frame.mean(axis=1), axis=0) for frame in (x, q))
@@ -38,11 +39,12 @@ class BestPeers(BaseEstimator):
         return self
 
     def peer_network(self, X):
+        """Return the learned network, undated."""
         return PeerNetwork.from_matrices({None: self.weights_})
 
 
 def panel_of(rng, delta):
-    """y = x + δ W x + e, W three true peers each; δ = 0: nobody has a peer."""
+    """Return X and y of ``y = x + δ W x + e``, W three true peers each; δ = 0: nobody has a peer."""
     index = pd.MultiIndex.from_product([range(N), range(T)], names=["firm", "period"])
     W = np.argsort(np.argsort(rng.random((N, N)) + 9 * np.eye(N), axis=1), axis=1) < KEPT
     x = rng.normal(size=(N, T))
@@ -92,7 +94,9 @@ def spillovers():
     data["tec"], data["sic_"] = data["ln_spilltec_lag"], data["ln_spillsic_lag"]
     published = {"tec": (0.568, 0.168), "sic_": (-0.059, 0.055)}
     kept = data.dropna(subset=["ln_q", "tec", "sic_"])
-    found = LinearInMeansRegressor(effects=("firm", "period")).fit(kept[["tec", "sic_"]], kept["ln_q"]).results_
+    found = (
+        LinearInMeansRegressor(effects=("firm", "period")).fit(kept[["tec", "sic_"]], kept["ln_q"]).results_
+    )
     names = {"tec": "ln SPILLTEC", "sic_": "ln SPILLSIC"}
     return [
         {"regressor": names[k], "published": b, "s.e. published": e, "ours": found.params[k],

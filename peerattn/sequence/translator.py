@@ -14,7 +14,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator, StartsFromFitted
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.text_encoder import batches_of_texts
 from peerattn.sequence.tokenizers import (
@@ -82,7 +82,9 @@ class TranslatorModule(torch.nn.Module):
         """Return the decoder's rows (B, m, d) for target symbols (B, m), and with ``return_weights`` its weights."""
         read = 0 if cache is None else cache.length
         m = target.shape[1]
-        mask = None if m == 1 else nn.causal_mask(m, read + m, device=target.device)
+        blocks: Any = self.stacks.decoder.blocks
+        causal = m == 1 or all(block.attention.attend is not nn.attention for block in blocks)
+        mask = None if causal else nn.causal_mask(m, read + m, device=target.device)
         rows, options = (
             self.embedding(self._known(target), start=start + read),
             {"cache": cache, "mask": mask},
@@ -131,7 +133,7 @@ class TranslatorModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class Translator(CheaperAttention, SequenceEstimator):
+class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -145,8 +147,15 @@ class Translator(CheaperAttention, SequenceEstimator):
         Size of each stack.
     d_feedforward : int, default None
         Hidden width of the feed-forward networks; None: ``4 * d_model``.
+    pretrained : Translator, default None
+        A fitted model of the same size to start from, whose tokenizer is used, too: fitted on damaged texts and the texts
+        themselves, for example (denoising; Lewis et al. 2020, BART). None: from scratch.
     copy : bool, default True
         Whether words of the source can be copied, also those that training has not seen.
+    window, keep, n_features : int, default None
+        Attention within the source and within the target to so many symbols on either side only, to the so many of largest score,
+        or by so many random features; the target looks to the whole source. None: exact. One of the three at most, see
+        `peerattn.nn.cheaper_attention`.
     position_shift : int, default 0
         In training, the positions of a batch start at a random number up to this, so that texts longer than those of
         training meet positions that are known.
@@ -204,6 +213,7 @@ class Translator(CheaperAttention, SequenceEstimator):
     n_heads: int = 4
     d_model: int = 128
     d_feedforward: int | None = None
+    pretrained: Translator | None = None
     copy: bool = True
     position_shift: int = 0
     dropout: float = 0.1
@@ -234,8 +244,19 @@ class Translator(CheaperAttention, SequenceEstimator):
         sources, targets = _check_pairs(X, y)
         if self.position_shift < 0:
             raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
+        if self.pretrained is None:
+            self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
+        else:
+            check_is_fitted(self.pretrained)
+            self.tokenizer_ = self.pretrained.tokenizer_
         return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
+
+    def _start(self, module: TranslatorModule, examples: Any) -> None:
+        if self.pretrained is not None:
+            try:
+                module.load_state_dict(self.pretrained._module().state_dict())
+            except RuntimeError as error:
+                raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
     def _batches(
         self, examples: list[tuple[list[int], list[int]]], generator: torch.Generator
@@ -315,6 +336,9 @@ class Translator(CheaperAttention, SequenceEstimator):
         n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 0, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
+        for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
+            for block in stack.blocks:
+                block.attention.attend = self._attend(causal)
         return TranslatorModule(embedding, stacks, self.copy, generator)
 
     def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:

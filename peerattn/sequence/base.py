@@ -71,7 +71,8 @@ class SavedEstimator(BaseEstimator):
 
     def _held(self) -> dict[str, Any]:
         """Return what a file keeps: parameters, and the fitted attributes."""
-        fitted = [name for name in (*self._fitted, "feature_names_in_", "kept_heads_") if hasattr(self, name)]
+        names = (*self._fitted, "feature_names_in_", "kept_heads_", "published_")
+        fitted = [name for name in names if hasattr(self, name)]
         return self.get_params(deep=False) | {name: getattr(self, name) for name in fitted}
 
     def _restore(self) -> None:

@@ -183,8 +183,9 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return torch.arange(0 if self.method == "reconstruction" else last, last + 1)
 
     def _build(self, generator: torch.Generator) -> HiddenPatches:
-        options = {"window": self.attention_window, "keep": self.keep, "n_features": self.n_features}
-        attend = nn.cheaper_attention(**options)
+        attend = nn.cheaper_attention(
+            window=self.attention_window, keep=self.keep, n_features=self.n_features
+        )
         return HiddenPatches(self._encoder(self.window, generator, attend=attend), generator)
 
     # ------------------------------------------------------------------ scores

@@ -337,7 +337,8 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 0, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
         for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
-            for block in stack.blocks:
+            blocks: Any = stack.blocks
+            for block in blocks:
                 block.attention.attend = self._attend(causal)
         return TranslatorModule(embedding, stacks, self.copy, generator)
 

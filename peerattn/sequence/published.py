@@ -257,10 +257,10 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     for k in range(n_layers):
         theirs, block = f"h.{k}.", f"stack.blocks.{k}."
         for kind in ("weight", "bias"):
-            packed = _named(state, f"{theirs}attn.c_attn.{kind}").T.chunk(3)  # stored as (in, out)
+            packed = _turned(state, f"{theirs}attn.c_attn.{kind}").chunk(3)
             ours |= {f"{block}attention.{n}.{kind}": x for n, x in zip(("query", "key", "value"), packed)}
             ours |= {
-                f"{block}{a}.{kind}": _named(state, f"{theirs}{b}.{kind}").T
+                f"{block}{a}.{kind}": _turned(state, f"{theirs}{b}.{kind}")
                 for a, b in {
                     "attention.output": "attn.c_proj", "feedforward.hidden": "mlp.c_fc", "feedforward.output": "mlp.c_proj",
                     "norm_attention": "ln_1", "norm_feedforward": "ln_2",
@@ -331,6 +331,12 @@ def _named(state: Mapping[str, Tensor], name: str) -> Tensor:
     if name not in state:
         raise InputError(f"folder: the state dict lacks {name!r}; it has {sorted(state)[:3]} and others.")
     return state[name].float()
+
+
+def _turned(state: Mapping[str, Tensor], name: str) -> Tensor:
+    """Return a parameter of GPT-2, whose matrices are stored as (in, out)."""
+    found = _named(state, name)
+    return found.mT if found.ndim == 2 else found
 
 
 def _n_layers(state: Mapping[str, Tensor], start: str) -> int:

@@ -206,7 +206,12 @@ def checked(door: Door) -> Door:
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             odd = {name: _oddness(value, kinds[name]) for name, value in given.items() if name not in several}
             name = max(odd, key=lambda key: odd[key], default="")
-            if not name or not odd[name] or given[name] is parameters[name].default:
+            if (
+                not name
+                or not odd[name]
+                or given[name] is parameters[name].default
+                or hasattr(error, "__notes__")
+            ):
                 raise
             why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             raise InputError(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error

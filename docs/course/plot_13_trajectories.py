@@ -5,7 +5,9 @@
 A record of what somebody did is a sequence too: what was still to be earned, the state, the action, and so
 on for every step. A model that predicts the next action of such a record can act: one *asks* for a return
 and takes the actions that go with it (the decision transformer; Chen et al. 2021, *Decision Transformer:
-Reinforcement Learning via Sequence Modeling*, NeurIPS).
+Reinforcement Learning via Sequence Modeling*, NeurIPS). The trajectory transformer (Janner, Li and Levine 2021, *Offline
+Reinforcement Learning as One Big Sequence Modeling Problem*, NeurIPS) predicts every part of the record, states and rewards too,
+each number cut into classes, and *plans*: a beam search over predicted futures keeps those of largest predicted return.
 """
 
 import matplotlib.pyplot as plt
@@ -151,3 +153,11 @@ with figure_style():
     ax.plot(wanted, wanted, color="#8b9096", linestyle=":", label="as asked")
     ax.set(xlabel="return asked for", ylabel="mean return earned", ylim=(0, STEPS))
     ax.legend()
+
+# %%
+# **What an estimator would take.** Records as a panel: one row per episode and step with states, action and
+# reward, as ``fit(X, actions, rewards=...)``, the return asked for in ``predict``. Classes of equal counts
+# would make numbers symbols, and ``LanguageModel(...).fit(numbers)`` with ``generate(..., n_beams=...)`` is
+# then Janner's model but for its score, which adds predicted rewards to log probabilities. It is not in the
+# package: what is asked of such a model is an environment to act in, and to be scored by, and panels of firms
+# have none.

@@ -68,8 +68,8 @@ def simulated(seed: int) -> SimulatedPanel:
 
 def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:
     from peerattn.panel import read_panel, scan_panel
+    from peerattn.panel.files import KINDS
     from peerattn.panel.frames import read_frame
-    from peerattn.panel.stored import KINDS
     from peerattn.processes import joined
 
     by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)

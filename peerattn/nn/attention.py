@@ -116,8 +116,8 @@ def attention(
 
     Notes
     -----
-    Without weights this is `torch.nn.functional.scaled_dot_product_attention`, whose fast kernel takes
-    O(n) memory. On a CPU it needs 4-D inputs of one width, so inputs are reshaped and the narrower of keys
+    Without weights this is `torch.nn.functional.scaled_dot_product_attention`, whose fast kernel (FlashAttention: Dao et al.
+    2022, NeurIPS) takes O(n) memory. On a CPU it needs 4-D inputs of one width, so inputs are reshaped and the narrower of keys
     and values is padded with zeros. A bias that needs a gradient leaves the fast kernel: put it into extra
     columns of query and key if it can be written as an inner product.
 

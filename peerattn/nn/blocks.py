@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -17,8 +18,12 @@ from peerattn.nn.multihead import MultiheadAttention
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
 NORMS = get_args(Norm)
-Activation = Literal["relu", "gelu"]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+Activation = Literal["relu", "gelu", "gelu_tanh"]
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 class FeedForward(nn.Module):
@@ -32,8 +37,8 @@ class FeedForward(nn.Module):
         Width of input and output.
     d_hidden : int
         Width in between.
-    activation : {"relu", "gelu"}, default "gelu"
-        :math:`\sigma`; "gelu" is the exact one (by the normal distribution function).
+    activation : {"relu", "gelu", "gelu_tanh"}, default "gelu"
+        :math:`\sigma`; "gelu" is the exact one (by the normal distribution function), "gelu_tanh" GPT-2's approximation.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 
@@ -89,7 +94,7 @@ class TransformerBlock(nn.Module):
         Hidden width of the feed-forward network; None: ``4 * d_model``.
     norm : {"pre", "post", "residual-post", "normalised-residual"}, default "pre"
         Where the normalisation stands. "pre" trains more stably in deep stacks.
-    activation : {"relu", "gelu"}, default "gelu"
+    activation : {"relu", "gelu", "gelu_tanh"}, default "gelu"
         Of the feed-forward network.
     cross_attention : bool, default False
         Whether there is a step that looks to ``context``.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +13,18 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.panel.columns import ColumnChoice, choose_columns
-from peerattn.panel.frames import as_pandas
+from peerattn.panel.files import File, Reader, Run, dataset_of, readable, runs_of, schema_of
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.processes import share
 
-#: Endings of files that are read by period, and their formats.
-KINDS = {
-    ".feather": "feather",
-    ".arrow": "feather",
-    ".ipc": "feather",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-BATCH = 2**14  # rows read at once
-BUFFER = 2**16  # bytes of a column read at once
 COPIES_OF_FIT = (
     30  # float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
 )
 _FIRST = 2**12  # rows that columns are chosen by
 _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds
-_ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -61,7 +47,7 @@ class StoredPanel:
         The most rows that ``fit`` reads; None for all.
     """
 
-    files: tuple[_File, ...]
+    files: tuple[File, ...]
     names: tuple[str, str]
     periods: pd.Index
     sizes: np.ndarray
@@ -70,7 +56,7 @@ class StoredPanel:
     industry: str | None
     training_rows: int | None
     description: str
-    runs: tuple[tuple[_Run, ...], ...]
+    runs: tuple[tuple[Run, ...], ...]
     folder: Any = field(default=None)  # keeps a temporary folder as long as it is used
 
     def __len__(self) -> int:
@@ -82,7 +68,7 @@ class StoredPanel:
 
     def read(self, at: Iterable[int]) -> Iterator[Panel]:
         """Yield the panels of the periods in these places; forwards is fastest."""
-        readers: dict[int, _Reader] = {}
+        readers: dict[int, Reader] = {}
         for place in at:
             yield self._panel([self._frame(place, readers)])
 
@@ -96,7 +82,7 @@ class StoredPanel:
         InputError
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
-        at, readers = self.sampled[share()], dict[int, _Reader]()
+        at, readers = self.sampled[share()], dict[int, Reader]()
         per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
         rows = int(self.sizes[at].sum())
         refuse_memory(
@@ -138,7 +124,7 @@ class StoredPanel:
         small = all(str(schema.field(name).type) in _SINGLE for name in names)
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
-        with _readable(path):
+        with readable(path):
             matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
             panels, start = [], 0
             for panel in self:
@@ -170,11 +156,11 @@ class StoredPanel:
         outcome = [] if self.outcome is None else [self.outcome]
         return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
 
-    def _frame(self, place: int, readers: dict[int, _Reader]) -> pd.DataFrame:
+    def _frame(self, place: int, readers: dict[int, Reader]) -> pd.DataFrame:
         """Return the rows of one period."""
         frames = []
         for run in self.runs[place]:
-            reader = readers.setdefault(run.file, _Reader(self.files[run.file], self._columns()))
+            reader = readers.setdefault(run.file, Reader(self.files[run.file], self._columns()))
             frames.append(reader.take(run.start, run.stop))
             if run.stop == reader.file.rows:
                 del readers[run.file]
@@ -266,18 +252,16 @@ def scan_panel(
     >>> [len(section) for section in panel]
     [2, 1]
     """
-    dataset, folder = _dataset(source)
-    if training_rows is not None and (isinstance(training_rows, bool) or not isinstance(training_rows, int)):
-        raise InputError(f"training_rows must be a whole number or None, got {training_rows!r}.")
-    with _readable(source):
+    dataset, folder = dataset_of(source)
+    with readable(source):
         fragments = [fragment for fragment in dataset.get_fragments() if fragment.count_rows()]
         if not fragments:
             raise InputError(f"{source}: the panel has no rows.")
         physical = {name for fragment in fragments for name in fragment.physical_schema.names}
-        schema, wrong = _schema_of(
+        schema, wrong = schema_of(
             fragments, [field for field in dataset.schema if field.name not in physical]
         )
-        columns, files = schema.names, tuple(_File(fragment, schema) for fragment in fragments)
+        columns, files = schema.names, tuple(File(fragment, schema) for fragment in fragments)
         for argument, name in (
             ("firm", firm),
             ("period", period),
@@ -292,15 +276,15 @@ def scan_panel(
         for name in [firm, period, outcome, *(characteristics or ())]:
             if name in wrong:
                 raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")
-        first = _Reader(files[0], columns).take(0, min(_FIRST, files[0].rows))
+        first = Reader(files[0], columns).take(0, min(_FIRST, files[0].rows))
         choice = choose_columns(
             first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
         )
-        labels, runs = _runs(files, period)
+        labels, runs = runs_of(files, period)
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
     assert found is not None
     places, periods = pd.factorize(found.period, sort=True)
-    by_period: list[list[_Run]] = [[] for _ in periods]
+    by_period: list[list[Run]] = [[] for _ in periods]
     for place, run in zip(places, runs, strict=True):
         by_period[place].append(run)
     sizes = np.array([sum(run.stop - run.start for run in several) for several in by_period])
@@ -326,240 +310,3 @@ def _outcomes(panel: Panel) -> np.ndarray:
 def is_stored(X: Any) -> bool:
     """Tell whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
     return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")
-
-
-# ---------------------------------------------------------------- files
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Successive rows of one file."""
-
-    file: int
-    start: int
-    stop: int
-
-
-class _File:
-    """One file, its columns in the types of the panel, read forwards in batches."""
-
-    def __init__(self, fragment: Any, schema: Any) -> None:
-        import pyarrow.dataset as ds
-
-        self.fragment, self.schema = fragment, schema
-        self.keys = ds.get_partition_keys(fragment.partition_expression)
-        self.rows = fragment.count_rows()
-
-    def tables(self, columns: Sequence[str], start: int = 0) -> tuple[int, Iterator[Any]]:
-        """Return a row at or before ``start``, and tables of the rows from there on; little is read ahead."""
-        there = [name for name in columns if name in self.fragment.physical_schema.names]
-        if not hasattr(self.fragment, "row_groups"):
-            batches = self.fragment.to_batches(columns=there, batch_size=BATCH, batch_readahead=0)
-            return 0, (self._typed(batch, columns) for batch in batches)
-        import pyarrow.parquet as pq
-
-        file = pq.ParquetFile(self.fragment.open(), buffer_size=BUFFER)
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        ends = np.cumsum(sizes)
-        first = int(np.searchsorted(ends, start, side="right"))
-        each = (  # one reader a row group: it keeps the buffers of all that it has read
-            file.iter_batches(BATCH, row_groups=[g], columns=there) for g in range(first, len(sizes))
-        )
-        return int(ends[first] - sizes[first]), (
-            self._typed(batch, columns) for batch in chain.from_iterable(each)
-        )
-
-    def _typed(self, batch: Any, columns: Sequence[str]) -> Any:
-        import pyarrow as pa
-
-        made = {}
-        for name in columns:
-            kind = self.schema.field(name).type
-            if name in self.keys:
-                made[name] = pa.repeat(pa.scalar(self.keys[name]).cast(kind), len(batch))
-            elif name not in batch.schema.names:
-                made[name] = pa.nulls(len(batch), kind)
-            else:
-                made[name] = batch[name] if batch[name].type == kind else batch[name].cast(kind, safe=False)
-        return pa.table(made)
-
-
-class _Reader:
-    """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
-
-    def __init__(self, file: _File, columns: Sequence[str]) -> None:
-        self.file, self.columns, self.position = file, columns, file.rows
-        self.tables: Iterator[Any] = iter(())
-        self.rest: Any = None
-
-    def take(self, start: int, stop: int) -> pd.DataFrame:
-        """Return rows."""
-        import pyarrow as pa
-
-        if start < self.position:
-            self.rest, (self.position, self.tables) = None, self.file.tables(self.columns, start)
-        pieces: list[Any] = []
-        while self.position < stop:
-            table = next(self.tables) if self.rest is None else self.rest
-            skipped, used = (
-                max(0, min(start - self.position, len(table))),
-                min(stop - self.position, len(table)),
-            )
-            pieces += [table.slice(skipped, used - skipped)] if used > skipped else []
-            self.rest = table.slice(used) if used < len(table) else None
-            self.position += used
-        return as_pandas(pa.concat_tables(pieces))
-
-
-def _schema_of(fragments: Sequence[Any], keys: Any) -> tuple[Any, dict[str, str]]:
-    """Return one type for each column of all files, as one frame of all would have, and what is wrong where there is none.
-
-    Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, numbers and text
-    together become text (which codes may be), and a column without any value in one file is there what it is in others.
-    """
-    import pyarrow as pa
-
-    found = {key.name: (key.type, "the names of folders") for key in keys}
-    wrong: dict[str, str] = {}
-    for fragment in fragments:
-        for column in fragment.physical_schema:
-            kind, where = found.setdefault(column.name, (column.type, fragment.path))
-            both = _common(kind, column.type)
-            if both is None or (pa.types.is_string(both) and not (_is_text(kind) and _is_text(column.type))):
-                wrong[column.name] = f"{column.type} in {fragment.path}, {kind} in {where}"
-            found[column.name] = pa.string() if both is None else both, where
-    return pa.schema(
-        [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
-    ), wrong
-
-
-def _common(one: Any, other: Any) -> Any:
-    """Return the type of both in one pandas frame; None where there is none."""
-    import pyarrow as pa
-
-    is_ = pa.types
-
-    def number(kind: Any) -> bool:
-        return is_.is_integer(kind) or is_.is_floating(kind) or is_.is_boolean(kind)
-
-    if one == other or is_.is_null(other):
-        return one
-    if is_.is_null(one):
-        return other
-    one, other = (kind.value_type if is_.is_dictionary(kind) else kind for kind in (one, other))
-    if one == other:
-        return one
-    if number(one) and number(other):
-        whole = all(not is_.is_floating(kind) and kind != pa.uint64() for kind in (one, other))
-        return pa.int64() if whole else pa.float64()
-    if is_.is_timestamp(one) and is_.is_timestamp(other) and one.tz == other.tz:
-        return max(one, other, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
-    plain = all(_is_text(kind) or number(kind) for kind in (one, other))
-    return pa.string() if plain else None
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return (
-        pa.types.is_null(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or kind == pa.string_view()
-    )
-
-
-def _dataset(source: Any) -> tuple[Any, Any]:
-    """Return a dataset of what came, and the temporary folder it lies in, if it does."""
-    if hasattr(source, "get_fragments"):
-        return source, None
-    if isinstance(source, Iterator):
-        folder = tempfile.TemporaryDirectory(prefix="peerattn-")
-        _spill(source, Path(folder.name))
-        return _dataset(folder.name)[0], folder
-    import pyarrow.dataset as ds
-
-    if not isinstance(source, str | Path):
-        raise InputError(
-            f"source: expected a path, a pyarrow Dataset or an iterator of frames, got {type(source).__name__}."
-        )
-    path = Path(source)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder.")
-    if path.is_file() and path.suffix.lower() not in KINDS:
-        raise InputError(
-            f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
-        )
-    with _readable(source):
-        return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
-
-
-def _spill(frames: Iterator[Any], folder: Path) -> None:
-    """Write the frames of an iterator, a file each."""
-    number = -1
-    for number, frame in enumerate(frames):
-        given = as_pandas(frame)
-        if not isinstance(given, pd.DataFrame):
-            raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
-        named = given.index.names != [None]
-        with _readable("source"):
-            (given.reset_index() if named else given).to_parquet(folder / f"{number:08}.parquet", index=False)
-    if number < 0:
-        raise InputError("source: the iterator gave no frame.")
-
-
-@contextmanager
-def _readable(source: Any) -> Iterator[None]:
-    """Turn what Arrow says about files into bad input."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{source}: cannot be read by period ({reason}).") from error
-
-
-def _runs(files: Sequence[_File], period: str) -> tuple[pd.Series, list[_Run]]:
-    """Return where the rows of each period stand: labels, one for each run of successive rows of a file."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    labels, runs = [], []
-    for number, file in enumerate(files):
-        if period in file.keys:
-            labels.append(pa.array([file.keys[period]]).cast(file.schema.field(period).type))
-            runs.append(_Run(number, 0, file.rows))
-            continue
-        here: dict[Any, int] = {}  # label -> its run
-        start = 0
-        for table in file.tables([period])[1]:
-            column = table.column(0).combine_chunks()
-            kind, column = (
-                column.type,
-                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column,
-            )
-            coded = pc.run_end_encode(column.storage if isinstance(column, pa.ExtensionArray) else column)
-            begin = start
-            for k, (value, end) in enumerate(
-                zip(coded.values.to_pylist(), coded.run_ends.to_pylist(), strict=True)
-            ):
-                if value in here and runs[here[value]].stop != begin:
-                    raise InputError(
-                        f"rows of period {value} stand in several places of a file: sort the file by {period!r}, or write a file "
-                        "for each period."
-                    )
-                if value in here:
-                    runs[here[value]] = _Run(number, runs[here[value]].start, start + end)
-                else:
-                    here[value] = len(runs)
-                    label = coded.values.slice(k, 1)
-                    extension = isinstance(kind, pa.ExtensionType)
-                    labels.append(pa.ExtensionArray.from_storage(kind, label) if extension else label)
-                    runs.append(_Run(number, begin, start + end))
-                begin = start + end
-            start += len(table)
-    return pa.chunked_array(labels).to_pandas(), runs

@@ -8,6 +8,7 @@ from peerattn.sequence.forecasting import AttentionForecaster
 from peerattn.sequence.graph import GraphAttentionClassifier
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
+from peerattn.sequence.published import ByteLevelTokenizer, WordPieceTokenizer, load_bert, load_gpt2
 from peerattn.sequence.text_classifier import TextClassifier
 from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, check_texts
 from peerattn.sequence.translator import Translator
@@ -17,6 +18,7 @@ __all__ = [
     "AttentionAnomalyDetector",
     "AttentionForecaster",
     "AttentionMap",
+    "ByteLevelTokenizer",
     "BytePairTokenizer",
     "CharacterTokenizer",
     "GraphAttentionClassifier",
@@ -29,5 +31,8 @@ __all__ = [
     "VisionTransformerClassifier",
     "Translator",
     "WordTokenizer",
+    "WordPieceTokenizer",
     "check_texts",
+    "load_bert",
+    "load_gpt2",
 ]

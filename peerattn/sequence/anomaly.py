@@ -10,24 +10,24 @@ import numpy as np
 import torch
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
+from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.nn import linear, normal
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import WindowedEstimator, check_series, column_number, windows_of
 
 
-class HiddenPatches(nn.Module):
+class HiddenPatches(torch.nn.Module):
     """Predict hidden patches from those that are shown: a learned vector takes the place of the hidden."""
 
     def __init__(self, encoder: PatchEncoder, generator: torch.Generator):
         super().__init__()
         d_model = encoder.embed.out_features
         self.encoder = encoder
-        self.hidden = normal(d_model, std=0.02, generator=generator)
-        self.head = linear(d_model, encoder.patch, generator=generator)
+        self.hidden = nn.normal(d_model, std=0.02, generator=generator)
+        self.head = nn.linear(d_model, encoder.patch, generator=generator)
 
     def forward(self, windows: Tensor, hidden: Tensor, *, return_weights: bool = False) -> Any:
         """Return all patches as expected, (batch, columns, n_patches, patch).
@@ -63,6 +63,9 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         Whether each column is predicted from itself only, or columns attend to each other. Scores are means over columns.
     contamination : float, default 0.1
         Share of the rows of ``fit`` that ``predict`` calls anomalies.
+    attention_window, keep, n_features : int, default None
+        Attention to so many patches on either side only (``window`` counts rows that are seen), to the so many patches of largest
+        score, or by so many random features. None: exact. One of the three at most; see `peerattn.nn.cheaper_attention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 1e-3
@@ -112,6 +115,9 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     hidden: float = 0.25
     channels: Literal["independent", "attending"] = "independent"
     contamination: float = 0.1
+    attention_window: int | None = None
+    keep: int | None = None
+    n_features: int | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -177,7 +183,10 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return torch.arange(0 if self.method == "reconstruction" else last, last + 1)
 
     def _build(self, generator: torch.Generator) -> HiddenPatches:
-        return HiddenPatches(self._encoder(self.window, generator), generator)
+        attend = nn.cheaper_attention(
+            window=self.attention_window, keep=self.keep, n_features=self.n_features
+        )
+        return HiddenPatches(self._encoder(self.window, generator, attend=attend), generator)
 
     # ------------------------------------------------------------------ scores
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -71,7 +71,8 @@ class SavedEstimator(BaseEstimator):
 
     def _held(self) -> dict[str, Any]:
         """Return what a file keeps: parameters, and the fitted attributes."""
-        fitted = [name for name in (*self._fitted, "feature_names_in_", "kept_heads_") if hasattr(self, name)]
+        names = (*self._fitted, "feature_names_in_", "kept_heads_", "published_")
+        fitted = [name for name in names if hasattr(self, name)]
         return self.get_params(deep=False) | {name: getattr(self, name) for name in fitted}
 
     def _restore(self) -> None:
@@ -102,6 +103,17 @@ class CheaperAttention:
         """Return the attention of these options."""
         options = {"window": self.window, "keep": self.keep, "n_features": self.n_features}
         return nn.cheaper_attention(**options, causal=causal)
+
+
+class StartsFromFitted(BaseEstimator):
+    """A model with the argument ``pretrained``, a fitted model that it starts from."""
+
+    pretrained: Any
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
+        options = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+        return type(self)(**{**options, "pretrained": self.pretrained})
 
 
 class SequenceEstimator(WhereAndHow, SavedEstimator):
@@ -255,6 +267,11 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         state = {name: torch.tensor(value) for name, value in self.state_.items()}
         module.load_state_dict(state, assign=True)
         return module.to(self.device).eval()
+
+    @property
+    def _is_published(self) -> bool:
+        """Whether the parameters are published ones, whose module differs a little."""
+        return getattr(self, "published_", False)
 
     def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
         """Return what ``compute`` gives for the rows, so many at a time, without gradients."""

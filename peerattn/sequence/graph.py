@@ -178,12 +178,13 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(X))
         generator = self._generator()
         graph = self._tensors(X, edges)
-        shown, held, options = (np.flatnonzero(known), codes), self._held(y_validation, X.shape[0]), {}
+        shown, held = (np.flatnonzero(known), codes), self._validation(y_validation, X.shape[0])
+        options: dict[str, Any] = {}
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
             apart = class_folds(codes, N_FOLDS, order) == 0
-            parts = ([values[at] for values in shown] for at in (~apart, apart))
-            self._fitted_on(graph, *parts, generator)
+            first, last = ([values[at] for values in shown] for at in (~apart, apart))
+            self._fitted_on(graph, first, last, generator)
             options["max_steps"] = self.record_.best_step
         module = self._fitted_on(graph, shown, held, generator, **options)
         self.label_distributions_ = self._probabilities(module.eval(), X, edges)
@@ -217,7 +218,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         self._learn(module, (*graph, rows, truth), generator, validate=validate, **options)
         return module
 
-    def _held(self, y: Any, n: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def _validation(self, y: Any, n: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the nodes that choose the step, and their classes."""
         if y is None:
             return None

@@ -20,7 +20,7 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import CheaperAttention, SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
-from peerattn.sequence.tokenizers import END, SPECIAL, Tokenizer, check_texts, fitted_tokenizer
+from peerattn.sequence.tokenizers import Tokenizer, check_texts, fitted_tokenizer
 
 _PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that ends like a file
 _EVALUATED = 2**14  # symbols at once in `loss`
@@ -292,11 +292,10 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         if n_symbols < 1:
             raise InputError(f"n_symbols: expected an integer of at least 1, got {n_symbols}.")
         sequences = self._read(prompt, name="prompt")[None].to(self.device)
-        never = (
-            [] if self.tokenizer_ is None else [k for k in range(len(SPECIAL)) if k != END or not self.ends_]
-        )
+        tokenizer = self.tokenizer_
+        end = tokenizer.end if tokenizer is not None and self.ends_ else None
+        never = [] if tokenizer is None else [*tokenizer.never, *([] if self.ends_ else [tokenizer.end])]
         reader = CausalReader(self._module(), self.block_size, cache, never)
-        end = END if self.ends_ else None
         with torch.inference_mode():
             if n_beams is not None:
                 (added,) = beam_search(reader, sequences, n_beams=n_beams, max_symbols=n_symbols, end=end)
@@ -336,7 +335,12 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
         attend, rotary = self._attend(causal=True), self.positions == "rotary"
-        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, attend=attend, rotary=rotary, **options)
+        options |= {
+            "attend": attend,
+            "rotary": rotary,
+            "activation": "gelu_tanh" if self._is_published else "gelu",
+        }
+        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, **options)
         return LanguageModule(embedding, stack, causal=attend is not nn.attention)
 
     def _learn_symbols(self, X: Any) -> Tensor:
@@ -373,7 +377,9 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
             texts = check_texts(X, name)
-            numbers = torch.tensor([k for text in texts for k in [*self.tokenizer_.encode(text), END]])
+            numbers = torch.tensor(
+                [k for text in texts for k in [*self.tokenizer_.encode(text), self.tokenizer_.end]]
+            )
         if not len(numbers):
             raise InputError(f"{name}: expected at least one symbol, got none.")
         return numbers

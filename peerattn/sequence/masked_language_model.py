@@ -15,7 +15,7 @@ from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
-from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
+from peerattn.sequence.text_encoder import BERT_EPS, TextEncoder, TextEstimator, batches_of_texts
 from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
 
 MASKED_SHARE = 0.15
@@ -192,7 +192,10 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
         return vectors
 
     def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
-        return MaskedLanguageModule(self._encoder(generator), self.d_model, generator)
+        module = MaskedLanguageModule(self._encoder(generator), self.d_model, generator)
+        if self._is_published:
+            module.norm.eps = BERT_EPS
+        return module
 
     def _batches(
         self, examples: list[list[int]], generator: torch.Generator

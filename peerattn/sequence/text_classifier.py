@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention, class_numbers
+from peerattn.sequence.base import CheaperAttention, StartsFromFitted, class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
@@ -44,7 +44,7 @@ class ClassifierModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
+class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEstimator):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -62,6 +62,9 @@ class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
         False: attention alone, from all texts.
     pretrained : MaskedLanguageModel, default None
         A fitted model to start from: its encoder's size and weights are taken. None: from scratch.
+    embeddings : mapping of str to array, shape (d_model,), default None
+        Fixed vectors of symbols (word2vec, GloVe), which training does not change; symbols without one have zeros. Not with
+        ``pretrained``. None: learned.
     n_layers, n_heads, d_model : int, defaults 1, 4, 64
         Size of the stack; taken from ``pretrained`` where that is given.
     n_positions : int, default 128
@@ -125,6 +128,7 @@ class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
     _: KW_ONLY
     line: bool = True
     pretrained: MaskedLanguageModel | None = None
+    embeddings: Mapping[str, Any] | None = None
     n_layers: int = 1
     n_heads: int = 4
     d_model: int = 64
@@ -136,11 +140,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
     learning_rate: float = 2e-3
     weight_decay: float = 0.01
     label_smoothing: float = 0.1
-
-    def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
-        options = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
-        return type(self)(**{**options, "pretrained": self.pretrained})
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from texts and their classes.
@@ -171,6 +170,8 @@ class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
         module = self._build(generator).to(self.device)
         if self.pretrained is not None:
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
+        if self.embeddings is not None:
+            self._fix(module.encoder.embedding.tokens.weight, self.embeddings)
         if not self.line:
             self.line_, self.factor_, self.gain_, self.gain_error_ = None, 1.0, float("nan"), float("nan")
             self._learn(module, (sequences, numbers), generator)
@@ -186,6 +187,21 @@ class TextClassifier(ClassifierMixin, CheaperAttention, TextEstimator):
         self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, **sizes)
         return self
+
+    def _fix(self, weight: torch.nn.Parameter, embeddings: Mapping[str, Any]) -> None:
+        """Set the vectors of symbols, and keep training from changing them."""
+        known = {
+            k: np.asarray(embeddings[s]) for k, s in enumerate(self.tokenizer_.symbols_) if s in embeddings
+        }
+        shapes = {vector.shape for vector in known.values()}
+        if self.pretrained is not None or shapes != {(self.d_model,)}:
+            raise InputError(
+                f"embeddings: expected vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None, "
+                f"got shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols. Set d_model to their length."
+            )
+        with torch.no_grad():
+            weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
+        weight.requires_grad_(False)
 
     def _loss(self, module: ClassifierModule, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         symbols, lengths, truth = batch

@@ -17,6 +17,7 @@ from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
 
 _READ_AT_ONCE = 256  # texts
+BERT_EPS = 1e-12  # of its normalisations
 
 
 class TextEncoder(torch.nn.Module):
@@ -60,10 +61,16 @@ class TextEstimator(SequenceEstimator):
     def _encoder(self, generator: torch.Generator) -> TextEncoder:
         size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
-        embedding = nn.InputEmbedding(n_symbols, size.d_model, size.n_positions, std=0.02, **options)
-        return TextEncoder(
-            embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, attend=size._attend(), **options)
+        bert = size._is_published
+        embedding = nn.InputEmbedding(
+            n_symbols, size.d_model, size.n_positions, std=0.02, norm=bert, **options
         )
+        options |= {"attend": size._attend(), "norm": "post" if bert else "pre"}
+        encoder = TextEncoder(embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **options))
+        for part in encoder.modules():
+            if bert and isinstance(part, torch.nn.LayerNorm):
+                part.eps = BERT_EPS
+        return encoder
 
     def _learn_symbols(self, texts: list[str]) -> None:
         self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
@@ -74,7 +81,8 @@ class TextEstimator(SequenceEstimator):
         longest = self._sizes().n_positions
         if longest < 2:
             raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")
-        return [[START, *self.tokenizer_.encode(text)[: longest - 1]] for text in texts]
+        end = [self.tokenizer_.end] * self.tokenizer_.closes
+        return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
     def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield places, symbols and lengths of batches of texts of like length: every text once."""

@@ -36,6 +36,13 @@ class Tokenizer(SavedEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("symbols_",)
     symbols_: list[str]
+    never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # what a text never goes on with
+    closes = False  # whether a text is read with its end
+
+    @property
+    def end(self) -> int:
+        """The number that ends a text."""
+        return END
 
     def fit(self, X: Iterable[str], y: Any = None) -> Self:
         """Learn the symbols of these texts."""

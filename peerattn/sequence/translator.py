@@ -7,21 +7,20 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import torch
-import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator, StartsFromFitted
 from peerattn.sequence.generation import beam_search
+from peerattn.sequence.pointer_network import Source, TranslatorModule
 from peerattn.sequence.text_encoder import batches_of_texts
 from peerattn.sequence.tokenizers import (
     END,
     PAD,
     START,
-    UNKNOWN,
     Tokenizer,
     check_texts,
     fitted_tokenizer,
@@ -31,107 +30,8 @@ from peerattn.sequence.tokenizers import (
 _TRANSLATED_AT_ONCE = 64  # texts
 
 
-@dataclass(frozen=True)
-class Source:
-    """What the decoder attends to.
-
-    ``rows`` (B, n, d) of the encoder, ``mask`` (B, 1, 1, n), ``symbols`` (B, n): the source in extended numbers, in
-    which words outside the vocabulary have numbers of their own from n_symbols on.
-    """
-
-    rows: Tensor
-    mask: Tensor
-    symbols: Tensor
-
-    def take(self, sequences: Tensor) -> Source:
-        """Return these sequences of the batch."""
-        return Source(self.rows[sequences], self.mask[sequences], self.symbols[sequences])
-
-
-class TranslatorModule(torch.nn.Module):
-    r"""One vocabulary for source, target and output; the next symbol is written or copied.
-
-    .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
-    """
-
-    def __init__(
-        self, embedding: nn.InputEmbedding, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator
-    ):
-        super().__init__()
-        self.n_symbols, d_model = embedding.tokens.weight.shape
-        self.embedding, self.stacks = embedding, stacks
-        if copy:
-            self.pointer = nn.MultiheadAttention(d_model, 1, generator=generator)
-            self.gate = nn.linear(2 * d_model, 1, generator=generator)
-
-    def read(self, symbols: Tensor, lengths: Tensor, start: int = 0) -> Source:
-        """Encode source symbols (B, n) in extended numbers, at positions start, start + 1, ..."""
-        mask = nn.padding_mask(lengths, symbols.shape[1])
-        rows = self.embedding(self._known(symbols), start=start)
-        return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
-
-    def write(
-        self,
-        target: Tensor,
-        source: Source,
-        *,
-        start: int = 0,
-        cache: nn.StackCache | None = None,
-        return_weights: bool = False,
-    ) -> Any:
-        """Return the decoder's rows (B, m, d) for target symbols (B, m), and with ``return_weights`` its weights."""
-        read = 0 if cache is None else cache.length
-        m = target.shape[1]
-        mask = None if m == 1 else nn.causal_mask(m, read + m, device=target.device)
-        rows, options = (
-            self.embedding(self._known(target), start=start + read),
-            {"cache": cache, "mask": mask},
-        )
-        context = {"context": source.rows, "context_mask": source.mask}
-        return self.stacks.decoder(rows, **context, **options, return_weights=return_weights)
-
-    def loss(self, rows: Tensor, source: Source, truth: Tensor, there: Tensor, smoothing: float) -> Tensor:
-        r"""Return the mean of :math:`-(1-\epsilon) \log p(s) - \epsilon \text{ mean}_v \log \text{softmax}(Ex)_v`.
-
-        Rows (B, m, d), truth (B, m) in extended numbers, there (B, m): which are not padding.
-        """
-        written = self.embedding.tokens.logits(rows).log_softmax(-1)  # (B, m, V)
-        known = truth < self.n_symbols
-        log_p = written.gather(-1, self._known(truth)[..., None])[..., 0]
-        if hasattr(self, "pointer"):
-            weights, gate = self._copy(rows, source)
-            copied = (weights * (source.symbols[:, None, :] == truth[..., None])).sum(-1)  # (B, m)
-            by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known & (copied > 0), -1e4)
-            log_p = torch.logaddexp(by_hand, F.logsigmoid(-gate) + copied.clamp_min(1e-30).log())
-        losses = -(1 - smoothing) * log_p - smoothing * written.mean(-1)
-        return losses[there].mean()
-
-    def log_probabilities(self, rows: Tensor, source: Source, n_extended: int) -> Tensor:
-        """Return log p of every symbol, those outside the vocabulary too: rows (B, d) -> (B, n_extended)."""
-        written = self.embedding.tokens.logits(rows).log_softmax(-1)
-        if not hasattr(self, "pointer"):
-            return F.pad(written, (0, n_extended - self.n_symbols), value=-torch.inf)
-        weights, gate = self._copy(rows[:, None], source)
-        p = F.pad(written.exp() * gate.sigmoid(), (0, n_extended - self.n_symbols))
-        return p.scatter_add(1, source.symbols, weights[:, 0] * (-gate).sigmoid()).clamp_min(1e-30).log()
-
-    def _copy(self, rows: Tensor, source: Source) -> tuple[Tensor, Tensor]:
-        """Return where the pointer points (B, m, n), and the logit of writing rather than copying (B, m).
-
-        Without its head, which may be pruned, the pointer points nowhere and everything is written.
-        """
-        found, heads = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
-        weights = heads.sum(1)
-        share = weights.sum(-1, keepdim=True).clamp_min(1e-30)  # 1, less where the head is silenced
-        gate = self.gate(torch.cat([rows, found], dim=-1)) - share.log()
-        return weights / share, gate[..., 0]
-
-    def _known(self, symbols: Tensor) -> Tensor:
-        return symbols.masked_fill(symbols >= self.n_symbols, UNKNOWN)
-
-
 @dataclass(eq=False, repr=False)
-class Translator(CheaperAttention, SequenceEstimator):
+class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -145,8 +45,15 @@ class Translator(CheaperAttention, SequenceEstimator):
         Size of each stack.
     d_feedforward : int, default None
         Hidden width of the feed-forward networks; None: ``4 * d_model``.
+    pretrained : Translator, default None
+        A fitted model of the same size to start from, whose tokenizer is used, too: fitted on damaged texts and the texts
+        themselves, for example (denoising; Lewis et al. 2020, BART). None: from scratch.
     copy : bool, default True
         Whether words of the source can be copied, also those that training has not seen.
+    window, keep, n_features : int, default None
+        Attention within the source and within the target to so many symbols on either side only, to the so many of largest score,
+        or by so many random features; the target looks to the whole source. None: exact. One of the three at most, see
+        `peerattn.nn.cheaper_attention`.
     position_shift : int, default 0
         In training, the positions of a batch start at a random number up to this, so that texts longer than those of
         training meet positions that are known.
@@ -204,6 +111,7 @@ class Translator(CheaperAttention, SequenceEstimator):
     n_heads: int = 4
     d_model: int = 128
     d_feedforward: int | None = None
+    pretrained: Translator | None = None
     copy: bool = True
     position_shift: int = 0
     dropout: float = 0.1
@@ -234,8 +142,19 @@ class Translator(CheaperAttention, SequenceEstimator):
         sources, targets = _check_pairs(X, y)
         if self.position_shift < 0:
             raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
+        if self.pretrained is None:
+            self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
+        else:
+            check_is_fitted(self.pretrained)
+            self.tokenizer_ = self.pretrained.tokenizer_
         return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
+
+    def _start(self, module: TranslatorModule, examples: Any) -> None:
+        if self.pretrained is not None:
+            try:
+                module.load_state_dict(self.pretrained._module().state_dict())
+            except RuntimeError as error:
+                raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
     def _batches(
         self, examples: list[tuple[list[int], list[int]]], generator: torch.Generator
@@ -315,6 +234,10 @@ class Translator(CheaperAttention, SequenceEstimator):
         n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 0, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
+        for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
+            blocks: Any = stack.blocks
+            for block in blocks:
+                block.attention.attend = self._attend(causal)
         return TranslatorModule(embedding, stacks, self.copy, generator)
 
     def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn import Encoder, LearnedPositions2d, linear, normal
+from peerattn.nn import Encoder, LearnedPositions2d, attention, linear, local_mask, normal
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import CheaperAttention, SequenceEstimator, class_numbers
 
@@ -30,24 +30,33 @@ class VisionTransformer(nn.Module):
 
     def __init__(
         self, grid: tuple[int, int], d_patch: int, n_classes: int, sizes: tuple[int, int, int], dropout: float,
-        generator: torch.Generator,
+        window: int | None, attend: Callable[..., Any], generator: torch.Generator,
     ):  # fmt: skip
         super().__init__()
         n_layers, d_model, n_heads = sizes
         self.embed = linear(d_patch, d_model, generator=generator)
         self.summary = normal(1, d_model, std=0.02, generator=generator)
         self.positions = LearnedPositions2d(*grid, d_model, std=0.5, generator=generator)
-        self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator)
+        self.grid, self.window = grid, window
+        options: dict[str, Any] = {"dropout": dropout, "attend": attend, "generator": generator}
+        self.blocks = Encoder(n_layers, d_model, n_heads, **options)
         self.head = linear(d_model, n_classes, generator=generator)
 
     def forward(self, patches: Tensor, *, return_weights: bool = False) -> Any:
         """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
         rows = self.embed(patches) + self.positions()
         rows = torch.cat([self.summary.expand(len(rows), 1, -1), rows], dim=1)  # (n, 1 + n_patches, d_model)
-        found = self.blocks(rows, return_weights=return_weights)
+        mask = None if self.window is None else self._near(self.window).to(rows.device)
+        found = self.blocks(rows, mask=mask, return_weights=return_weights)
         rows, layers = found if return_weights else (found, None)
         scores = self.head(rows[:, 0])
         return (scores, layers) if return_weights else scores
+
+    def _near(self, window: int) -> Tensor:
+        """Return a mask, (1 + n_patches, 1 + n_patches): the summary row and all rows, and patches near on the grid."""
+        height, width = (local_mask(size, window) for size in self.grid)
+        near = (height[:, None, :, None] & width[None, :, None, :]).flatten(2).flatten(0, 1)
+        return F.pad(near, (1, 0, 1, 0), value=True)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,6 +71,12 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         Side of the square patches; it divides height and width.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
+    window : int, default None
+        Patches attend to those at most so many rows and columns of the grid away, and to the summary row, which attends to all: a
+        mask, at the cost of all pairs. None: to all.
+    keep, n_features : int, default None
+        Attention to the so many patches of largest score, or by so many random features. None: exact. One of the three at most;
+        see `peerattn.nn.cheaper_attention`.
     shift : int, default 1
         Each image of a training batch is moved at random by up to so many pixels, up, down and sideways, the border
         filled with its darkest value; 0: none.
@@ -140,6 +155,7 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         return self._fit(X, y)
 
     def _examples(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        self._attend()
         images = _images(X)
         n, *shape = images.shape
         if shape[0] % self.patch or shape[1] % self.patch:
@@ -178,7 +194,9 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         grid = (height // self.patch, width // self.patch)
         sizes = (self.n_layers, self.d_model, self.n_heads)
         d_patch = self.patch * self.patch * channels
-        return VisionTransformer(grid, d_patch, len(self.classes_), sizes, self.dropout, generator)
+        attend = self._attend() if self.window is None else attention  # the window is a mask on the grid
+        options = (self.dropout, self.window, attend, generator)
+        return VisionTransformer(grid, d_patch, len(self.classes_), sizes, *options)
 
     def _standardised(self, images: np.ndarray) -> Tensor:
         scaled = (images - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)

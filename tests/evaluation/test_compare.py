@@ -363,7 +363,7 @@ def test_bad_arguments(flat, panel):
             lambda: run(ridge, panel, baseline="ridge"),
             "no model is named 'ridge'. Near matches: 'Ridge'. Known: Ridge",
         ),
-        (lambda: run(ridge, panel, task="guess"), "task must be"),
+        (lambda: run(ridge, panel, task="guess"), "task.*'forecast' or 'explain'"),
         (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
         (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),

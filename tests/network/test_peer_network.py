@@ -259,12 +259,12 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
-        panel_network(seed).to_parquet(tmp_path / name, about=f"model {name}")
+        panel_network(seed).to_parquet(tmp_path / name, place=f"model {name}")
     (tmp_path / "a").rename(tmp_path / "c")
     (tmp_path / "b").rename(tmp_path / "a")
-    with pytest.raises(InputError, match=r"belongs to 'model b', not to 'model a'"):
-        PeerNetwork.from_parquet(tmp_path / "a", about="model a")
-    assert PeerNetwork.from_parquet(tmp_path / "c", about="model a").equals(panel_network(0))
+    with pytest.raises(InputError, match=r"is for 'model b', not for 'model a'"):
+        PeerNetwork.from_parquet(tmp_path / "a", place="model a")
+    assert PeerNetwork.from_parquet(tmp_path / "c", place="model a").equals(panel_network(0))
     assert PeerNetwork.from_parquet(tmp_path / "a").equals(panel_network(1))  # nobody asked
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from peerattn.exceptions import InputError
 from peerattn.panel import sic_to_fama_french
-from peerattn.panel.fama_french import FAMA_FRENCH
+from peerattn.panel.fama_french import fama_french
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = (
@@ -28,7 +28,7 @@ def test_every_code_equals_the_shared_table(industries):
     assert len(table) == 9899
     found = sic_to_fama_french(table["sic"], industries)
     assert (found.to_numpy() == table[f"ff{industries}_name"].to_numpy()).all()
-    numbers = {name: number for number, name in enumerate(FAMA_FRENCH[industries], 1)}
+    numbers = {name: number for number, name in enumerate(fama_french(industries), 1)}
     assert (found.map(numbers).to_numpy() == table[f"ff{industries}"].to_numpy()).all()
 
 
@@ -43,7 +43,7 @@ def test_well_known_codes(sic, expected):
 
 @pytest.mark.parametrize("industries", [12, 48, 49])
 def test_sets_are_complete_and_disjoint(industries):
-    table = FAMA_FRENCH[industries]
+    table = fama_french(industries)
     assert len(table) == industries and list(table)[-1] == "Other"
     taken = np.zeros(10_000, dtype=int)
     for ranges in table.values():

@@ -7,8 +7,8 @@ import pytest
 from peerattn import read_panel
 from peerattn.exceptions import InputError
 from peerattn.panel import scan_panel
+from peerattn.panel.files import File
 from peerattn.panel.memory import available_memory
-from peerattn.panel.stored import _Reader
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_files_in_any_order_of_time(frame, tmp_path):
 def test_one_pass_reads_every_batch_once(frame, tmp_path, monkeypatch):
     stored = scan_panel(write(frame, tmp_path, "parquet"), outcome="y_next", codes=["sic"])
     opened = []
-    start = _Reader._open
-    monkeypatch.setattr(_Reader, "_open", lambda self, row: opened.append(row) or start(self, row))
+    read = File.tables
+    monkeypatch.setattr(File, "tables", lambda self, names, row: opened.append(row) or read(self, names, row))
     list(stored)
     assert opened == [0]
 
@@ -108,7 +108,7 @@ def test_errors(frame, tmp_path, monkeypatch):
     frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "mixed.parquet")
     with pytest.raises(InputError, match="stand in several places of a file: sort the file by 'period'"):
         scan_panel(tmp_path / "mixed.parquet")
-    with pytest.raises(InputError, match="training_rows must be a whole number"):
+    with pytest.raises(InputError, match="training_rows.* a whole number"):
         scan_panel(path, training_rows=0.5)
     with pytest.raises(InputError, match="training_rows: 5 are fewer than the"):
         scan_panel(path, outcome="y_next", training_rows=5).sample()

@@ -7,8 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-from peerattn.sequence import AttentionForecaster, LanguageModel, MaskedLanguageModel, TextClassifier
+from peerattn.exceptions import InputError
+from peerattn.sequence import (
+    AttentionAnomalyDetector,
+    AttentionForecaster,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+    Translator,
+    VisionTransformerClassifier,
+)
 
 TEXT = "the cat sat on the mat. " * 30
 SMALL = {"n_heads": 2, "d_model": 16, "random_state": 0}
@@ -94,6 +104,47 @@ def test_a_forecaster_looks_at_neighbouring_patches():
     seen = AttentionForecaster(**options, window=1).fit(wave).attention(wave).weights
     at = np.arange(8)
     assert (seen[..., np.abs(at[:, None] - at) > 1] == 0).all()
+
+
+def test_a_translator_looks_at_neighbours_in_each_of_its_texts_and_at_the_whole_source():
+    texts = ["one two three four five six", "six five four three two one"] * 4
+    told = {"n_layers": 1, "max_steps": 3, "average": 1, **SMALL}
+    whole = Translator(**told).fit(texts, texts[::-1])
+    for cheaper in ({"window": 50}, {"keep": 50}):
+        found = Translator(**told, **cheaper).fit(texts, texts[::-1])
+        assert found.loss(texts, texts) == pytest.approx(whole.loss(texts, texts), rel=1e-4)
+    near = Translator(**told, window=1).fit(texts, texts[::-1])
+    assert near.loss(texts, texts) != pytest.approx(whole.loss(texts, texts), rel=1e-4)
+    assert near.attention(texts[0], texts[1]).weights.min() > 0
+    module = near._module()
+    block = module.stacks.decoder.blocks[0]
+    rows = torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(0))
+    _, weights = block.attention(rows, return_weights=True)
+    at = torch.arange(6)
+    beyond = (at[:, None] - at > 1) | (at > at[:, None])
+    assert (weights[..., beyond] == 0).all() and (weights[..., ~beyond] > 0).all()
+
+
+def test_patches_of_an_image_look_at_those_near_on_the_grid_and_at_the_summary():
+    images, y = np.random.default_rng(0).random((12, 8, 6)), [0, 1] * 6
+    told = {"patch": 2, "n_layers": 1, "n_epochs": 1, "shift": 0, **SMALL}
+    weights = VisionTransformerClassifier(**told, window=1).fit(images, y).attention(images[0]).weights[0, 0]
+    row, column = np.divmod(np.arange(12), 3)
+    near = (abs(row[:, None] - row) <= 1) & (abs(column[:, None] - column) <= 1)
+    assert ((weights[1:, 1:] > 0) == near).all()
+    assert (weights[0] > 0).all() and (weights[:, 0] > 0).all()
+    kept = VisionTransformerClassifier(**told, keep=3).fit(images, y).attention(images[0]).weights
+    assert ((kept > 0).sum(-1) == 3).all()
+    with pytest.raises(InputError, match="window"):
+        VisionTransformerClassifier(**told, window=1, keep=2).fit(images, y)
+
+
+def test_an_anomaly_detector_looks_at_neighbouring_patches():
+    wave = np.sin(np.arange(200) / 5)[:, None]
+    told = {"window": 32, "patch": 4, "n_layers": 1, "max_steps": 3, **SMALL}
+    seen = AttentionAnomalyDetector(**told, attention_window=1).fit(wave).attention(wave).weights
+    at = np.arange(8)
+    assert ((seen[0, 0] > 0) == (np.abs(at[:, None] - at) <= 1)).all()
 
 
 COST = """

@@ -27,7 +27,7 @@ _EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwo
 
 
 @checked
-def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, about: str = "") -> None:
+def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str = "") -> None:
     """Write the network as tidy edges in Parquet; :meth:`from_parquet` gives all of it back.
 
     Columns ``period, firm, peer, weight``, one row for each weight that is not zero, row groups of one period
@@ -38,8 +38,8 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, about: str
     ----------
     path : path-like
         The file. It is replaced whole or not at all.
-    about : str, default ""
-        What the file belongs to (a model, a run): :meth:`from_parquet` refuses it in another's place.
+    place : str, default ""
+        What the file is for (a model, a run): :meth:`from_parquet` refuses it in another's place.
 
     Raises
     ------
@@ -55,21 +55,21 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, about: str
         for position, (_, section) in enumerate(network.sections()):
             one = network.replaced([section], periods=network.periods[[position]])
             writer.write_table(pa.Table.from_pandas(one.edges(), schema=schema, preserve_index=False))
-        facts = json.dumps(_description(network) | {"about": about, "seal": UNSEALED})
+        facts = json.dumps(_description(network) | {"place": place, "seal": UNSEALED})
         writer.add_key_value_metadata({_KEY: facts})
     write_atomic(path, seal(content.getvalue()))
 
 
 @checked
-def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, about: str | None = None) -> Net:
+def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | None = None) -> Net:
     """Read a network that :meth:`to_parquet` wrote.
 
     Parameters
     ----------
     path : path-like
         The file.
-    about : str, optional
-        What the file must belong to; default: not asked.
+    place : str, optional
+        What the file must be for; default: not checked.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, about: str | N
     Raises
     ------
     InputError
-        When the file is missing, cut off, not a network, belongs to something else, or was changed after it was written.
+        When the file is missing, cut off, not a network, is for something else, or was changed after it was written.
     """
     import pyarrow.parquet as pq
 
@@ -91,9 +91,9 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, about: str | N
             raise InputError(
                 f"path: {str(path)!r} has format {facts['version']}, this version reads format {_VERSION}."
             )
-        if about is not None and facts["about"] != about:
+        if place is not None and facts["place"] != place:
             raise InputError(
-                f"path: {str(path)!r} belongs to {facts['about']!r}, not to {about!r}; it was moved or copied there."
+                f"path: {str(path)!r} is for {facts['place']!r}, not for {place!r}; it was moved or copied there."
             )
         return cls(**_parts(facts, file.read(["firm", "peer", "weight"])))
     except InputError:

@@ -1,0 +1,76 @@
+"""
+21. Firms that were never seen
+==============================
+
+A list of peers that was drawn up by hand, or learned firm by firm, says nothing of a firm that is not on it. A *rule* does:
+:math:`W_Q` and :math:`W_K` read characteristics, and a firm that enters tomorrow has them. This page asks whether
+the rule that was learned holds for others: ``NewFirms`` tests on later periods *and* on firms that training never saw.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LinearRegression
+
+from peerattn import NadarayaWatsonRegressor, simulate_panel
+from peerattn.evaluation import NewFirms, WalkForward
+from peerattn.render import PALETTE, figure_style
+
+panel = simulate_panel(80, 14, 2, n_industries=4, random_state=0)
+X, y = panel.X[["x1", "x2"]], panel.y
+firm, period = (X.index.get_level_values(level) for level in ("firm", "period"))
+
+# %%
+# **The split.** Firms are dealt into groups; each group is tested in periods after those of training, on a model
+# that saw none of its firms, at any time.
+
+split = NewFirms(WalkForward(test_periods=2, refit_every=2), n_splits=4)
+folds = list(split.split(X))
+for train, test in folds:
+    assert not set(firm[train]) & set(firm[test]) and period[train].max() < period[test].min()
+print(
+    f"{len(folds)} folds; the first tests {len(set(firm[folds[0][1]]))} firms in {sorted(set(period[folds[0][1]]))}"
+)
+
+# %%
+# **Two kinds of knowledge.** A mean for each firm, learned in training, is the strongest case of a table: it knows
+# firms by name. Kernel regression is a rule, weights from characteristics. Both are tested twice: on the firms of
+# training, later, and on new firms.
+
+
+def errors(train, test):
+    """Squared errors beside those of the mean of training: by name, by a line, and by the kernel."""
+    base = y.iloc[train].mean()
+    by_name = y.iloc[train].groupby(firm[train]).mean().reindex(firm[test]).fillna(base).to_numpy()
+    line = LinearRegression().fit(X.iloc[train], y.iloc[train]).predict(X.iloc[test])
+    rows = {"array": X.iloc[train].to_numpy()}
+    kernel = NadarayaWatsonRegressor(bandwidth=0.5).fit(rows["array"], y.iloc[train].to_numpy())
+    found = {"mean of each firm": by_name, "own line": line}
+    found["kernel of characteristics"] = kernel.predict(X.iloc[test].to_numpy())
+    truth = y.iloc[test].to_numpy()
+    return {k: 1 - np.mean((truth - p) ** 2) / np.mean((truth - base) ** 2) for k, p in found.items()}
+
+
+later = [errors(train, test) for train, test in WalkForward(test_periods=2, refit_every=2).split(X)]
+never = [errors(train, test) for train, test in folds]
+table = pd.DataFrame(
+    {"firms of training": pd.DataFrame(later).mean(), "new firms": pd.DataFrame(never).mean()}
+)
+print(table.round(3))
+
+with figure_style():
+    figure, ax = plt.subplots(figsize=(6.4, 2.6))
+    place = np.arange(len(table))
+    for k, (name, color) in enumerate(zip(table, PALETTE)):
+        ax.barh(place + 0.36 * k, table[name], height=0.34, color=color, label=name)
+    ax.set(yticks=place + 0.18, yticklabels=table.index, xlabel="R² against the mean of training")
+    ax.invert_yaxis()
+    ax.legend()
+
+# %%
+# What was known by name is gone with the name: the mean of a firm never seen is the mean of all. The rules lose
+# next to nothing. The same holds for learned attention, which is such a rule with its metric learned:
+# ``compare(..., cv=NewFirms(...))`` scores any model so, and gives it all rows of the tested periods as peers. A
+# gain that is there for firms of training only was a table.
+assert abs(table.loc["mean of each firm", "new firms"]) < 1e-9
+assert table.loc["kernel of characteristics", "new firms"] > 0

@@ -295,7 +295,8 @@ def main() -> None:
         notes = [
             f"Median {statistics.median(ratios):.4f}, largest {max(ratios):.4f}; above 1.01: {above} of {len(ratios)} cells.",
             "Defaults; mean squared error of the last periods after one fit.",
-            "Best control: forecasts OLS, gradient boosting; explanations these, cross-sectional ridge, mean of all others, shrunk "
+            "Best control: forecasts OLS, gradient boosting; explanations these, cross-sectional ridge, mean of all others, "
+            "shrunk "
             "industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError
     from peerattn.models import (
+        CovariancePeerRegressor,
         CrossSectionalRidge,
         IndustryPeerRegressor,
         LinearInMeansRegressor,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CovariancePeerRegressor": "peerattn.models",
     "CrossSectionalRidge": "peerattn.models",
     "IndustryPeerRegressor": "peerattn.models",
     "InputError": "peerattn.exceptions",

@@ -62,8 +62,8 @@ def compare(
 ) -> Comparison: ...
 
 
-@checked
-def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
+@checked  # type: ignore[misc]  # the overloads leave the options unnamed
+def compare(
     models: Mapping[str, Any] | Sequence[str],
     X: Any,
     y: Any = None,

@@ -567,7 +567,10 @@ class PeerModel(PanelModel):
             stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
         network = PeerNetwork.from_matrices(
-            matrices, name=self._network_name(), signed=self._signed if signed is None else signed, row_normalized=top_k is None
+            matrices,
+            name=self._network_name(),
+            signed=self._signed if signed is None else signed,
+            row_normalized=top_k is None,
         )
         given = getattr(self, "network_", None)
         until = self.learned_until_ if self._learns_network else getattr(given, "learned_until", None)

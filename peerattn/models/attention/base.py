@@ -174,7 +174,8 @@ class AttentionModel(AttentionNetworks):
             raise InputError(
                 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
             )
-        panel, training = self._gate_training(X, y, sample_weight)
+        universe = None if reference is None else Reference.of(reference).X
+        panel, training = self._gate_training(X, y, sample_weight, universe)
         refuse_unshared(self, panel, reference)
         training = one_numbering(panel, training)
         self.weighs_peers_ = peer_weight is not None

@@ -19,9 +19,7 @@ COLUMNS = ["size", "lev", "mom"]
 
 
 def quick(**options):
-    return PeerAttentionRegressor(
-        **{"n_heads": 2, "kappa": None, "random_state": 0} | options
-    )
+    return PeerAttentionRegressor(**{"n_heads": 2, "kappa": None, "random_state": 0} | options)
 
 
 @pytest.fixture(scope="module")
@@ -208,9 +206,7 @@ def test_cross_on_arrays():
 
 def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, reference):
     X, y = panel
-    with pytest.raises(
-        InputError, match='outcomes= was given, but task="forecast" reads no outcomes'
-    ):
+    with pytest.raises(InputError, match='outcomes= was given, but task="forecast" reads no outcomes'):
         quick().fit(X, y).predict(X, outcomes=y)
     model = quick(task="explain").fit(X, y)
     for call in (model.predict, model.peer_network):

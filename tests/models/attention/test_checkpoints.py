@@ -92,7 +92,9 @@ def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, wr
     reference = {"reference": (X, y)} if "attention" in options else {}
 
     def fit(**kept):
-        return kind(random_state=0, **{"n_heads": 1, "own": "linear"} | options).fit(X, y, **reference, **kept)
+        return kind(random_state=0, **{"n_heads": 1, "own": "linear"} | options).fit(
+            X, y, **reference, **kept
+        )
 
     stopped_after(writes, monkeypatch, lambda: fit(checkpoint=tmp_path / "kept"))
     resumed, unbroken = fit(checkpoint=tmp_path / "kept"), fit()
@@ -108,7 +110,9 @@ def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path
 
 def test_other_data_and_other_options_are_refused_by_name(panel, tmp_path):
     def fit(X=panel.X, y=panel.y, **options):
-        PeerAttentionRegressor(**{"n_heads": 0, "own": "none", "random_state": 0} | options).fit(X, y, checkpoint=tmp_path)
+        PeerAttentionRegressor(**{"n_heads": 0, "own": "none", "random_state": 0} | options).fit(
+            X, y, checkpoint=tmp_path
+        )
 
     fit()
     fit(panel.X.sample(frac=1, random_state=0), panel.y)  # the same rows in another order

@@ -40,9 +40,7 @@ def test_three_classes_with_unknown_ones(panel, task):
 
 def test_own_class_does_not_count(panel):
     y = pd.Series(np.where(panel.y > 0, 1, 0), index=panel.y.index)
-    model = PeerAttentionClassifier(
-        task="explain", n_heads=2, kappa=None, random_state=0
-    ).fit(panel.X, y)
+    model = PeerAttentionClassifier(task="explain", n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
     changed = y.copy()
     changed.iloc[3] = 1 - changed.iloc[3]
     before, after = (model.predict_proba(panel.X, outcomes=told) for told in (y, changed))

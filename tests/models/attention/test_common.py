@@ -76,7 +76,11 @@ def test_nobody_else_is_zero():
 
 def test_cells_are_shrunk_by_variance_components_and_noise_has_no_cells():
     def training(level):
-        given = [Section(t, slice(0, N), r, r, True) for t in range(40) for r in [rows(seed=t, missing=0.0, level=level)]]
+        given = [
+            Section(t, slice(0, N), r, r, True)
+            for t in range(40)
+            for r in [rows(seed=t, missing=0.0, level=level)]
+        ]
         return Training.of(given, Problem(squared_error, 1, (3,), True, True))
 
     clear = fit_common(training(2.0), 0)

@@ -17,13 +17,22 @@ GROUPS = ["shape", "history", "common", "peers"]
 def data(seed=0):
     """Own lines, an interaction, firm effects, shocks of periods and of industries, and a shared price of a characteristic."""
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"])
+    index = pd.MultiIndex.from_product(
+        [[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"]
+    )
     X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
     X["sic"] = pd.Categorical(rng.choice(list("abc"), size=len(X)))
     firm, t = index.get_level_values(0), index.get_level_values(1)
     lasting = pd.Series(rng.normal(size=FIRMS), firm.unique()).loc[firm].to_numpy()
     price, shock = rng.normal(size=PERIODS)[t], rng.normal(size=PERIODS)[t]
-    y = X["size"] + X["size"] * X["lev"] + lasting + shock + 1.5 * price * X["lev"] + 0.3 * rng.normal(size=len(X))
+    y = (
+        X["size"]
+        + X["size"] * X["lev"]
+        + lasting
+        + shock
+        + 1.5 * price * X["lev"]
+        + 0.3 * rng.normal(size=len(X))
+    )
     return X, pd.Series(y, index)
 
 
@@ -54,11 +63,15 @@ def test_the_prediction_is_the_equation(everything):
     found = {}
     for name, part in stack.fitted.items():
         predicted = part.predict([seen[k]])
-        found |= {n: p[0] for n, p in (predicted if isinstance(predicted, dict) else {name: predicted}).items()}
+        found |= {
+            n: p[0] for n, p in (predicted if isinstance(predicted, dict) else {name: predicted}).items()
+        }
     B = stack.lines.predict(seen[k].focal)
     for group in GROUPS:
         weights = {name: w for name, w in stack.stages[group].weights.items() if w > 0}
-        B = B + sum(w * (found[name] if group == "common" else found[name] - B) for name, w in weights.items())
+        B = B + sum(
+            w * (found[name] if group == "common" else found[name] - B) for name, w in weights.items()
+        )
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
     np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
 
@@ -125,7 +138,9 @@ def test_forecasts_of_a_period_read_nothing_later():
     now = X.index.get_level_values("period") == 6
     later = X.copy()
     later.loc[X.index.get_level_values("period") > 6, ["size", "lev"]] += 100.0
-    np.testing.assert_array_equal(model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]])
+    np.testing.assert_array_equal(
+        model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]]
+    )
     unknown = y.where(past)
     again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
     own = [m.stack_.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
@@ -136,7 +151,9 @@ def test_forecasts_of_a_period_read_nothing_later():
 def test_purged_outcomes_are_not_read():
     """With purge = 2 the outcomes of the last two periods before one change no explanation of it by the firm's own past."""
     X, y = data()
-    model = PeerAttentionRegressor(task="explain", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(
+        task="explain", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
+    ).fit(X, y)
     entering(model, {"common": {name: 0.0 for name in model.stack_.stages["common"].weights}})
     assert any(model.stack_.stages["history"].weights.values())
     period = X.index.get_level_values("period")
@@ -155,7 +172,9 @@ def test_purged_outcomes_are_not_read():
 def test_a_firm_without_a_past_gets_the_share_of_history_from_the_others():
     """By hand: history's weight w_h (1 − W_p) is divided among the others in proportion."""
     X, y = data()
-    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
+        X, y
+    )
     (effect,) = [n for n in model.stack_.stages["history"].weights if n in model.stack_.fitted][:1]
     (peers,) = [n for n in model.stack_.stages["peers"].weights if n in model.stack_.fitted][:1]
     weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
@@ -184,7 +203,9 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
     assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
     assert not model.evidence_["judged"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]
-    sections = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]]
+    sections = [
+        model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]
+    ]
     expected = np.concatenate(heads.predict(sections)["heads"])[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     np.testing.assert_allclose(model.predict(panel.X).loc[labels], expected, atol=1e-12)
@@ -228,7 +249,9 @@ def test_networks_of_parts_and_of_the_whole(everything):
         entering(model, zero)
         before, moved = model.predict(call, outcomes=told), told.copy()
         moved.iloc[3] += 0.1
-        np.testing.assert_allclose((model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7)
+        np.testing.assert_allclose(
+            (model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7
+        )
     finally:
         model.stack_.stages.update(stages)
     with pytest.raises(InputError, match='part: expected "heads", "covariance" or "ridge", got .trees'):
@@ -239,7 +262,9 @@ def test_networks_of_parts_and_of_the_whole(everything):
 
 def test_a_part_that_did_not_enter_has_an_empty_network():
     panel = simulate_panel(15, 6, 2, random_state=0)
-    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=None, random_state=0).fit(
+        panel.X, panel.y
+    )
     for part in ("covariance", "ridge"):
         network = model.peer_network(panel.X, outcomes=panel.y, part=part)
         assert len(network.isolates) == len(panel.X)

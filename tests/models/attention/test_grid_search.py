@@ -43,7 +43,11 @@ def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
     model = pipeline(task="explain")
     search = GridSearchCV(
         model,
-        {"model__similarity": ["dot_product", "gaussian"], "model__kappa": [None, 1.0], "model__own": ["linear"]},
+        {
+            "model__similarity": ["dot_product", "gaussian"],
+            "model__kappa": [None, 1.0],
+            "model__own": ["linear"],
+        },
         cv=WalkForward(test_periods=4, refit_every=2),
         scoring=explain_score,
         error_score="raise",

@@ -139,7 +139,9 @@ def test_every_layer_looks_within_the_industry_alone(industries, task, plant):
     """Moving another industry moves no prediction, and no layer's network leaves the industry."""
     X, y = industries.X, industries.y
     options = STACKED | {"task": task, "own": "none", "scale": None, "n_layers": 2}
-    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(X, y)
+    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(
+        X, y
+    )
     plant(model, n_layers=2, n_heads=2)
     told = {"outcomes": y} if task == "explain" else {}
     moved, first = X.copy(), X["industry"] == X["industry"].iloc[0]

@@ -11,7 +11,15 @@ from peerattn.models.pools import Rows, Section
 def section(period, n, seed=0, first=0):
     rng = np.random.default_rng([seed, abs(period or 0)])
     label = pd.Index(np.arange(first, first + n))
-    rows = Rows(rng.normal(size=(n, 2)), np.zeros((n, 0), int), rng.normal(size=n), None, np.arange(first, first + n), label, label)
+    rows = Rows(
+        rng.normal(size=(n, 2)),
+        np.zeros((n, 0), int),
+        rng.normal(size=n),
+        None,
+        np.arange(first, first + n),
+        label,
+        label,
+    )
     return Section(period, slice(0, n), rows, rows, True)
 
 
@@ -77,7 +85,9 @@ def test_folds_of_arrays_leave_the_judged_rows_out_of_the_pool():
         for origin in found:
             (learned,), (judged,) = origin.training, origin.judged
             apart = set(row_keys(judged.focal)) & set(row_keys(judged.peers))
-            assert bool(apart) == dated, "in a panel the pool is the whole period; on arrays the training rows"
+            assert bool(apart) == dated, (
+                "in a panel the pool is the whole period; on arrays the training rows"
+            )
             assert not set(row_keys(learned.focal)) & set(row_keys(judged.focal))
     copies = whole.focal.take(np.repeat(np.arange(90), 2))
     for origin in forward_origins([Section(None, slice(0, 180), copies, copies, True)], 0, False):

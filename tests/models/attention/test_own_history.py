@@ -30,7 +30,15 @@ def sections(X, y):
     found = []
     for t, x in X.groupby(level="period"):
         label = x.index.get_level_values("firm")
-        rows = Rows(x.to_numpy(), np.zeros((len(x), 0), int), y[x.index].to_numpy(), None, label.to_numpy(), label, label)
+        rows = Rows(
+            x.to_numpy(),
+            np.zeros((len(x), 0), int),
+            y[x.index].to_numpy(),
+            None,
+            label.to_numpy(),
+            label,
+            label,
+        )
         found.append(Section(t, slice(0, len(x)), rows, rows, True))
     return [replace(s, focal=s.focal.known()) for s in found]
 
@@ -44,12 +52,17 @@ def test_past_columns_are_those_of_plain_loops(purge):
     X, y = panel()
     training = Training.of(sections(X, y), problem(purge))
     known = pd.concat(
-        [pd.Series(s.focal.y, pd.MultiIndex.from_product([s.focal.label, [s.period]])) for s in training.residuals]
+        [
+            pd.Series(s.focal.y, pd.MultiIndex.from_product([s.focal.label, [s.period]]))
+            for s in training.residuals
+        ]
     )
     for section in training.sections:
         found, has = past_columns(training.history, section, 3.0, purge)
         for i, firm in enumerate(section.focal.label):
-            before = known[[k for k in known.index if k[0] == firm and k[1] < section.period - purge]].sort_index()
+            before = known[
+                [k for k in known.index if k[0] == firm and k[1] < section.period - purge]
+            ].sort_index()
             n = len(before)
             expected = [before.mean() * n / (n + 3.0), before.iloc[-1], n] if n else [0, 0, 0]
             np.testing.assert_allclose(found[i], expected, atol=1e-10)
@@ -97,7 +110,9 @@ def test_a_firm_effect_is_the_shrunken_mean_of_the_past():
     last = training.sections[-1]
     past = training.history.raw[:, :-1]
     expected = training.lines.predict(last.focal)[:, 0] + past.mean(1) * 8 / (8 + within / between)
-    np.testing.assert_allclose(model.predict([replace(last, past=training.history)])[0][:, 0], expected, atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict([replace(last, past=training.history)])[0][:, 0], expected, atol=1e-10
+    )
     first = model.predict([replace(training.sections[0], past=training.history)])[0]
     assert np.isnan(first).all(), "a firm without a past is not spoken for"
 
@@ -109,7 +124,9 @@ def test_without_differences_between_firms_or_periods_there_is_no_history():
     undated = replace(problem(), dated=False)
     assert fit_history(Training.of(given, undated), lag=True) is None
     rng = np.random.default_rng(1)
-    opposed = y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
+    opposed = (
+        y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
+    )
     assert fit_history(Training.of(sections(X, opposed.fillna(0.0)), problem()), lag=False) is None
 
 

@@ -27,7 +27,10 @@ def training(outcome, n=60, T=5, p=3, seed=0, weights=False, n_codes=0):
 
 def share(model, given):
     """Return the share of the variance that a model explains."""
-    y, fitted = (np.concatenate(v) for v in ([s.focal.y for s in given.sections], [model.predict(s.focal)[:, 0] for s in given.sections]))
+    y, fitted = (
+        np.concatenate(v)
+        for v in ([s.focal.y for s in given.sections], [model.predict(s.focal)[:, 0] for s in given.sections])
+    )
     return 1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
 
 

@@ -84,7 +84,9 @@ def test_few_allowed_pairs_are_attended_to_along_edges_alike(panel, monkeypatch,
 def test_firms_of_an_excluded_group_are_never_peers(panel):
     """Share classes of one company: the group widens the own identity, of outcomes, too."""
     X, y = panel.X, panel.y
-    model = PeerAttentionRegressor(prior=Prior("industry", exclude=True), task="explain", own="linear", **FAST)
+    model = PeerAttentionRegressor(
+        prior=Prior("industry", exclude=True), task="explain", own="linear", **FAST
+    )
     network = model.fit(X, y).peer_network(X, outcomes=y)
     W = network.matrix(network.periods[2])
     industry = X["industry"].xs(network.periods[2], level="period").loc[W.index].to_numpy()

@@ -78,7 +78,9 @@ def test_a_strong_network_on_a_small_panel_is_found_by_every_start(panel):
     for k, module in enumerate(found[:2]):
         W = weights(module, test)[0][:, 0]
         for section, of_period in zip(sections[50:], W, strict=True):
-            truth = panel.network.matrix(section.period).loc[section.focal.label, section.peers.label].to_numpy()
+            truth = (
+                panel.network.matrix(section.period).loc[section.focal.label, section.peers.label].to_numpy()
+            )
             assert np.corrcoef(of_period[off], truth[off])[0, 1] > (0.97, 0.9)[k]
 
 
@@ -97,7 +99,9 @@ def test_warm_heads_are_at_least_as_good_as_where_they_started(panel, quick):
 def test_two_networks_are_found_as_two_heads():
     panel = simulate_panel(40, 40, 4, signal_share=0.9, d_head=2, n_networks=2, random_state=1)
     sections = sections_of(panel)
-    found, *_ = find_heads(spec_of(sections, n_heads=4), sections, replace(SETTINGS, dtype=torch.float32), seed=0)
+    found, *_ = find_heads(
+        spec_of(sections, n_heads=4), sections, replace(SETTINGS, dtype=torch.float32), seed=0
+    )
     assert found.spec.n_heads == 2
     W = weights(found, Sample(sections[-1:], SETTINGS))[0][0]
     labels = sections[-1].focal.label
@@ -313,7 +317,9 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
 def test_same_seed_same_heads(panel, quick):
     sections = sections_of(panel)[:15]
     one, two = (find_heads(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
-    for a, b in zip((p for m in one for p in m.parameters()), (p for m in two for p in m.parameters()), strict=True):
+    for a, b in zip(
+        (p for m in one for p in m.parameters()), (p for m in two for p in m.parameters()), strict=True
+    ):
         assert torch.equal(a, b)
 
 

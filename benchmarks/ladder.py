@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.evaluation import Ladder, WalkForward, ladder, rungs_for
-from peerattn.evaluation.ladder import INDUSTRY, RIDGE
+from peerattn.evaluation import Comparison, WalkForward, ladder, rungs_for
+from peerattn.evaluation.ladder import INDUSTRY, RIDGE, SOFTMAX, STACKED
 from report import RESULTS, Row, publish
 
 HERE = Path(__file__).resolve().parents[1]
@@ -63,13 +63,16 @@ def outcome(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd
     return pd.Series(values, index=index, name=target)
 
 
-def climb(panel: str, task: str, options: argparse.Namespace) -> Ladder:
+def climb(panel: str, task: str, options: argparse.Namespace) -> Comparison:
     X, y, cv = {"annual": annual, "monthly": monthly}[panel]()
     if options.train_periods is not None:
         cv.window, cv.train_periods = "rolling", options.train_periods
     rungs = rungs_for(task, industry="ff49")  # type: ignore[arg-type]
     rungs[INDUSTRY].set_params(min_peers=5)
     rungs[RIDGE].set_params(codes=CODES, scale=None)
+    if options.steps is not None:
+        for name in (SOFTMAX, STACKED):
+            rungs[name].set_params(max_steps=options.steps)
     store = RESULTS / "ladder_pieces" / f"{panel}_{task}"
     shared = {"n_jobs": options.jobs, "store": store, "verbose": True}
     return ladder(X, y, industry="ff49", task=task, rungs=rungs, cv=cv, **shared)  # type: ignore[arg-type]
@@ -79,6 +82,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("panel", choices=("annual", "monthly"))
     parser.add_argument("task", choices=("forecast", "explain"))
+    parser.add_argument(
+        "--steps", type=int, help="training steps of attention with all heads; by default its own"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, each on one thread")
     parser.add_argument(
         "--train-periods", type=int, help="learn from the last so many periods; by default from all"
@@ -86,20 +92,21 @@ def main() -> None:
     options = parser.parse_args()
     start = time.perf_counter()
     found = climb(options.panel, options.task, options)
-    print(found.comparison, found, sep="\n\n", flush=True)
-    if len(found.comparison.periods) >= 10:
-        print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n", flush=True)
-    shown = {"model": "rung", "r2": "R² mean", "r2_within": "R² within", "statistic": "test", "p_value": "p"}
-    rows: list[Row] = found.to_frame()[list(shown)].rename(columns=shown).round(5).to_dict("records")
-    made = f"learned from {options.train_periods or 'all past'} periods, "
+    print(found, flush=True)
+    if len(found.periods) >= 10:
+        print(found.confidence_set(), found.superior(), sep="\n", flush=True)
+    shown = {"model": "model", "r2_mean": "R² mean", "r2_se": "s.e.", "r2_within": "R² within"}
+    scores = found.scores.reset_index()[list(shown)].rename(columns=shown)
+    rows: list[Row] = scores.round(5).to_dict("records")
+    made = f"{options.steps or 'default'} steps, learned from {options.train_periods or 'all past'} periods, "
     notes = [
-        found.summary(),
-        found.comparison.sample,
+        *found.summary(),
+        found.sample,
         f"{made}{time.perf_counter() - start:.0f} s, finished pieces aside.",
     ]
     name = f"ladder_{options.panel}_{options.task}"
     publish(name, f"The ladder: {options.panel}, {options.task}", rows, notes)
-    print(found.comparison.to_html(RESULTS / f"{name}.html"))
+    print(found.to_html(RESULTS / f"{name}.html"))
 
 
 if __name__ == "__main__":

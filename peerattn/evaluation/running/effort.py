@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerattn.evaluation.running.entries import Entry, last_step, searches
+from peerattn.evaluation.running.entries import Entry, searches
+from peerattn.evaluation.running.information import last_step
 from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.panel import Panel
 

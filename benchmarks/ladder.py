@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 from peerattn.evaluation import Comparison, WalkForward, ladder, rungs_for
-from peerattn.evaluation.ladder import INDUSTRY, RIDGE, SOFTMAX, STACKED
+from peerattn.evaluation.ladder import INDUSTRY, RIDGE
 from report import RESULTS, Row, publish
 
 HERE = Path(__file__).resolve().parents[1]
@@ -70,9 +70,6 @@ def climb(panel: str, task: str, options: argparse.Namespace) -> Comparison:
     rungs = rungs_for(task, industry="ff49")  # type: ignore[arg-type]
     rungs[INDUSTRY].set_params(min_peers=5)
     rungs[RIDGE].set_params(codes=CODES, scale=None)
-    if options.steps is not None:
-        for name in (SOFTMAX, STACKED):
-            rungs[name].set_params(max_steps=options.steps)
     store = RESULTS / "ladder_pieces" / f"{panel}_{task}"
     shared = {"n_jobs": options.jobs, "store": store, "verbose": True}
     return ladder(X, y, industry="ff49", task=task, rungs=rungs, cv=cv, **shared)  # type: ignore[arg-type]
@@ -82,9 +79,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("panel", choices=("annual", "monthly"))
     parser.add_argument("task", choices=("forecast", "explain"))
-    parser.add_argument(
-        "--steps", type=int, help="training steps of attention with all heads; by default its own"
-    )
     parser.add_argument("--jobs", type=int, default=2, help="fits at once, each on one thread")
     parser.add_argument(
         "--train-periods", type=int, help="learn from the last so many periods; by default from all"
@@ -98,7 +92,7 @@ def main() -> None:
     shown = {"model": "model", "r2_mean": "R² mean", "r2_se": "s.e.", "r2_within": "R² within"}
     scores = found.scores.reset_index()[list(shown)].rename(columns=shown)
     rows: list[Row] = scores.round(5).to_dict("records")
-    made = f"{options.steps or 'default'} steps, learned from {options.train_periods or 'all past'} periods, "
+    made = f"learned from {options.train_periods or 'all past'} periods, "
     notes = [
         *found.summary(),
         found.sample,

@@ -10,6 +10,7 @@ from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
+from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
 from peerattn.evaluation.inference.multiple_tests import (
@@ -46,7 +47,8 @@ __all__ = [
     "compare", "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals",
     "deflated_sharpe", "describe_panel", "diebold_mariano", "DieboldMariano", "encompassing", "explain_score",
     "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm",
-    "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient", "ladder", "mae",
+    "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient", "IntervalRegressor",
+    "ladder", "mae",
     "marginal_effects", "MarginalEffects",
     "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_test",
     "PanelDescription", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss", "pricing_errors", "prune",

@@ -34,7 +34,7 @@ from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 
@@ -61,6 +61,7 @@ def compare(
 ) -> Comparison: ...
 
 
+@checked
 def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     models: Mapping[str, Any] | Sequence[str],
     X: Any,
@@ -142,7 +143,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
-        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. Values below −1 are refused: they are per cent.
+        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. With values below −1 (per cent) it is none.
     market_value : str, optional
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
@@ -237,7 +238,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
     factors = factors_realised(factors, panel, tested, task, outcome_horizon, realised_at)
-    facts = panel_facts(X, panel, tested, is_return, market_value, factors, labels, groups, limits)
+    facts, percent = panel_facts(X, panel, tested, is_return, market_value, factors, labels, groups, limits)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
@@ -258,7 +259,7 @@ def compare(  # type: ignore[misc]  # the overloads leave the options unnamed
         networks={name: result.network for name, result in last.items() if result.network is not None},
         profiles={name: result.profile for name, result in last.items() if result.profile is not None},
         settings=_settings(cv, panel, folds, digest),
-        notes=(*short, *told, *warned),
+        notes=(*short, *told, *warned, *percent),
         failures=failures,
         panel=facts,
         audit=audits,

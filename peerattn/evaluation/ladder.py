@@ -8,7 +8,7 @@ from typing import Any
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
@@ -20,6 +20,7 @@ INDUSTRY, KERNEL, RIDGE = "Industry mean", "Kernel", "Linear attention (ridge)"
 CROSS, SOFTMAX, STACKED = "Cross-attention", "Softmax attention", "Stacked attention"
 
 
+@checked
 def ladder(
     X: Any,
     y: Any = None,
@@ -86,15 +87,15 @@ def ladder(
     return result
 
 
+@checked
 def rungs_for(
     task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
 ) -> dict[str, Any]:
     """Return the default rungs, from below; ``cross``: with cross-attention.
 
-    Attention is ``PeerAttentionRegressor`` with its defaults; to explain, its values are outcomes.
+    Attention is ``PeerAttentionRegressor`` with its defaults.
     """
-    values = "outcomes" if task == "explain" else "characteristics"
-    attention: dict[str, Any] = {"values": values, "random_state": random_state}
+    attention: dict[str, Any] = {"task": task, "random_state": random_state}
     return {
         INDUSTRY: IndustryPeerRegressor(industry=industry),
         KERNEL: NadarayaWatsonRegressor(),

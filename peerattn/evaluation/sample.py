@@ -172,18 +172,19 @@ def panel_facts(
     labels: Labels | None,
     groups: Sequence[str],
     limits: Sequence[str],
-) -> PanelFacts:
-    """Return what the report says of the panel."""
+) -> tuple[PanelFacts, list[str]]:
+    """Return what the report says of the panel, and what to note."""
+    returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
     spread = numbers.std().replace(0.0, 1.0)
-    return PanelFacts(
+    facts = PanelFacts(
         choice=panel.choice,
         sample_loss=sample_loss(panel, tested),
         groups=groups_of(panel, tested, [*groups, *map(str, sizes)]),
         limits=(*map(str, limits), *found_limits(panel)),
         survivors=survivors(panel),
-        is_return=as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return),
+        is_return=returns,
         market_value=None if market_value is None else market_values(panel, tested, market_value),
         caution=panel.caution,
         truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
@@ -191,6 +192,7 @@ def panel_facts(
         description=describe_panel(panel, labels=labels),
         numbers=((numbers - numbers.mean()) / spread).fillna(0.0).to_numpy(),
     )
+    return facts, percent
 
 
 def _true_network(X: Any, period: Any) -> PeerNetwork | None:

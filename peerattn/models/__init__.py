@@ -1,6 +1,7 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
 from peerattn.models.attention import (
+    CovariancePeerRegressor,
     PeerAttentionClassifier,
     PeerAttentionRegressor,
     Prior,
@@ -36,6 +37,7 @@ from peerattn.models.wild_bootstrap import wild_cluster_p
 __all__ = [
     "contributions",
     "CommonShocksRegressor",
+    "CovariancePeerRegressor",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
     "FirmMeanRegressor",

@@ -353,6 +353,6 @@ def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest():
     assert np.corrcoef(X["size"].reindex(after.index), after)[0, 1] > 0.6
     assert not np.allclose(before, after)
     options = {"cv": WalkForward(3, 3), "task": "explain", "verbose": False, "placebo": 2}
-    model = PeerAttentionRegressor(values="outcomes", n_heads=0, random_state=0)
+    model = PeerAttentionRegressor(task="explain", n_heads=0, random_state=0)
     result = compare({"Peers": model}, X, y, **options)
     assert result.placebo.shape == (2,) and "refitted 2 times" in " ".join(result.summary())

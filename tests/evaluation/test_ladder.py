@@ -37,7 +37,7 @@ def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
     rungs = rungs_for("forecast", cross=True)
     assert list(rungs) == [INDUSTRY, KERNEL, RIDGE, CROSS, SOFTMAX, STACKED]
     assert CROSS not in rungs_for("forecast")
-    small = {CROSS: rungs[CROSS].set_params(max_steps=5, n_heads=1, prune=False)}
+    small = {CROSS: rungs[CROSS].set_params(n_heads=1, kappa=None)}
     found = ladder(numbers, y, reference=listed, rungs=small, cv=WalkForward(6, 6), verbose=False)
     weights = found.networks[CROSS].matrix()
     assert set(weights.columns[weights.any()]) == set(range(8)) and len(weights) == 25

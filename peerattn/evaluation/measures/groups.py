@@ -12,11 +12,12 @@ from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
 
+@checked
 def scores_by(comparison: Compared, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
     """Return the scores of every model within groups of rows: by year, size group or industry.
 

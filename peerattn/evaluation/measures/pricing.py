@@ -10,9 +10,10 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 
+@checked
 def pricing_errors(
     comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0
 ) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.measures.metrics import scored_rows
+from peerattn.exceptions import checked
 
 NEAR = 0.15  # Kaplan and Ruback's share of valuations within 15 per cent of the price
 _LOG = re.compile(r"^(log|ln)_", re.IGNORECASE)
@@ -22,6 +23,7 @@ def named_like_log(outcome: str) -> bool:
     return bool(_LOG.search(outcome))
 
 
+@checked
 def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
 
@@ -46,6 +48,7 @@ def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     return np.asarray(np.expm1(np.clip(forecast - y, -700, 700)))
 
 
+@checked
 def median_ape(outcome: Any, prediction: Any) -> float:
     """Return the median absolute percentage error of predicted logs, in decimals; see :func:`percentage_errors`.
 
@@ -55,6 +58,7 @@ def median_ape(outcome: Any, prediction: Any) -> float:
     return float(np.median(np.abs(percentage_errors(outcome, prediction))))
 
 
+@checked
 def share_near(outcome: Any, prediction: Any) -> float:
     """Return the share of predictions within 15 per cent of the level; see :func:`percentage_errors`.
 

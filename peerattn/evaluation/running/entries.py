@@ -18,7 +18,7 @@ from peerattn.evaluation.running.information import information_of, last_step
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PanelModel, PeerRegressor
@@ -84,6 +84,7 @@ def _grouped_by(model: Any) -> tuple[Any, ...] | None:
     return final.industry, final.shrinkage, final.value_weight
 
 
+@checked
 def supports(model: Any, task: str) -> bool:
     """Tell whether a model can do a task.
 
@@ -119,7 +120,7 @@ def supports(model: Any, task: str) -> bool:
     if not isinstance(final, PeerRegressor):
         return True
     if is_cross_attention(model):
-        return (task == "explain") == (getattr(final, "values", None) == "outcomes")
+        return bool(task == getattr(final, "task", None))
     if task == "forecast":
         return not final.needs_outcomes
     return bool(final.reads_outcomes) and all(s.scoring is explain_score for s in searches(model))
@@ -378,7 +379,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
 
 def _advice(model: Any, task: str) -> str:
     if task == "forecast":
-        return "it reads the outcomes of the period it predicts. Set values='characteristics', or use task='explain'."
+        return "it reads the outcomes of the period it predicts. Set task='forecast', or compare with task='explain'."
     if any(search.scoring is not explain_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=explain_score, or use task='forecast'."
-    return "it does not read peers' outcomes. Set values='outcomes', or use task='forecast'."
+    return "it does not read peers' outcomes. Set task='explain', or compare with task='forecast'."

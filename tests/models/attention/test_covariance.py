@@ -11,8 +11,8 @@ from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
 from peerattn.models.attention import covariance
 from peerattn.models.attention.covariance import features, fit_covariance, noise, ranked, shared
 from peerattn.models.attention.history import History
-from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
+from peerattn.models.attention.stack import Stage
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 
 

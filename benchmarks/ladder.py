@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.evaluation import Ladder, WalkForward, ladder, rungs_for
+from peerattn.evaluation import Comparison, WalkForward, ladder, rungs_for
 from peerattn.evaluation.ladder import INDUSTRY, RIDGE
 from report import RESULTS, Row, publish
 
@@ -63,7 +63,7 @@ def outcome(frame: pd.DataFrame, target: str, limits: tuple[float, float]) -> pd
     return pd.Series(values, index=index, name=target)
 
 
-def climb(panel: str, task: str, options: argparse.Namespace) -> Ladder:
+def climb(panel: str, task: str, options: argparse.Namespace) -> Comparison:
     X, y, cv = {"annual": annual, "monthly": monthly}[panel]()
     if options.train_periods is not None:
         cv.window, cv.train_periods = "rolling", options.train_periods
@@ -86,20 +86,21 @@ def main() -> None:
     options = parser.parse_args()
     start = time.perf_counter()
     found = climb(options.panel, options.task, options)
-    print(found.comparison, found, sep="\n\n", flush=True)
-    if len(found.comparison.periods) >= 10:
-        print(found.comparison.confidence_set(), found.comparison.superior(), sep="\n", flush=True)
-    shown = {"model": "rung", "r2": "R² mean", "r2_within": "R² within", "statistic": "test", "p_value": "p"}
-    rows: list[Row] = found.to_frame()[list(shown)].rename(columns=shown).round(5).to_dict("records")
+    print(found, flush=True)
+    if len(found.periods) >= 10:
+        print(found.confidence_set(), found.superior(), sep="\n", flush=True)
+    shown = {"model": "model", "r2_mean": "R² mean", "r2_se": "s.e.", "r2_within": "R² within"}
+    scores = found.scores.reset_index()[list(shown)].rename(columns=shown)
+    rows: list[Row] = scores.round(5).to_dict("records")
     made = f"learned from {options.train_periods or 'all past'} periods, "
     notes = [
-        found.summary(),
-        found.comparison.sample,
+        *found.summary(),
+        found.sample,
         f"{made}{time.perf_counter() - start:.0f} s, finished pieces aside.",
     ]
     name = f"ladder_{options.panel}_{options.task}"
     publish(name, f"The ladder: {options.panel}, {options.task}", rows, notes)
-    print(found.comparison.to_html(RESULTS / f"{name}.html"))
+    print(found.to_html(RESULTS / f"{name}.html"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """peerattn: cross-sectional attention for panels of firms.
 
-Whom does each firm learn from, and does it help to predict? Here is what a researcher with a panel needs first; the rest is one
+Whom does each firm look to, and does it help to predict? Here is what a researcher with a panel needs first; the rest is one
 level down: ``peerattn.models``, ``peerattn.evaluation``, ``peerattn.network``, ``peerattn.panel``, ``peerattn.datasets``, and
 ``peerattn.sequence`` for language, images, graphs and time series. Everything is loaded when first used, so that
 ``import peerattn`` costs next to nothing.

@@ -1,9 +1,12 @@
 """Comparisons a referee believes: splits by period, metrics, tests, and the report."""
 
+from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
-from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.compared import ModelNote
+from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
+from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
@@ -30,24 +33,26 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, pinball_loss, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
-from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, pricing_errors, share_near
+from peerattn.evaluation.measures.pricing import pricing_errors
+from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
-from peerattn.evaluation.steps import Ladder, Step
 
 __all__ = [
-    "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "clark_west", "compare",
-    "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals", "deflated_sharpe",
-    "describe_panel", "diebold_mariano", "DieboldMariano", "encompassing", "explain_score", "Failure", "fama_macbeth",
-    "FamaMacBethSlope", "Fold", "ForecastTest", "giacomini_white", "head_importance", "ic", "Influence", "influence",
-    "InformationCoefficient", "IntervalRegressor", "Ladder", "ladder", "mae", "marginal_effects", "MarginalEffects",
+    "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "clark_west",
+    "compare", "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals",
+    "deflated_sharpe", "describe_panel", "diebold_mariano", "DieboldMariano", "encompassing", "explain_score",
+    "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm",
+    "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient", "IntervalRegressor",
+    "ladder", "mae",
+    "marginal_effects", "MarginalEffects",
     "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_test",
     "PanelDescription", "peer_r2_test", "PeerR2", "percentage_errors", "pinball_loss", "pricing_errors", "prune",
     "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
-    "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning", "Step",
+    "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning",
     "superior_ability", "SuperiorAbility", "supports", "WalkForward",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from typing import Any, overload
@@ -11,13 +12,12 @@ from typing import Any, overload
 import numpy as np
 import pandas as pd
 
-from peerattn.datasets import SimulatedPanel
-from peerattn.evaluation.comparison import Comparison, ModelNote
+from peerattn.evaluation.compared import ModelNote
+from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
-from peerattn.evaluation.description import Labels, describe_panel
+from peerattn.evaluation.description import Labels
 from peerattn.evaluation.leak_audit.auditing import run_audits
-from peerattn.evaluation.measures.factors import horizon_named, match_factors, realised_words
-from peerattn.evaluation.measures.sorting import as_return
+from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.methods import PACKAGES
 from peerattn.evaluation.running.entries import (
     OWN_CHARACTERISTICS,
@@ -26,17 +26,16 @@ from peerattn.evaluation.running.entries import (
     Task,
     check_task,
     entries_of,
-    rung_of,
 )
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.evaluation.sample import found_limits, groups_of, market_values, sample_loss
-from peerattn.evaluation.splits.folds import checked_folds, split_words
+from peerattn.evaluation.sample import panel_facts
+from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.models.forecasters import make_models, model_names, model_title
-from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel, panel_digest
 
 
@@ -87,6 +86,7 @@ def compare(
     realised_at: Mapping[Any, Any] | pd.Series | None = None,
     labels: Labels | None = None,
     audit: bool | Sequence[str] = False,
+    placebo: int = 0,
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     verbose: bool = True,
@@ -98,9 +98,10 @@ def compare(
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Controls are always among the models: OLS on own characteristics, gradient boosting on own characteristics and codes, the
-    prevailing mean; in forecasts the firm's mean and its last value; in explanations the means of all other firms and, with
-    ``industry``, of those of the industry's period.
+    Controls of the same information are always among the models: own characteristics, linear and boosted; the firm's mean, its
+    last value, and characteristics with the firm's past; and what firms have in common. In explanations that are the means of all
+    other firms and, with ``industry``, of those of the industry's period, and their shocks beside all of the former; in
+    forecasts the characteristics of all others, or of those of the industry. Each says what it reads.
 
     Parameters
     ----------
@@ -160,6 +161,9 @@ def compare(
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
+    placebo : int, default 0
+        Refit the best peer model and the best model without peers so many times on outcomes whose unexplained part is exchanged
+        between the firms of a period, and report the gains beside that in the data.
     n_jobs : int, optional
         Fits (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
         ``joblib.parallel_config``, a Dask cluster for one. Every fit uses one thread, so that figures are the same
@@ -208,11 +212,11 @@ def compare(
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(720, 2)), index=index, columns=["size", "lev"])
     >>> y = (X["size"] + np.random.default_rng(1).normal(size=720)).rename("roa_next")
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
-    Comparison(forecast of roa_next: 6 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
+    Comparison(forecast of roa_next: 8 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_task(task)
-    _check_options(n_jobs, {"codes": codes, "groups": groups, "limits": limits})
+    _check_options(n_jobs, placebo, {"codes": codes, "groups": groups, "limits": limits})
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
@@ -221,23 +225,20 @@ def compare(
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
         baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
-    entries = entries_of(models, task, panel, reference)  # type: ignore[arg-type]
+    cv = WalkForward() if cv is None else cv
+    folds, short = checked_folds(cv, panel, task)
+    entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task))  # type: ignore[arg-type]
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
     _check_names("baseline", [baseline], names)
-    cv = WalkForward() if cv is None else cv
     audited = _audited(audit, entries)
-    folds, short = checked_folds(cv, panel, task)
     _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
-    sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
-    by_group = groups_of(panel, tested, [*groups, *map(str, sizes)])
-    values = None if market_value is None else market_values(panel, tested, market_value)
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
-    returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
-    factors = _dated(factors, panel, tested, task, outcome_horizon, realised_at)
+    factors = factors_realised(factors, panel, tested, task, outcome_horizon, realised_at)
+    facts, percent = panel_facts(X, panel, tested, is_return, market_value, factors, labels, groups, limits)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
@@ -245,7 +246,7 @@ def compare(
     warned = warn_once([results[entry.name, k] for k in range(len(folds)) for entry in left])
     last = {entry.name: results[entry.name, len(folds) - 1] for entry in left}
     audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, **how)
-    return Comparison(
+    found = Comparison(
         predictions=_predictions(panel, tested, len(folds), left, results),
         training_mean=np.concatenate(
             [np.full(len(test), panel.y.iloc[train].mean()) for train, test in folds]
@@ -256,51 +257,24 @@ def compare(
         outcome=panel.outcome,
         horizon=int(getattr(cv, "horizon", 1)),
         networks={name: result.network for name, result in last.items() if result.network is not None},
-        choice=panel.choice,
+        profiles={name: result.profile for name, result in last.items() if result.profile is not None},
         settings=_settings(cv, panel, folds, digest),
         notes=(*short, *told, *warned, *percent),
-        window=str(getattr(getattr(cv, "walk", None) or cv, "window", "")),
         failures=failures,
-        profiles={name: result.profile for name, result in last.items() if result.profile is not None},
-        sample_loss=sample_loss(panel, tested),
-        groups=by_group,
-        limits=(*map(str, limits), *found_limits(panel)),
+        panel=facts,
         audit=audits,
-        is_return=returns,
-        market_value=values,
-        caution=panel.caution,
-        truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
-        factors=factors,
-        description=describe_panel(panel, labels=labels),
+    )
+    pair = [e for name in (found.claims.peer, found.claims.control) for e in left if e.name == name]
+    if not placebo or len(pair) < 2:
+        return found
+    return replace(
+        found, placebo=placebo_gains(pair[0], pair[1], panel, folds, placebo, n_jobs=n_jobs, verbose=verbose)
     )
 
 
-def _dated(
-    factors: pd.DataFrame | None,
-    panel: Panel,
-    tested: np.ndarray,
-    task: Task,
-    horizon: int | None,
-    realised_at: Any,
-) -> pd.DataFrame | None:
-    """Return the factors of the time in which the tested outcomes are realised, by the period of their rows."""
-    if factors is None or task != "forecast":  # an explanation makes no portfolios
-        return None
-    rows = tested[panel.y.notna().to_numpy()[tested]]
-    periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
-    if realised_at is None and horizon is None:
-        horizon = horizon_named(panel.outcome)
-    found = match_factors(factors, periods, outcome_horizon=horizon, realised_at=realised_at)
-    found.attrs = {"realised": realised_words(horizon)}
-    return found
-
-
-def _true_network(X: Any, period: Any) -> PeerNetwork | None:
-    """Return the network that made a simulated panel, in the last tested period."""
-    return X.network.subset(periods=[period]) if isinstance(X, SimulatedPanel) else None
-
-
-def _check_options(n_jobs: Any, sequences: Mapping[str, Any]) -> None:
+def _check_options(n_jobs: Any, placebo: Any, sequences: Mapping[str, Any]) -> None:
+    if isinstance(placebo, bool) or not isinstance(placebo, int) or placebo < 0:
+        raise InputError(f"placebo must be a whole number from 0, got {placebo!r}: how often to refit.")
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise InputError(
             f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
@@ -357,13 +331,20 @@ def _predictions(
 
 
 def _note(entry: Entry, results: Results, n_folds: int) -> ModelNote:
-    kinds = {(True, False): "peer model", (True, True): "level control"}
-    kind = kinds.get((entry.native, entry.control), "plain regressor")
-    tried = max(results[entry.name, k].trials for k in range(n_folds))
+    fits = [results[entry.name, k] for k in range(n_folds)]
     with np.printoptions(precision=3, threshold=6):
         settings = " ".join(str(entry.model).split())
-    rung = rung_of(entry.name, entry.model, entry.control)
-    return ModelNote(entry.name, kind, entry.shown_outcomes, settings, tried, rung)
+    learns = fits[-1].parts is not None
+    return ModelNote(
+        entry.name,
+        *entry.information,
+        settings=settings,
+        trials=max(fit.trials for fit in fits),
+        control=entry.control,
+        parts=fits[-1].parts or (),
+        fits_with_peers=sum(bool(fit.parts) for fit in fits) if learns else None,
+        unjudged=fits[-1].unjudged,
+    )
 
 
 def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:

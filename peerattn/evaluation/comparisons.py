@@ -10,10 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.report.page import outcomes_to_html
+from peerattn.evaluation.report.page import outcomes_table, outcomes_to_html
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.panel.frames import read_frame
+from peerattn.render import Table
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -48,13 +51,20 @@ class Comparisons(Mapping[str, Comparison]):
         InputError
             When the file cannot be written.
         """
-        return outcomes_to_html(self.blocks, path)
+        return outcomes_to_html(self._with_claims(), path)
+
+    def as_table(self) -> Table:
+        """Return one line an outcome: horizon, R² without and with peers and their standard errors, the gain and its test."""
+        return outcomes_table(self._with_claims())
+
+    def _with_claims(self) -> dict[str, tuple[Compared, Claims]]:
+        return {name: (block, block.claims) for name, block in self.blocks.items()}
 
     def __repr__(self) -> str:
         return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.blocks.values()))
+        return "\n\n".join([self.as_table().text(), *map(str, self.blocks.values())])
 
     def _repr_html_(self) -> str:
         return "\n".join(block._repr_html_() for block in self.blocks.values())

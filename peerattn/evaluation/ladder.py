@@ -1,4 +1,4 @@
-"""The ladder: from own characteristics to stacked attention, with the gain of each rung and its test."""
+"""The ladder: fixed peers, kernel, linear attention, cross-, self- and stacked attention, beside what needs no peers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
-from peerattn.evaluation.steps import Ladder, climb
 from peerattn.exceptions import InputError, checked
 from peerattn.models import (
     CrossSectionalRidge,
@@ -31,17 +30,16 @@ def ladder(
     task: Task = "forecast",
     reference: Any = None,
     rungs: Mapping[str, Any] | None = None,
-    stacked_on: str = SOFTMAX,
     random_state: int = 0,
     **options: Any,
-) -> Ladder:
-    r"""Climb from own characteristics to stacked attention, and say where the gain comes from.
+) -> Comparison:
+    r"""Compare the rungs from fixed peers to stacked attention.
 
-    .. math:: \text{own characteristics} \to \text{industry mean} \to \text{kernel} \to \text{linear attention}
+    .. math:: \text{industry mean} \to \text{kernel} \to \text{linear attention}
               \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{stacked attention}
 
-    Cross-attention, which searches a separate universe, takes part where ``reference`` is given.
-    Every rung predicts the same rows of the same split and is tested against the one below.
+    Cross-attention, which searches a separate universe, takes part where ``reference`` is given. Rungs are not nested, so that
+    no test is made of one against the one below: where predictability comes from is in the decomposition of the comparison.
 
     Parameters
     ----------
@@ -55,9 +53,7 @@ def ladder(
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The firms that answer in cross-attention; with outcomes only to explain.
     rungs : dict of str to estimator, optional
-        The rungs above own characteristics, from below; by default :func:`rungs_for` the task.
-    stacked_on : str, default "Softmax attention"
-        The rung that the rung above it holds as a special case, learned; see :class:`Step`.
+        By default :func:`rungs_for` the task.
     random_state : int, default 0
         Of the default rungs.
     **options
@@ -65,12 +61,13 @@ def ladder(
 
     Returns
     -------
-    Ladder
+    Comparison
+        A table of models in the order of the rungs, then of the controls.
 
     Raises
     ------
     InputError
-        As ``compare``; without characteristics there is no lowest rung.
+        As ``compare``.
 
     Examples
     --------
@@ -78,27 +75,23 @@ def ladder(
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2012)], names=["firm", "period"])
     >>> X = pd.DataFrame({"size": [37 * k % 97 / 97 for k in range(240)]}, index=index)
     >>> rungs = {"All firms": IndustryPeerRegressor(), "Ridge": CrossSectionalRidge()}
-    >>> ladder(X, X["size"].pow(4).rename("roa"), rungs=rungs, verbose=False).to_frame()["model"].tolist()
+    >>> ladder(X, X["size"].pow(4).rename("roa"), rungs=rungs, verbose=False).names[:2]
     ['All firms', 'Ridge']
     """
     if rungs is None:
         rungs = rungs_for(task, industry=industry, cross=reference is not None, random_state=random_state)
-    chosen = dict(rungs)
     options.setdefault("baseline", OWN_CHARACTERISTICS)
-    result = compare(chosen, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
+    result = compare(rungs, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
     if not isinstance(result, Comparison):
         raise InputError("outcome: a ladder has one outcome; call it once for each.")
-    if OWN_CHARACTERISTICS not in result.names:
-        raise InputError("X has no characteristics: the lowest rung, own characteristics, needs some.")
-    names = [OWN_CHARACTERISTICS, *(n for n in chosen if n != OWN_CHARACTERISTICS and n in result.names)]
-    return climb(result, names, stacked_on)
+    return result
 
 
 @checked
 def rungs_for(
     task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
 ) -> dict[str, Any]:
-    """Return the default rungs above own characteristics, from below; ``cross``: with cross-attention.
+    """Return the default rungs, from below; ``cross``: with cross-attention.
 
     Attention is ``PeerAttentionRegressor`` with its defaults.
     """

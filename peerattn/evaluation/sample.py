@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.datasets import SimulatedPanel
+from peerattn.evaluation.compared import PanelFacts
+from peerattn.evaluation.description import Labels, describe_panel
+from peerattn.evaluation.measures.sorting import as_return
 from peerattn.exceptions import InputError, unknown_name
+from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, sic_to_fama_french
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
-FEWEST_GROUPS = 10  # of a code, from which errors are clustered by it, too
 MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
 
@@ -67,9 +72,7 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
     for name in wanted:
         column = panel.X[name].iloc[tested]
         if name in panel.characteristics:
-            shares = column.groupby(level=1).rank(pct=True, method="average")
-            fifth = np.ceil(shares * SIZE_GROUPS).clip(1, SIZE_GROUPS)
-            found[f"{name}, fifths"] = fifth.map(lambda k: f"{k:.0f}" + _END.get(k, ""), na_action="ignore")
+            found[f"{name}, fifths"] = _fifths(column)
         elif str(name).lower() in _SIC and column.nunique() > MOST_GROUPS:
             found[f"{name}, 12 industries of Fama and French"] = sic_to_fama_french(column, 12).astype(object)
         elif column.nunique() <= MOST_GROUPS:
@@ -78,22 +81,26 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
             raise InputError(
                 f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown. Pass a broader code."
             )
-    return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
+    return _with_age(
+        panel,
+        tested,
+        {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()},
+    )
 
 
-def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, np.ndarray]:
-    """Return what errors are clustered by where periods are few: labels of the rows, by firm and by each code.
+def _with_age(panel: Panel, tested: np.ndarray, found: dict[str, pd.Series]) -> dict[str, pd.Series]:
+    """Add how long each firm has been in the panel, where firms differ in it."""
+    when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
+    age = (when - when.groupby(level=0).transform("min")).iloc[tested]
+    if age.groupby(level=1).nunique().median() < SIZE_GROUPS:
+        return found
+    return found | {"periods in the panel, fifths": _fifths(age).astype(object)}
 
-    Firms of one industry share its shocks, so a code of ten groups at least clusters them, too. A firm whose code is unknown
-    is a cluster of its own.
-    """
-    found = {"firm": rows["firm"].to_numpy()}
-    for name, group in groups.items():
-        labels = group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
-        known = ~pd.isna(labels) & (labels != "unknown")
-        if len(set(labels[known])) >= FEWEST_GROUPS and not name.endswith(", fifths"):
-            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
-    return found
+
+def _fifths(values: pd.Series) -> pd.Series:
+    """Return the fifth of its period that each value is in."""
+    fifth = np.ceil(values.groupby(level=1).rank(pct=True) * SIZE_GROUPS).clip(1, SIZE_GROUPS)
+    return fifth.map(lambda k: f"{k:.0f}" + _END.get(k, ""), na_action="ignore")
 
 
 def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
@@ -111,6 +118,7 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
 
 
 _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
+_SURVIVORS = "No firm leaves before the last period: these may be survivors, which flatters past predictions."
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
 
@@ -119,8 +127,8 @@ def found_limits(panel: Panel) -> list[str]:
 
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by whoever made them.
     """
-    firm, period = panel.labels.get_level_values(0), panel.period
-    said = [*_survivors(firm, period), *_static_codes(panel, firm)]
+    said = [_SURVIVORS] if survivors(panel) else []
+    said += _static_codes(panel, panel.labels.get_level_values(0))
     missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
@@ -135,11 +143,10 @@ def found_limits(panel: Panel) -> list[str]:
     return said
 
 
-def _survivors(firm: pd.Index, period: pd.Index) -> list[str]:
-    last = pd.Series(period).groupby(np.asarray(firm)).max()
-    if period.nunique() < 3 or (last < period.max()).any():
-        return []
-    return ["No firm leaves before the last period: these may be survivors, which flatters past predictions."]
+def survivors(panel: Panel) -> bool:
+    """Tell whether no firm leaves before the last period."""
+    last = pd.Series(panel.period).groupby(np.asarray(panel.firm)).max()
+    return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
 def _static_codes(panel: Panel, firm: pd.Index) -> list[str]:
@@ -153,3 +160,41 @@ def _static_codes(panel: Panel, firm: pd.Index) -> list[str]:
     return [
         f"Codes that never change within a firm, perhaps today's and not those of the time: {', '.join(static)}."
     ]
+
+
+def panel_facts(
+    X: Any,
+    panel: Panel,
+    tested: np.ndarray,
+    is_return: bool | None,
+    market_value: str | None,
+    factors: pd.DataFrame | None,
+    labels: Labels | None,
+    groups: Sequence[str],
+    limits: Sequence[str],
+) -> tuple[PanelFacts, list[str]]:
+    """Return what the report says of the panel, and what to note."""
+    returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
+    sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
+    numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
+    spread = numbers.std().replace(0.0, 1.0)
+    facts = PanelFacts(
+        choice=panel.choice,
+        sample_loss=sample_loss(panel, tested),
+        groups=groups_of(panel, tested, [*groups, *map(str, sizes)]),
+        limits=(*map(str, limits), *found_limits(panel)),
+        survivors=survivors(panel),
+        is_return=returns,
+        market_value=None if market_value is None else market_values(panel, tested, market_value),
+        caution=panel.caution,
+        truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
+        factors=factors,
+        description=describe_panel(panel, labels=labels),
+        numbers=((numbers - numbers.mean()) / spread).fillna(0.0).to_numpy(),
+    )
+    return facts, percent
+
+
+def _true_network(X: Any, period: Any) -> PeerNetwork | None:
+    """Return the network that made a simulated panel, in the last tested period."""
+    return X.network.subset(periods=[period]) if isinstance(X, SimulatedPanel) else None

@@ -10,6 +10,7 @@ from peerattn.models.attention import (
     contributions,
 )
 from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
+from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.counterfactuals import Impacts, impacts, shock
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.identification import Identification
@@ -17,12 +18,13 @@ from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.linear_in_means import LinearInMeansRegressor
+from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
+from peerattn.models.own_history import OwnHistoryRegressor
 from peerattn.models.panel_forecasters import (
     FamaMacBethRegressor,
     FirmMeanRegressor,
     IndustryMeansRegressor,
     LastValueRegressor,
-    OwnCharacteristicsRegressor,
 )
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
@@ -34,6 +36,7 @@ from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [
     "contributions",
+    "CommonShocksRegressor",
     "CovariancePeerRegressor",
     "CrossSectionalRidge",
     "FamaMacBethRegressor",
@@ -47,6 +50,7 @@ __all__ = [
     "LinearInMeansRegressor",
     "NadarayaWatsonRegressor",
     "OwnCharacteristicsRegressor",
+    "OwnHistoryRegressor",
     "PanelModel",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",

@@ -13,17 +13,18 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.attention import PeerAttentionRegressor
+from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.own_characteristics import ElasticNetRegressor, OwnCharacteristicsRegressor
+from peerattn.models.own_history import OwnHistoryRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
-    ElasticNetRegressor,
     FamaMacBethRegressor,
     FirmMeanRegressor,
     IndustryMeansRegressor,
     LastValueRegressor,
-    OwnCharacteristicsRegressor,
 )
 from peerattn.models.ridge import CrossSectionalRidge
 
@@ -71,6 +72,13 @@ RECIPES: dict[str, Recipe] = {
     "neighbors": Recipe(
         "50 nearest neighbors",
         lambda s: OwnCharacteristicsRegressor(KNeighborsRegressor(50, weights="distance")),
+    ),
+    "own_history": Recipe(
+        "Own characteristics and history", lambda s: OwnHistoryRegressor(random_state=s.random_state)
+    ),
+    "common_shocks": Recipe(
+        "Own history and common shocks",
+        lambda s: CommonShocksRegressor(industry=s.industry, random_state=s.random_state),
     ),
     "industry_characteristics": Recipe(
         "Own and {industry} characteristics",
@@ -128,6 +136,8 @@ def make_model(
     name : str
         ``"zero"``, ``"mean"`` (prevailing), ``"firm_mean"``, ``"last_value"``; of own characteristics ``"ols"``, ``"ridge"``,
         ``"elastic_net"``, ``"fama_macbeth"``, ``"neighbors"``; ``"boosting"`` (own characteristics and codes);
+        ``"own_history"`` (own characteristics and past outcomes),
+        ``"common_shocks"`` (those, and the shocks that all firms of a period or industry share);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
         ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"cross_attention"`` (searches a ``reference``),
         ``"attention"``, ``"stacked_attention"``.

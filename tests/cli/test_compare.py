@@ -437,8 +437,10 @@ def test_json_is_one_object(capsys, sample):
         "SIC peers",
         "Own characteristics (OLS)",
         "Gradient boosting",
+        "Own and others' characteristics",
         "Firm's mean",
         "Last value",
+        "Own characteristics and history",
         "Prevailing mean",
     }
     assert result["scores"]["SIC peers"]["dm_t"] is None

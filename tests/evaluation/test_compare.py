@@ -130,8 +130,10 @@ def test_all_models_predict_the_same_rows(panel):
         "Ridge",
         "Own characteristics (OLS)",
         "Gradient boosting",
+        "Own and others' characteristics",
         "Firm's mean",
         "Last value",
+        "Own characteristics and history",
         "Prevailing mean",
     ]
     assert result.predictions.drop(columns="outcome").notna().all().all()
@@ -170,13 +172,19 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
     names = list(result.table().index)
     assert names == [
         "Peers",
-        "Ridge †",
+        "Ridge",
         "All other firms (mean)",
-        "Own characteristics (OLS) †",
-        "Gradient boosting †",
-        "Prevailing mean †",
+        "Own characteristics (OLS)",
+        "Gradient boosting",
+        "Firm's mean",
+        "Last value",
+        "Own characteristics and history",
+        "Own history and common shocks",
+        "Prevailing mean",
     ]
-    assert "† a control: sees no peers' outcomes." in str(result)
+    reads = result.table(["reads"])["Reads"]
+    assert reads["Ridge"] == "own x, codes" and reads["Own characteristics (OLS)"] == "own x"
+    assert reads["Own history and common shocks"] == "own x, own past y, the others' y of the period"
     row = result.predictions.iloc[0]
     others = result.predictions[(result.predictions["period"] == row["period"])].iloc[1:]
     same = others[others["firm"].str[1:].astype(int) % 3 == int(row["firm"][1:]) % 3]
@@ -215,7 +223,7 @@ def test_forms_of_input_agree(flat, panel):
     columns = run(models, plain, y=flat["roa_next"].to_numpy(), **names)
     for other in (from_frame, pair, columns):
         pd.testing.assert_frame_equal(other.predictions, expected)
-    assert from_frame.choice.left == {"ret_next": "looks like another outcome"}
+    assert from_frame.panel.choice.left == {"ret_next": "looks like another outcome"}
     polars = pytest.importorskip("polars")
     same = run(models, polars.from_pandas(flat), outcome="roa_next", **names).predictions
     pd.testing.assert_frame_equal(same, expected, check_dtype=False, check_index_type=False)
@@ -224,7 +232,7 @@ def test_forms_of_input_agree(flat, panel):
 def test_characteristics_may_be_chosen(flat):
     names = {"firm": "gvkey_name", "period": "fyear"}
     result = run({"Ridge": Ridge()}, flat, outcome="roa_next", characteristics=["size"], **names)
-    assert result.choice.characteristics == ("size",)
+    assert result.panel.choice.characteristics == ("size",)
     X = flat.drop(columns=["roa_next", "ret_next"])
     beside = run({"Ridge": Ridge()}, X, y=flat["roa_next"], characteristics=["size"], **names)
     pd.testing.assert_frame_equal(beside.predictions, result.predictions)
@@ -252,8 +260,10 @@ def test_controls_are_not_added_twice(panel):
         "Prevailing mean": DummyRegressor(),
         "Own characteristics (OLS)": Ridge(),
         "Gradient boosting": Ridge(),
+        "Own and others' characteristics": Ridge(),
         "Firm's mean": DummyRegressor(),
         "Last value": DummyRegressor(),
+        "Own characteristics and history": Ridge(),
     }
     assert run(models, panel).names == list(models)
 
@@ -266,7 +276,7 @@ def test_explanations_have_the_means_of_others_and_of_the_industry_as_controls(p
     means = {"sic": "Industry × period (mean)", None: "All other firms (mean)"}
     assert means[given] not in result.names
     (other,) = (name for code, name in means.items() if code != given)
-    assert other in result.names and "Last value" not in result.names
+    assert other in result.names
     frame = result.predictions.set_index(["firm", "period"])
     y = panel.y.reindex(frame.index)
     groups = [panel.X["sic"].reindex(frame.index), frame.index.get_level_values("period")]
@@ -288,7 +298,13 @@ def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
         period="fyear",
         industry="sic",
     )
-    assert result.names == ["Peers", "Firm's mean", "Last value", "Prevailing mean"]
+    assert result.names == [
+        "Peers",
+        "Firm's mean",
+        "Last value",
+        "Own characteristics and history",
+        "Prevailing mean",
+    ]
 
 
 def test_supports():
@@ -521,7 +537,7 @@ def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
     ):
         pd.testing.assert_frame_equal(inside.predictions, outside.predictions, check_column_type=False)
         assert inside.settings == outside.settings
-        assert str(inside.description) == str(outside.description)
+        assert str(inside.panel.description) == str(outside.panel.description)
     with pytest.raises(InputError, match="y: X is read from files, so the outcome is a column"):
         compare(models, stored, panel.y)
     with pytest.raises(InputError, match="outcome: the stored panel holds the outcome 'y_next', not 'y'"):

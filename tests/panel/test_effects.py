@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from peerattn.evaluation import calibration, peer_r2_test
 from peerattn.exceptions import InputError
 from peerattn.models import LinearInMeansRegressor
-from peerattn.models.panel_forecasters import OwnCharacteristicsRegressor
+from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.network import Difference, PeerNetwork, dyadic_regression
 from peerattn.panel.effects import effect_labels, estimated_effects, known_effects, net_of
 

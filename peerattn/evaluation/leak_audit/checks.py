@@ -149,6 +149,8 @@ def _learns_too_late(subject: Subject, ahead: int) -> str:
         leads = [at_later(column.to_numpy(dtype=float), subject.firm, when, k) for k in range(REACH + 1)]
         for reach in range(ahead + 1, REACH + 1):
             made = np.column_stack(leads[ahead + 1 : reach + 1])
+            if sum_of(y, leads[reach][:, None], np.zeros((len(y), 1)), exact=0.02):
+                break  # one later value alone: the column may be a lag
             if sum_of(y, made, np.column_stack(leads[: ahead + 1]), exact=0.02):
                 return (
                     f"the outcome is made of {name!r} of up to {reach} periods later, the split waits {ahead}"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.panel import Panel
 from peerattn.render import show_label
 
 _NEXT = re.compile(r"_(next|(lead|fwd)_?1[mqy]?)$", re.IGNORECASE)
@@ -226,3 +227,23 @@ def _refuse_gaps(table: pd.DataFrame, wanted: pd.Index, source: str) -> None:
             f"factors{source}: outcomes of the tested periods are realised in {len(missing)} periods that are not covered "
             f"({shown}{', ...' if len(missing) > 3 else ''}); complete rows: {span}. Pass a longer file, or test fewer periods."
         )
+
+
+def factors_realised(
+    factors: pd.DataFrame | None,
+    panel: Panel,
+    tested: np.ndarray,
+    task: str,
+    horizon: int | None,
+    realised_at: Any,
+) -> pd.DataFrame | None:
+    """Return the factors of the time in which the tested outcomes are realised, by the period of their rows."""
+    if factors is None or task != "forecast":  # an explanation makes no portfolios
+        return None
+    rows = tested[panel.y.notna().to_numpy()[tested]]
+    periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
+    if realised_at is None and horizon is None:
+        horizon = horizon_named(panel.outcome)
+    found = match_factors(factors, periods, outcome_horizon=horizon, realised_at=realised_at)
+    found.attrs = {"realised": realised_words(horizon)}
+    return found

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
 
-if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
-
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
 
 @checked
-def scores_by(comparison: Comparison, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
+def scores_by(comparison: Compared, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
     """Return the scores of every model within groups of rows: by year, size group or industry.
 
     Parameters

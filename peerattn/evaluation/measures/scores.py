@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano
+from peerattn.evaluation.inference.forecast_tests import (
+    ForecastTest,
+    degrees_of_freedom,
+    diebold_mariano,
+    long_run_variance,
+    periods_needed,
+)
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.valuation import median_ape, share_near
@@ -31,6 +37,7 @@ LOG_METRICS = ("median_ape", "within_15")
 METRICS = (
     Metric("r2_zero", "R² zero", ".4f"),
     Metric("r2_mean", "R² mean", ".4f"),
+    Metric("r2_se", "s.e.", ".4f"),
     Metric("r2_within", "R² within period", ".4f"),
     Metric("rmse", "RMSE", "#.4g"),
     Metric("mae", "MAE", "#.4g"),
@@ -90,6 +97,34 @@ def errors_of(y: pd.Series, forecast: pd.Series, mean: np.ndarray, period: pd.Se
     }
 
 
+def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.Series, horizon: int) -> float:
+    r"""Return the standard error of an out-of-sample R², from the influence of each row.
+
+    .. math:: \psi_{it} = -\frac{e_{it}^2 - (1 - R^2)\, b_{it}^2}{\overline{b^2}}, \ R^2 = 1 - \overline{e^2} / \overline{b^2},
+
+    b the errors of the prevailing mean. Over time, with the variance of
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`, where the periods allow it; otherwise clustered by firm, and
+    conditional on these periods. NaN with one firm.
+
+    Parameters
+    ----------
+    errors, base : ndarray (n,)
+        Squared errors of the model and of the prevailing mean.
+    period, firm : Series (n,)
+    horizon : int
+    """
+    if not base.mean() > 0:
+        return float("nan")
+    influence = -(errors - errors.mean() / base.mean() * base) / base.mean()
+    sums = pd.Series(influence).groupby(period.to_numpy()).sum().to_numpy() * period.nunique() / len(period)
+    if len(sums) >= periods_needed(horizon) and np.ptp(sums) > 0:
+        variance = long_run_variance(sums[:, None] - sums.mean(), degrees_of_freedom(sums, horizon))
+        return float(np.sqrt(variance[0, 0] / len(sums)))
+    clusters = pd.Series(influence).groupby(firm.to_numpy()).sum().to_numpy()
+    n = len(clusters)
+    return float(np.sqrt(n / (n - 1) * (clusters**2).sum()) / len(period)) if n > 1 else float("nan")
+
+
 def score(
     predictions: pd.DataFrame,
     models: Sequence[str],
@@ -119,6 +154,7 @@ def score(
     known = predictions["outcome"].notna().to_numpy()
     y, period, mean = predictions["outcome"][known], predictions["period"][known], training_mean[known]
     errors = {name: ((y - predictions[name][known]) ** 2).to_numpy() for name in models}
+    base, firm = ((y - mean) ** 2).to_numpy(), predictions["firm"][known]
     rank_ics, tests, rows = {}, {}, {}
     for name in models:
         forecast = predictions[name][known]
@@ -131,6 +167,7 @@ def score(
             )
         rows[name] = {
             **errors_of(y, forecast, mean, period),
+            "r2_se": r2_error(errors[name], base, period, firm, horizon),
             "median_ape": median_ape(y, forecast) if logs else None,
             "within_15": share_near(y, forecast) if logs else None,
             "rank_ic": ranked.mean,

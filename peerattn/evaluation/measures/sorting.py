@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, quantile_portfolios
 from peerattn.exceptions import InputError
-
-if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
 
 _RETURN = re.compile(r"(^|_)(ex|x)?(ret|rets|return|returns|retx|retadj)(_|\d|$)", re.IGNORECASE)
 #: Quantile groups by the number of firms that a typical period must hold for them.
@@ -46,7 +43,7 @@ def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, lis
     return False, [f"No portfolios are formed: {why}"]
 
 
-def usual_quantiles(comparison: Comparison) -> int:
+def usual_quantiles(comparison: Compared) -> int:
     """Return 10, 5, 3 or 2 portfolios: as many as a typical period holds firms for."""
     frame = comparison.predictions
     typical = frame[frame["outcome"].notna()].groupby("period").size().median()
@@ -54,7 +51,7 @@ def usual_quantiles(comparison: Comparison) -> int:
 
 
 def portfolios_of(
-    comparison: Comparison, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
+    comparison: Compared, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
 ) -> QuantilePortfolios:
     """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
 
@@ -76,15 +73,17 @@ def portfolios_of(
         raise InputError(f"weighting: expected 'equal' or 'value', got {weighting!r}.")
     frame, weight = comparison.predictions, None
     if weighting == "value":
-        if comparison.market_value is None:
+        if comparison.panel.market_value is None:
             raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
-        weight = comparison.market_value.loc[pd.MultiIndex.from_frame(frame[["firm", "period"]])].to_numpy()
+        weight = comparison.panel.market_value.loc[
+            pd.MultiIndex.from_frame(frame[["firm", "period"]])
+        ].to_numpy()
         frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
     return quantile_portfolios(
         *(frame[name] for name in ("outcome", model, "firm", "period")),
         n_quantiles=n_quantiles or usual_quantiles(comparison),
         weight=weight,
-        factors=comparison.factors,
+        factors=comparison.panel.factors,
         outcome_horizon=0,  # they are dated as the outcomes are
         periods_per_year=periods_per_year(comparison.periods) or 1.0,
         horizon=comparison.horizon,

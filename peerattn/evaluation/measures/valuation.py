@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.utils import check_random_state
 
 from peerattn.evaluation.measures.metrics import scored_rows
-from peerattn.exceptions import InputError, checked
-
-if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
+from peerattn.exceptions import checked
 
 NEAR = 0.15  # Kaplan and Ruback's share of valuations within 15 per cent of the price
 _LOG = re.compile(r"^(log|ln)_", re.IGNORECASE)
@@ -71,83 +66,3 @@ def share_near(outcome: Any, prediction: Any) -> float:
     0.5
     """
     return float(np.mean(np.abs(percentage_errors(outcome, prediction)) <= NEAR))
-
-
-@checked
-def pricing_errors(
-    comparison: Comparison, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0
-) -> pd.DataFrame:
-    r"""Return what each model's valuations miss by, in per cent of the price, with intervals over firms.
-
-    .. math:: e_{it} = \exp(\hat y_{it} - y_{it}) - 1, \qquad \text{median}\,|e_{it}|, \qquad
-              \tfrac1N \#\{|e_{it}| \le 0.15\}
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Whose outcome is a natural log.
-    level : float in (0, 1), default 0.95
-    n_draws : int, default 999
-        Bootstrap draws of firms; all rows of a firm are drawn together.
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    DataFrame
-        Indexed by model, in decimals: ``median_ape``, ``within_15``, ``bias`` (median of e), each with ``_low`` and ``_high``;
-        ``gain`` (median absolute error less than that of the baseline, positive = better) with its own, paired interval.
-
-    Raises
-    ------
-    InputError
-        Where the outcome is not named like a log (``log_...``, ``ln_...``).
-
-    Notes
-    -----
-    Percentile intervals. Firms are drawn independently: shocks that the firms of a quarter share are not in them.
-
-    References
-    ----------
-    Kaplan, S. N. and Ruback, R. S. (1995), The valuation of cash flow forecasts: an empirical analysis, Journal of Finance
-    50(4), 1059–1093. Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting
-    Research 40(1), 135–172.
-    """
-    if not named_like_log(comparison.outcome):
-        raise InputError(
-            f"comparison: expected an outcome in logs, named log_... or ln_..., got {comparison.outcome!r}."
-        )
-    frame = comparison.predictions[comparison.predictions["outcome"].notna()]
-    errors = {name: percentage_errors(frame["outcome"], frame[name]) for name in comparison.names}
-    firm = pd.factorize(frame["firm"])[0]
-    n = int(firm.max()) + 1
-    counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
-    counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
-    drawn = {
-        name: {
-            "median_ape": _medians(np.abs(e), counts),
-            "within_15": (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1),
-            "bias": _medians(e, counts),
-        }
-        for name, e in errors.items()
-    }
-    base = drawn[comparison.baseline]["median_ape"]
-    rows = {}
-    for name, figures in drawn.items():
-        figures["gain"] = base - figures["median_ape"]
-        rows[name] = {
-            f"{key}{end}": value
-            for key, of in figures.items()
-            for end, value in zip(
-                ("", "_low", "_high"), (of[0], *np.quantile(of[1:], [(1 - level) / 2, (1 + level) / 2]))
-            )
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
-
-
-def _medians(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the median of the values in each draw, (n_draws,); counts: how often each was drawn."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(counts[:, order], axis=1)
-    half = reached[:, -1:] / 2
-    lower, upper = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
-    return np.asarray((values[order][lower] + values[order][upper]) / 2)

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios
+from peerattn.exceptions import InputError
+from peerattn.network import PeerNetwork
+from peerattn.network.measures.comparison import network_correlation, stability_sentence
 from peerattn.render import PALETTE, Picture, figure_style, show_label, svg, weight_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerattn.evaluation.comparison import Comparison
-    from peerattn.evaluation.measures.portfolios import QuantilePortfolios
-    from peerattn.network import PeerNetwork
-
 _MOST_SHOWN = 12  # characteristics of a search profile
-_ROLLING = 12  # periods; longer rank IC series than twice this are smoothed
 _DRAWN_FIRMS = 36  # of a network in the opening
 _DASHED = " Dashed: models that use no peers."
 
 
-def cumulative_gain(comparison: Comparison) -> Picture | None:
+def cumulative_gain(compared: Compared) -> Picture | None:
     """Draw the cumulative squared-error difference against the baseline (Goyal and Welch 2008).
 
     For each model the sum up to t of the baseline's mean squared error less the model's: a rising line is a
     model that predicts better than the baseline in those periods. None where only one period is tested.
     """
-    losses, baseline = comparison.losses, comparison.baseline
+    losses, baseline = compared.losses, compared.baseline
     if len(losses) < 2:
         return None
     lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
@@ -41,72 +43,107 @@ def cumulative_gain(comparison: Comparison) -> Picture | None:
         caption += f" Off the scale, far below: {', '.join(dropped)}."
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
     description = f"Cumulative squared-error difference against {baseline}: {ends}"
-    return _over_time(lines[shown], comparison, "cumulative squared-error gain", caption, description)
-
-
-def rank_ic_over_time(comparison: Comparison) -> Picture | None:
-    """Draw the rank correlation of each model by period; long series as a rolling mean of 12 periods."""
-    ics = {name: ic for name in comparison.ordering if (ic := comparison.rank_ics[name]).n_periods}
-    if not ics or len(comparison.periods) < 2:
-        return None
-    lines = pd.DataFrame({name: ic.by_period for name, ic in ics.items()}).reindex(comparison.periods)
-    mean = ""
-    if len(lines) > 2 * _ROLLING:
-        lines = lines.rolling(_ROLLING, min_periods=_ROLLING).mean()
-        mean = f", mean of the last {_ROLLING} periods"
-    caption = f"Spearman correlation of prediction and outcome across the firms of each period{mean}."
-    means = "; ".join(f"{name} mean {ic.mean:.3f}" for name, ic in ics.items())
-    caption += left_out(comparison)
-    return _over_time(lines, comparison, "rank IC", caption, f"Rank correlation over time: {means}")
-
-
-def left_out(comparison: Comparison) -> str:
-    """Say which models are not shown where firms are put in order."""
-    names = [model.name for model in comparison.models if not model.orders_firms]
-    if not names:
-        return ""
-    return f" Left out: {', '.join(names)}, which differs between a period's firms only by the own outcome that it lacks."
-
-
-def r2_picture(comparison: Comparison, frame: pd.DataFrame, against: str, how: str) -> Picture:
-    """Draw R² of every model, best first, with the interval of its difference to the best control."""
     from matplotlib.figure import Figure
 
-    frame = frame.sort_values("r2", ascending=False)
-    line, best = float(frame["r2"][against]), float(frame["r2"].iloc[0])
-    floor = min(0.0, line) - max(0.5 * (best - min(0.0, line)), 0.02)
     with figure_style():
-        figure = Figure(figsize=(5.8, 0.36 * len(frame) + 0.9))
+        figure = Figure(figsize=(5.8, 3.4))
         axes = figure.subplots()
-        axes.axvline(line, color=PALETTE[1], linewidth=0.9, linestyle=(0, (4, 3)))
-        for row, (name, r2, low, high) in enumerate(frame.itertuples()):
-            colour = PALETTE[0] if name in comparison.peer_models else PALETTE[1]
-            if r2 < floor:
-                axes.plot(floor, row, "<", color=colour, markersize=5)
-            else:
-                axes.plot([max(low, floor), high], [row, row], color=colour, linewidth=1.4, alpha=0.8)
-                axes.plot(r2, row, "o", color=colour, markersize=6)
-            axes.annotate(
-                f"{r2:.2f}".replace("-", "−"),
-                (1.01, row),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=9,
-            )
-        axes.set_yticks(range(len(frame)), [_short(name) for name in frame.index])
-        axes.set_ylim(len(frame) - 0.4, -0.6)
+        scaled, label = _scaled(lines[shown], "cumulative squared-error gain")
+        marker = "o" if len(scaled) <= 20 else None
+        _draw(axes, scaled, compared, np.arange(len(scaled)), marker=marker, markersize=4)
+        axes.axhline(0, color="#8b9096", linewidth=0.8)
+        axes.set_ylabel(label)
+        at = np.arange(0, len(scaled), -(-len(scaled) // 8))
+        axes.set_xticks(at, [_axis_label(period) for period in scaled.index[at]])
+        axes.set_xlim(-0.4, len(scaled) - 0.6)
+        return Picture(svg(figure, description=description), caption + _DASHED)
+
+
+def left_out(compared: Compared) -> str:
+    """Say which models are not shown where firms are put in order."""
+    names = [name for name in compared.names if name not in compared.ordering]
+    if not names:
+        return ""
+    return f" Left out: {', '.join(names)}: such means differ between a group's firms only by the own outcome they lack."
+
+
+def opening_pictures(compared: Compared, claims: Claims, groups: pd.Series | None) -> list[Picture]:
+    """Return the decomposition, and the network, beside the true one where that is known."""
+    pictures = [steps_picture(compared, claims)] if claims.steps else []
+    truth = compared.panel.truth
+    if claims.network is None:
+        return pictures
+    if truth is not None:
+        return [*pictures, truth_picture(compared.networks, truth, claims.network)]
+    with suppress(InputError):  # firms that have their own past only
+        pictures.append(ties_picture(compared.networks[claims.network], claims.network, groups))
+    return pictures
+
+
+def steps_picture(compared: Compared, claims: Claims) -> Picture:
+    """Draw held-out R² after each step of information, with the interval of the step's gain."""
+    from matplotlib.figure import Figure
+
+    steps = claims.steps
+    floor = min(0.0, max(min(step.r2 for step in steps), -0.2))
+    with figure_style():
+        figure = Figure(figsize=(5.8, 0.55 * len(steps) + 0.9))
+        axes = figure.subplots()
+        for row, step in enumerate(steps):
+            colour = PALETTE[0] if step.name == "peers" else PALETTE[1]
+            axes.barh(row, max(step.r2, floor), color=colour, height=0.5, alpha=0.85)
+            if step.gain is not None and np.isfinite(step.gain.low):
+                ends = np.clip(
+                    [step.gain.r2_against + step.gain.low, step.gain.r2_against + step.gain.high], floor, 1.0
+                )
+                axes.plot(ends, [row, row], color="#30343a", linewidth=1.3)
+            value = f"{step.r2:.3f}".replace("-", "−")
+            place: Any = ("axes fraction", "data")
+            axes.annotate(value, (1.01, row), xycoords=place, va="center", fontsize=9)
+        axes.set_yticks(range(len(steps)), [step.name for step in steps])
+        axes.set_ylim(len(steps) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        axes.set_xlabel(f"out-of-sample R² of {_short(comparison.outcome)}")
-        values = "; ".join(f"{name} {value:.3f}" for name, value in frame["r2"].items())
-        picture = svg(figure, description=f"Out-of-sample R² of each model: {values}")
-    caption = "R² against the prevailing mean. Blue: peer models. Orange: controls."
-    if how:
-        caption += (
-            f" Bars: 95% intervals of the difference to the best control, {against} (dashed), {how}: a bar that crosses the "
-            "line may be no better and no worse."
-        )
+        axes.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
+        said = "; ".join(f"{step.name} {step.r2:.3f} ({step.model})" for step in steps)
+        picture = svg(figure, description=f"Held-out R² by what may be read: {said}")
+    caption = "R² of the best model that reads no more than this. Lines: 95% interval of the gain over the step before."
     return Picture(picture, caption)
+
+
+def firms_picture(frame: pd.DataFrame, most: int = 12) -> Picture:
+    """Draw the firms that gain most and least, with their intervals."""
+    from matplotlib.figure import Figure
+
+    shown = frame if len(frame) <= 2 * most else pd.concat([frame.head(most), frame.tail(most)])
+    at = np.arange(len(shown))
+    reach = float(shown["gain"].abs().max()) or 1.0
+    with figure_style():
+        figure = Figure(figsize=(5.8, 0.2 * len(shown) + 0.9))
+        axes = figure.subplots()
+        axes.axvline(0, color="#8b9096", linewidth=0.8)
+        axes.hlines(
+            at,
+            shown["low"].clip(-2 * reach),
+            shown["high"].clip(upper=2 * reach),
+            color=PALETTE[1],
+            linewidth=1.1,
+        )
+        axes.plot(shown["gain"], at, "o", color=PALETTE[0], markersize=4)
+        axes.set_yticks(at, [_short(show_label(firm)) for firm in shown.index], fontsize=7.5)
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.set_xlabel("squared error saved, over that of the prevailing mean")
+        ends = f"from {show_label(shown.index[0])} to {show_label(shown.index[-1])}"
+        picture = svg(figure, description=f"Gain by firm, {ends}")
+    which = (
+        f"The {most} firms that gain most and the {most} that gain least"
+        if len(frame) > 2 * most
+        else "All firms"
+    )
+    return Picture(
+        picture,
+        f"{which}. Lines: 95% intervals over the firm's periods, cut where they are far longer than the gains.",
+    )
 
 
 def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -114,7 +151,6 @@ def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> P
     from matplotlib.figure import Figure
 
     from peerattn.network import ties_plot
-    from peerattn.network.measures.comparison import stability_sentence
 
     with figure_style():
         figure = Figure(figsize=(5.9, 4.4))
@@ -133,7 +169,6 @@ def truth_picture(networks: dict[str, PeerNetwork], truth: PeerNetwork, name: st
     from matplotlib.figure import Figure
 
     from peerattn.network.figures.matrices import by_ties
-    from peerattn.network.measures.comparison import network_correlation
 
     true = truth.matrix()
     order = true.index[by_ties(true.to_numpy())]
@@ -205,7 +240,7 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     return Picture(picture, f"Rows: the firm that looks; columns: the firm looked to.{rest}")
 
 
-def portfolios_picture(comparison: Comparison, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
+def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
     """Draw the mean outcome of each quantile of the prediction, a line for each model."""
     from matplotlib.figure import Figure
 
@@ -213,9 +248,9 @@ def portfolios_picture(comparison: Comparison, sorted_by: dict[str, QuantilePort
     with figure_style():
         figure = Figure(figsize=(5.8, 3.4))
         axes = figure.subplots()
-        _draw(axes, means, comparison, list(means.index), marker="o")
+        _draw(axes, means, compared, list(means.index), marker="o")
         axes.set_xlabel("quantile of the prediction, 1 = lowest")
-        axes.set_ylabel(f"mean {_short(comparison.outcome)}")
+        axes.set_ylabel(f"mean {_short(compared.outcome)}")
         axes.set_xticks(list(means.index))
         ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
         picture = svg(figure, description=f"Mean outcome by quantile of the prediction: {ends}")
@@ -224,30 +259,11 @@ def portfolios_picture(comparison: Comparison, sorted_by: dict[str, QuantilePort
     )
 
 
-def _over_time(
-    lines: pd.DataFrame, comparison: Comparison, label: str, caption: str, description: str
-) -> Picture:
-    from matplotlib.figure import Figure
-
-    with figure_style():
-        figure = Figure(figsize=(5.8, 3.4))
-        axes = figure.subplots()
-        lines, label = _scaled(lines, label)
-        marker = "o" if len(lines) <= 20 else None
-        _draw(axes, lines, comparison, np.arange(len(lines)), marker=marker, markersize=4)
-        axes.axhline(0, color="#8b9096", linewidth=0.8)
-        axes.set_ylabel(label)
-        at = np.arange(0, len(lines), -(-len(lines) // 8))
-        axes.set_xticks(at, [_axis_label(period) for period in lines.index[at]])
-        axes.set_xlim(-0.4, len(lines) - 0.6)
-        return Picture(svg(figure, description=description), caption + _DASHED)
-
-
-def _draw(axes: Axes, lines: pd.DataFrame, comparison: Comparison, at: Any, **style: Any) -> None:
+def _draw(axes: Axes, lines: pd.DataFrame, compared: Compared, at: Any, **style: Any) -> None:
     """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
     for name in map(str, lines):
-        colour = PALETTE[comparison.names.index(name) % len(PALETTE)]
-        dashes: Any = "-" if name in comparison.peer_models else (0, (3, 2))
+        colour = PALETTE[compared.names.index(name) % len(PALETTE)]
+        dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
         axes.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
     axes.legend(ncols=2, frameon=False, fontsize=8.5, **place)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.report.table import table
 from peerattn.render import atomic_path, write_workbook
 
-if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
 
-
-def edges(comparison: Comparison, *, top_k: int | None = None) -> pd.DataFrame:
+def edges_of(compared: Compared, *, top_k: int | None = None) -> pd.DataFrame:
     """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
-    parts = [network.edges(top_k=top_k).assign(model=name) for name, network in comparison.networks.items()]
+    parts = [network.edges(top_k=top_k).assign(model=name) for name, network in compared.networks.items()]
     columns = ["model", "period", "firm", "peer", "weight"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def to_parquet(
-    comparison: Comparison,
+    compared: Compared,
     path: str | os.PathLike[str],
     *,
     edges: str | os.PathLike[str] | None = None,
@@ -45,38 +44,36 @@ def to_parquet(
     InputError
         When a file cannot be written.
     """
-    with atomic_path(path) as temporary:
-        comparison.predictions.to_parquet(temporary, index=False)
+    _write(path, compared.predictions)
     if edges is not None:
-        with atomic_path(edges) as temporary:
-            comparison.edges(top_k=top_k).to_parquet(temporary, index=False)
+        _write(edges, edges_of(compared, top_k=top_k))
     return Path(path)
 
 
-def to_excel(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write a workbook: scores, tests, losses by period, ladder, sample and settings, a sheet each.
+def _write(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
+    with atomic_path(path) as temporary:
+        frame.to_parquet(temporary, index=False)
 
-    Raises
-    ------
-    InputError
-        When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
-    """
+
+def to_excel(
+    compared: Compared, claims: Claims, finding: Sequence[str], path: str | os.PathLike[str]
+) -> Path:
+    """Write a workbook: finding, decomposition, scores, tests, losses by period, sample and settings, a sheet each."""
     columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
-    tests = [[getattr(test, column) for column in columns] for test in comparison.tests.values()]
-    models = [(m.name, m.kind, m.settings) for m in comparison.models]
-    settings = [*comparison.settings.items(), *(("limit of the panel", said) for said in comparison.limits)]
-    ladder = comparison.ladder
+    tests = [[getattr(test, column) for column in columns] for test in compared.tests.values()]
+    models = [(m.name, m.step, m.reads, m.settings) for m in compared.models]
+    settings = [*compared.settings.items(), *(("limit of the panel", said) for said in compared.panel.limits)]
     sheets = {
-        "Summary": pd.DataFrame({"Finding": comparison.summary()}),
-        "Scores": comparison.scores.reset_index(),
-        "Table": table(comparison).reset_index(),
+        "Summary": pd.DataFrame({"Finding": finding}),
+        "Decomposition": claims.to_frame().reset_index(),
+        "Scores": compared.scores.reset_index(),
+        "Table": table(compared).reset_index(),
         "Tests": pd.DataFrame(tests, columns=columns),
-        "Losses by period": comparison.losses.reset_index(),
-        "Ladder": None if ladder is None else ladder.to_frame(),
-        "Failures": pd.DataFrame([vars(failure) for failure in comparison.failures]),
-        **{f"Audit {name}": audit.to_frame() for name, audit in comparison.audit.items()},
-        "Sample": comparison.sample_loss,
-        "Models": pd.DataFrame(models, columns=["model", "kind", "settings"]),
+        "Losses by period": compared.losses.reset_index(),
+        "Failures": pd.DataFrame([vars(failure) for failure in compared.failures]),
+        **{f"Audit {name}": audit.to_frame() for name, audit in compared.audit.items()},
+        "Sample": compared.panel.sample_loss,
+        "Models": pd.DataFrame(models, columns=["model", "step", "reads", "settings"]),
         "Settings": pd.DataFrame(settings, columns=["setting", "value"]),
     }
-    return write_workbook(path, {k: sheet for k, sheet in sheets.items() if sheet is not None and len(sheet)})
+    return write_workbook(path, {k: sheet for k, sheet in sheets.items() if len(sheet)})

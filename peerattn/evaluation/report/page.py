@@ -4,107 +4,119 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from peerattn.evaluation.report.answer import answer, answer_pictures
-from peerattn.evaluation.report.figures import cumulative_gain, rank_ic_over_time
+from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.inference.forecast_tests import format_p
+from peerattn.evaluation.report.figures import opening_pictures
 from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
 from peerattn.evaluation.report.network import network_sections
 from peerattn.evaluation.report.sections import (
     audit_section,
-    calibration_section,
-    ladder_section,
+    decomposition_section,
+    gains_section,
+    over_time_section,
     portfolio_section,
-    subgroup_section,
     tests_section,
 )
 from peerattn.evaluation.report.table import REPORTED, as_table, without_tests
+from peerattn.evaluation.report.words import VERBS, few_codes, summary
 from peerattn.render import Code, Section, Table, page, write_atomic
 from peerattn.render.page import Block
 
-if TYPE_CHECKING:
-    from peerattn.evaluation.comparison import Comparison
 
-_VERBS = {"forecast": "predict", "explain": "explain"}
-
-
-def to_html(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the report: one self-contained page that opens offline.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be written.
-    """
+def to_html(compared: Compared, claims: Claims, path: str | os.PathLike[str]) -> Path:
+    """Write the report: one self-contained page that opens offline."""
     facts = {
-        "Outcome": comparison.outcome,
-        "Task": comparison.task,
-        "Firms": f"{comparison.n_firms:,}",
-        "Tested periods": f"{len(comparison.periods)} ({comparison.span})",
-        "Outcomes scored": f"{comparison.n_outcomes:,}",
-        "Baseline": comparison.baseline,
+        "Outcome": compared.outcome,
+        "Task": compared.task,
+        "Firms scored": f"{compared.n_firms:,}",
+        "Tested periods": f"{len(compared.periods)} ({compared.span})",
+        "Outcomes scored": f"{compared.n_outcomes:,}",
+        "Do peers help?": claims.answer,
     }
-    title, footer = (
-        f"Do peers help to {_VERBS[comparison.task]} {comparison.outcome}?",
-        _made_with(comparison),
+    first, *finding = map(unbroken, summary(compared, claims))
+    text = page(
+        f"Do peers help to {VERBS[compared.task]} {compared.outcome}?",
+        _sections(compared, claims, finding),
+        lead=first,
+        opening=opening_pictures(compared, claims, few_codes(compared)),
+        facts=facts,
+        footer=_made_with(compared),
     )
-    lead, pictures = unbroken(" ".join(answer(comparison))), answer_pictures(comparison)
-    sections = _sections(comparison, _summary(comparison))
-    text = page(title, sections, lead=lead, opening=pictures, facts=facts, footer=footer)
     return write_atomic(path, text)
 
 
-def outcomes_to_html(comparisons: Mapping[str, Comparison], path: str | os.PathLike[str]) -> Path:
+def outcomes_to_html(
+    comparisons: Mapping[str, tuple[Compared, Claims]], path: str | os.PathLike[str]
+) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     blocks = list(comparisons.values())
-    names = list(dict.fromkeys(name for block in blocks for name in block.names))
-    rows = [
-        (outcome, block.n_outcomes, *block.scores["r2_mean"].reindex(names))
-        for outcome, block in comparisons.items()
-    ]
-    table = Table(
-        "R² out of sample against the prevailing mean",
-        ("Outcome", "Scored", *names),
-        rows,
-        "l" + "r" * (1 + len(names)),
-        ("", ",", *[".4f"] * len(names)),
-    )
-    sections = [Section("All outcomes", [table])]
-    for outcome, block in comparisons.items():
-        parts = _sections(block, _summary(block))
+    sections = [Section("All outcomes", [outcomes_table(comparisons)])]
+    for outcome, (compared, claims) in comparisons.items():
+        parts = _sections(compared, claims, [unbroken(said) for said in summary(compared, claims)])
         sections += [Section(f"{outcome}: {part.title}", part.blocks) for part in parts]
-    title = f"Do peers help to {_VERBS[blocks[0].task]} {', '.join(comparisons)}?"
-    lead = f"The same models on {len(blocks)} outcomes, each compared on its own."
-    return write_atomic(path, page(title, sections, lead=lead, footer=_made_with(blocks[0])))
+    first = blocks[0][0]
+    title = f"Do peers help to {VERBS[first.task]} {', '.join(comparisons)}?"
+    lead = f"The same models on {len(blocks)} outcomes or horizons, each compared on its own."
+    return write_atomic(path, page(title, sections, lead=lead, footer=_made_with(first)))
 
 
-def _sections(comparison: Comparison, summary: Sequence[str]) -> list[Section]:
+def outcomes_table(comparisons: Mapping[str, tuple[Compared, Claims]]) -> Table:
+    """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
+    rows: list[tuple[object, ...]] = []
+    for outcome, (compared, claims) in comparisons.items():
+        scores, pair = compared.scores, (claims.control, claims.peer)
+        cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
+        g = claims.gain
+        ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
+        p = "" if claims.p is None else format_p(claims.p)
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends, p, claims.answer))
+    heads = (
+        "Outcome",
+        "Horizon",
+        "Scored",
+        "R² without peers",
+        "s.e.",
+        "R² with peers",
+        "s.e.",
+        "Gain",
+        "low",
+        "high",
+        "p",
+    )
+    return Table(
+        "Held-out R² by outcome and horizon",
+        (*heads, "Do peers help?"),
+        rows,
+        "l" + "r" * 10 + "l",
+        ("", "", ",", ".4f", ".4f", ".4f", ".4f", "+.4f", "+.4f", "+.4f", "", ""),
+        (
+            "R² against the prevailing mean. Gain: best model with peers minus best model without, with its 95% interval; p "
+            "one-sided.",
+        ),
+    )
+
+
+def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
     return [
-        Section("Findings", [*summary, f"Task: {comparison.task}. {TASKS[comparison.task]}"]),
-        Section(
-            "The comparison",
-            [as_table(comparison, without_tests(comparison, REPORTED)), *_failures(comparison)],
-        ),
-        *tests_section(comparison),
-        *_over_time(comparison),
-        *portfolio_section(comparison),
-        *calibration_section(comparison),
-        *ladder_section(comparison),
-        *network_sections(comparison),
-        *audit_section(comparison),
-        *subgroup_section(comparison),
-        *_description(comparison),
-        Section("The sample and its limits", _sample(comparison)),
-        Section("Inputs", _inputs(comparison)),
-        Section("Reproduction", _reproduction(comparison)),
+        Section("Findings", [*finding, f"Task: {compared.task}. {TASKS[compared.task]}"]),
+        *decomposition_section(compared, claims),
+        Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *_failures(compared)]),
+        *tests_section(compared),
+        *gains_section(compared, claims),
+        *over_time_section(compared),
+        *portfolio_section(compared),
+        *network_sections(compared, claims),
+        *audit_section(compared),
+        *_description(compared),
+        Section("The sample and its limits", _sample(compared)),
+        Section("Inputs", _inputs(compared)),
+        Section("Reproduction", _reproduction(compared)),
     ]
-
-
-def _summary(comparison: Comparison) -> list[str]:
-    return [unbroken(said) for said in comparison.summary()]
 
 
 def unbroken(said: str) -> str:
@@ -113,49 +125,47 @@ def unbroken(said: str) -> str:
     return statistic.sub(lambda m: m.group().replace(" ", "\u00a0"), said)
 
 
-def _made_with(comparison: Comparison) -> str:
-    return f"Made with peerattn {comparison.settings.get('peerattn', '')}".strip() + "."
+def _made_with(compared: Compared) -> str:
+    return f"Made with peerattn {compared.settings.get('peerattn', '')}".strip() + "."
 
 
-def _failures(comparison: Comparison) -> list[Block]:
-    if not comparison.failures:
+def _failures(compared: Compared) -> list[Block]:
+    if not compared.failures:
         return []
-    rows = [(failure.model, failure.fold, failure.error) for failure in comparison.failures]
+    rows = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
     return [Table("Models that failed", ("Model", "In fit", "Error"), rows, alignment="lrl")]
 
 
-def _over_time(comparison: Comparison) -> list[Section]:
-    drawn = [picture for picture in (cumulative_gain(comparison), rank_ic_over_time(comparison)) if picture]
-    return [Section("Over time", drawn)] if drawn else []
+def _description(compared: Compared) -> list[Section]:
+    found = compared.panel.description
+    return (
+        []
+        if found is None
+        else [Section("Descriptive statistics", [found.as_table("The panel, all periods")])]
+    )
 
 
-def _description(comparison: Comparison) -> list[Section]:
-    if comparison.description is None:
-        return []
-    return [Section("Descriptive statistics", [comparison.description.as_table("The panel, all periods")])]
-
-
-def _sample(comparison: Comparison) -> list[Block]:
+def _sample(compared: Compared) -> list[Block]:
     said: list[Block] = [
         "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
         "predict one of them is not scored at all."
     ]
-    if len(comparison.sample_loss):
-        rows = list(comparison.sample_loss.itertuples(index=False, name=None))
+    if len(compared.panel.sample_loss):
+        rows = list(compared.panel.sample_loss.itertuples(index=False, name=None))
         heads = ("Rows", "rows", "firms", "periods", "lost in this step")
         said.append(Table("From the panel to the scored sample", heads, rows, alignment="lrrrr"))
-    unknown = int(comparison.predictions["outcome"].isna().sum())
+    unknown = int(compared.predictions["outcome"].isna().sum())
     if unknown:
         said.append(
             f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
         )
-    limits = comparison.limits or ["none declared, and none found in the panel itself."]
+    limits = compared.panel.limits or ["none declared, and none found in the panel itself."]
     return [*said, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 
 
-def _inputs(comparison: Comparison) -> list[Block]:
+def _inputs(compared: Compared) -> list[Block]:
     """Say which columns were taken and which were left out, and why."""
-    choice = comparison.choice
+    choice = compared.panel.choice
     named = ", ".join(choice.characteristics) or "none"
     said: list[Block] = [f"Characteristics ({len(choice.characteristics)}): {named}."]
     if choice.codes:
@@ -166,26 +176,26 @@ def _inputs(comparison: Comparison) -> list[Block]:
     said += [f"Left out ({reason}): {', '.join(columns)}." for reason, columns in reasons.items()]
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
-        "rows only. The OLS control uses own characteristics without codes; the boosting control uses both."
+        "rows only. What each model reads is in the table of models."
     )
     return [*said, plain]
 
 
-def _reproduction(comparison: Comparison) -> list[Block]:
-    versions = versions_of(comparison)
-    others = {name: value for name, value in comparison.settings.items() if name not in versions}
+def _reproduction(compared: Compared) -> list[Block]:
+    versions = versions_of(compared)
+    others = {name: value for name, value in compared.settings.items() if name not in versions}
     blocks: list[Block] = [
         "A paragraph for a paper, to be edited:",
-        Code(methods_paragraph(comparison)),
+        Code(methods_paragraph(compared)),
         *(f"{name[0].upper()}{name[1:]}: {value}." for name, value in others.items()),
     ]
-    if comparison.configuration:
+    if compared.configuration:
         blocks += [
             "The configuration that makes this report again: save it as report.toml and run",
             Code("peerattn compare --config report.toml"),
-            Code(comparison.configuration),
+            Code(compared.configuration),
         ]
-    models = [(model.name, model.settings) for model in comparison.models]
+    models = [(model.name, model.settings) for model in compared.models]
     return [
         *blocks,
         Table("Models", ("Model", "Settings"), models, alignment="ll"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerattn.evaluation.running.entries import Entry, last_step, searches
+from peerattn.evaluation.running.entries import Entry, searches
+from peerattn.evaluation.running.information import last_step
 from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.panel import Panel
 
@@ -12,7 +13,7 @@ from peerattn.panel import Panel
 def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
     """Return about how many seconds a model takes to be fitted on these rows and to predict a fifth as many, on one core.
 
-    Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows. 
+    Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows.
     """
     final, n = last_step(entry.model), len(train)
     tried = max((_settings(search) for search in searches(entry.model)), default=1)

@@ -14,11 +14,12 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
+from peerattn.evaluation.running.information import information_of, last_step
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError, checked
-from peerattn.models import CrossSectionalRidge, NadarayaWatsonRegressor, PeerAttentionRegressor
+from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PanelModel, PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
@@ -35,26 +36,11 @@ TASKS = ("forecast", "explain")
 OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
 PREVAILING_MEAN = model_title("mean")
+OWN_HISTORY, COMMON_SHOCKS = model_title("own_history"), model_title("common_shocks")
+OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
 RESERVED_NAMES = ("firm", "period", "outcome")
-#: The rungs of the ladder, from below; see :func:`rung_of`.
-(
-    OWN,
-    INDUSTRY_MEAN,
-    KERNEL_WEIGHTS,
-    LINEAR_ATTENTION,
-    CROSS_ATTENTION,
-    SOFTMAX_ATTENTION,
-    STACKED_ATTENTION,
-) = range(7)
-
-
-def last_step(model: Any) -> Any:
-    """Return the estimator that predicts: the last step of a Pipeline, what a search tunes, or the model itself."""
-    while isinstance(model, Pipeline | BaseSearchCV):
-        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
-    return model
 
 
 def searches(model: Any) -> Iterator[BaseSearchCV]:
@@ -146,25 +132,6 @@ def check_task(task: str) -> None:
         raise InputError(f"task must be 'forecast' or 'explain', got {task!r}.")
 
 
-def rung_of(name: str, model: Any, control: bool) -> int | None:
-    """Return the rung of a model, from 0 (own characteristics) to 6 (stacked attention); None for what is no rung."""
-    if name == OWN_CHARACTERISTICS:
-        return OWN
-    final = last_step(model)
-    if control:
-        return None
-    if isinstance(final, PeerAttentionRegressor):
-        if final.attention == "cross":
-            return CROSS_ATTENTION
-        return STACKED_ATTENTION if final.n_layers > 1 else SOFTMAX_ATTENTION
-    kinds = {
-        IndustryPeerRegressor: INDUSTRY_MEAN,
-        NadarayaWatsonRegressor: KERNEL_WEIGHTS,
-        CrossSectionalRidge: LINEAR_ATTENTION,
-    }
-    return next((rung for kind, rung in kinds.items() if isinstance(final, kind)), None)
-
-
 @dataclass(frozen=True)
 class Entry:
     """A model of a comparison under its name, ready to be fitted on a fold.
@@ -193,6 +160,12 @@ class Entry:
     own_only: bool = False
     control: bool = False
     reference: Reference | None = None
+
+    @property
+    def information(self) -> tuple[str, str]:
+        """The step of the model among ``STEPS``, and what it reads in words."""
+        step, reads = information_of(self.model, "explain" if self.shown_outcomes else "forecast")
+        return step, "own x" if self.own_only and reads == "own x, codes" else reads
 
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
@@ -316,8 +289,12 @@ class FoldRows:
         return self._encoded[part, own_only]
 
 
-def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None) -> list[Entry]:
+def entries_of(
+    models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None, gaps: tuple[int, ...] = (1,)
+) -> list[Entry]:
     """Return the models and the controls that are always there, each checked for the task.
+
+    ``gaps`` are the periods between a row and the last one learned from, for controls that read a firm's past.
 
     Raises
     ------
@@ -337,14 +314,15 @@ def entries_of(models: Mapping[str, Any], task: str, panel: Panel, reference: An
         raise InputError(
             'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
         )
-    return entries + [entry for entry in _controls(task, panel, models) if entry.name not in models]
+    return entries + [entry for entry in _controls(task, panel, models, gaps) if entry.name not in models]
 
 
-def _controls(task: str, panel: Panel, models: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield what ``compare`` adds: own characteristics, linear and boosted, and means.
+def _controls(task: str, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> Iterator[Entry]:
+    """Yield what ``compare`` adds, so that at each step of information some model needs no peers.
 
-    Means are the prevailing one; in forecasts the firm's, and its last value; in explanations those of the period and of the
-    industry's period, the own firm left out.
+    Own characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; what firms
+    have in common: in explanations means of the period and of the industry's period, and their shocks beside all of the former;
+    in forecasts the characteristics of all others, or of those of the industry.
     """
     if task == "explain":
         means = {ALL_OTHER_FIRMS: IndustryPeerRegressor(scheme="plain")}  # no industry is meant
@@ -357,9 +335,16 @@ def _controls(task: str, panel: Panel, models: Mapping[str, Any]) -> Iterator[En
     if panel.choice.characteristics:
         yield Entry(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True)
         yield Entry(BOOSTING, make_model("boosting"), native=False, control=True)
-    if task == "forecast":
-        for name in ("firm_mean", "last_value"):
-            yield Entry(model_title(name), make_model(name), native=False, own_only=True, control=True)
+        if task == "forecast":
+            others = IndustryMeansRegressor(industry=panel.industry)
+            yield Entry(OTHERS_CHARACTERISTICS, others, native=False, control=True)
+    for name in ("firm_mean", "last_value"):
+        yield Entry(model_title(name), make_model(name), native=False, own_only=True, control=True)
+    shown = task == "explain"
+    yield Entry(OWN_HISTORY, OwnHistoryRegressor(gaps=gaps), native=False, shown_outcomes=shown, control=True)
+    if shown:
+        common = CommonShocksRegressor(industry=panel.industry, gaps=gaps)
+        yield Entry(COMMON_SHOCKS, common, native=False, shown_outcomes=True, control=True)
     yield Entry(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
 
 
@@ -388,7 +373,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
         raise InputError(
             f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
         )
-    shown = native and task == "explain"
+    shown = task == "explain" and (native or isinstance(last_step(model), OwnHistoryRegressor))
     return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)
 
 

@@ -9,8 +9,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from peerattn.evaluation.running.entries import Entry, FoldRows, last_step, trials
+from peerattn.evaluation.running.entries import Entry, FoldRows, trials
+from peerattn.evaluation.running.information import last_step
 from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.training import one_thread
 
@@ -50,8 +52,10 @@ class FoldResult:
         Why the model failed.
     seconds : float
         Time of fit and prediction.
-    empty : bool
-        The model learns peers and found none.
+    parts : tuple of str or None
+        The parts of a model that learns peers which entered; None for a model that does not learn whether they do.
+    unjudged : str
+        Why such a model could not judge its peers.
     """
 
     model: str
@@ -63,7 +67,13 @@ class FoldResult:
     profile: SearchProfile | None = field(default=None, repr=False)
     error: Exception | None = None
     seconds: float = 0.0
-    empty: bool = False
+    parts: tuple[str, ...] | None = None
+    unjudged: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether the model learns peers and found none."""
+        return self.parts == ()
 
 
 def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
@@ -82,9 +92,11 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             network = _last_network(entry, model, rows) if with_network else None
             profile = _profile(model) if with_network else None
         said = tuple(CapturedWarning(w.category, str(w.message), w.filename, w.lineno) for w in caught)
-        empty = getattr(last_step(getattr(model, "best_estimator_", model)), "parts_", None) == {}
+        parts, unjudged = _entered(model)
         found = (trials(model), said, network, profile)
-        return FoldResult(entry.name, fold, predicted, *found, seconds=seconds, empty=empty)
+        return FoldResult(
+            entry.name, fold, predicted, *found, seconds=seconds, parts=parts, unjudged=unjudged
+        )
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
 
@@ -108,6 +120,17 @@ def _profile(model: Any) -> SearchProfile | None:
     except InputError:  # scores that are not inner products have none
         return None
     return profile if profile is not None and profile.heads else None
+
+
+def _entered(model: Any) -> tuple[tuple[str, ...] | None, str]:
+    """Return the parts by which peers entered a model that learns whether they do, and why they were not judged."""
+    final = last_step(getattr(model, "best_estimator_", model))
+    evidence, parts = getattr(final, "evidence_", None), getattr(final, "parts_", None)
+    if isinstance(evidence, pd.DataFrame) and "peers" in evidence.index and "entered" in evidence:
+        of_peers = evidence.loc["peers"]
+        parts = [entry.split()[0] for entry in str(of_peers["entered"]).split(", ") if entry]
+        return tuple(parts), "" if parts or of_peers["judged"] else str(of_peers["reason"])
+    return (None if parts is None else tuple(map(str, parts))), ""
 
 
 def _named(error: Exception, name: str) -> Exception:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
@@ -97,3 +98,21 @@ def split_words(cv: Any, dated: bool = False) -> str:
     said += [f"embargo={cv.embargo}"] if cv.embargo else []
     said += ["rows learned from when known (known_at)"] if dated or cv.known_at is not None else []
     return f"walk forward ({', '.join(said)})"
+
+
+def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
+    """Return the periods between tested rows and the last ones learned from: the least, the middle and the largest.
+
+    An explanation is shown the outcomes of all earlier periods, so that there the gap is one.
+    """
+    if task == "explain":
+        return (1,)
+    rank = pd.factorize(panel.X.index.get_level_values(1), sort=True)[0]
+    found = set()
+    for train, test in folds:
+        learned = np.unique(rank[train])
+        for when in np.unique(rank[test]):
+            before = learned[learned < when]
+            found.add(int(when - before[-1]) if len(before) else 1)
+    ordered = sorted(found)
+    return tuple(sorted({ordered[0], ordered[len(ordered) // 2], ordered[-1]}))

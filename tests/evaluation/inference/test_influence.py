@@ -18,7 +18,6 @@ PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=
 X, Y = PANEL.X[["x1", "x2"]], PANEL.y
 OPTIONS = {
     "n_heads": 2,
-    
     "kappa": None,
     "random_state": 0,
 }
@@ -116,7 +115,9 @@ def test_contributions_are_weights_times_information(task):
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = PeerAttentionRegressor(task="explain", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(X, Y)
+    model = PeerAttentionRegressor(task="explain", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
+        X, Y
+    )
     assert "covariance" in model.stack_.fitted
     alone = {group: replace(stage, weights={}) for group, stage in model.stack_.stages.items()}
     alone["peers"] = replace(alone["peers"], weights={"covariance": 1.0})

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from peerattn.evaluation import WalkForward, compare, fama_macbeth, ladder, quantile_portfolios
+from peerattn.evaluation import WalkForward, compare, fama_macbeth, quantile_portfolios
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
 
@@ -40,7 +40,7 @@ def test_sample_loss_counts_rows_firms_and_periods(panel, result):
     X, y = panel
     tested = X.index.get_level_values(1) > pd.Timestamp("2001-12-31")
     known = y.notna().to_numpy()
-    loss = result.sample_loss.set_index("step")
+    loss = result.panel.sample_loss.set_index("step")
     for step, kept in (
         ("in the panel", np.ones(len(X), dtype=bool)),
         ("of tested periods", tested),
@@ -52,9 +52,9 @@ def test_sample_loss_counts_rows_firms_and_periods(panel, result):
 
 
 def test_groups_are_fifths_and_broad_industries(panel, result):
-    assert list(result.groups) == ["size, fifths", "sic, 12 industries of Fama and French"]
+    assert list(result.panel.groups) == ["size, fifths", "sic, 12 industries of Fama and French"]
     size = panel[0]["size"]
-    fifths = result.groups["size, fifths"]
+    fifths = result.panel.groups["size, fifths"]
     shares = size.groupby(level=1).rank(pct=True).reindex(fifths.index)
     assert (fifths[shares > 0.8] == "5 (highest)").all() and (fifths[shares <= 0.2] == "1 (lowest)").all()
     by = result.by(fifths)
@@ -67,14 +67,14 @@ def test_groups_are_fifths_and_broad_industries(panel, result):
 
 def test_limits_are_told_and_found(panel, result):
     X, y = panel
-    said = " ".join(result.limits)
-    assert result.limits[0] == "Made up." and "never change within a firm" in said and "lev 30%" in said
+    said = " ".join(result.panel.limits)
+    assert result.panel.limits[0] == "Made up." and "never change within a firm" in said and "lev 30%" in said
     assert "No firm leaves" not in said and "Outliers" not in said
     staying = X.index.get_level_values(0) != "F07"
     wild = y[staying].copy()
     wild.iloc[5] = 50.0
     alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, verbose=False)
-    said = " ".join(alone.limits)
+    said = " ".join(alone.panel.limits)
     assert "No firm leaves before the last period" in said and "Outliers decide" in said
     assert "never change" not in said and "missing" not in said
 
@@ -103,7 +103,9 @@ def test_portfolios_and_their_words(result, tmp_path):
     )
     pd.testing.assert_frame_equal(found.returns, same.returns)
     assert found.sharpe == pytest.approx(same.sharpe * np.sqrt(12))
-    assert result.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert result.panel.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(
+        encoding="utf-8"
+    )
     with pytest.raises(InputError, match="no model is named 'ridge'"):
         result.portfolios("ridge")
 
@@ -113,7 +115,7 @@ def test_an_explanation_has_no_portfolios(panel, tmp_path):
     models = {"Peers": MODELS["Peers"], "Ridge": Ridge()}
     explained = compare(models, X, y, industry="sic", task="explain", cv=CV, verbose=False)
     text = explained.to_html(tmp_path / "e.html").read_text(encoding="utf-8")
-    assert explained.is_return and not any(
+    assert explained.panel.is_return and not any(
         word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")
     )
     with pytest.raises(InputError, match="portfolios: an explanation .* cannot be traded on"):
@@ -162,15 +164,6 @@ def test_market_values_must_be_there_and_positive(panel, result):
         result.portfolios("Ridge", weighting="value")
     with pytest.raises(InputError, match="weighting: expected 'equal' or 'value', got 'vw'"):
         result.portfolios("Ridge", weighting="vw")
-
-
-def test_the_ladder_is_that_of_ladder(panel, result):
-    X, y = panel
-    rungs = {"Peers": MODELS["Peers"], "Linear": MODELS["Linear"]}
-    expected = ladder(X, y, rungs=rungs, industry="sic", cv=CV, verbose=False)
-    pd.testing.assert_frame_equal(result.ladder.to_frame(), expected.to_frame())
-    only = compare({"Ridge": Ridge()}, X, y, industry="sic", cv=CV, verbose=False)
-    assert only.ladder is None
 
 
 def test_methods_say_what_was_done(result):

@@ -12,7 +12,13 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare
-from peerattn.evaluation.running.entries import BOOSTING, OWN_CHARACTERISTICS, PREVAILING_MEAN
+from peerattn.evaluation.running.entries import (
+    BOOSTING,
+    OTHERS_CHARACTERISTICS,
+    OWN_CHARACTERISTICS,
+    OWN_HISTORY,
+    PREVAILING_MEAN,
+)
 from peerattn.evaluation.running.store import DamagedPieceWarning
 from peerattn.exceptions import InputError
 from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
@@ -235,7 +241,7 @@ def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):
 def test_a_model_that_fails_is_a_row(panel):
     models = {"Ridge": Ridge(), "Fragile": Fragile(most=100), "Peers": IndustryPeerRegressor(industry="sic")}
     result = run(panel, models)
-    means = ["Firm's mean", "Last value", PREVAILING_MEAN]
+    means = [OTHERS_CHARACTERISTICS, "Firm's mean", "Last value", OWN_HISTORY, PREVAILING_MEAN]
     assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, BOOSTING, *means]
     (failure,) = result.failures
     assert (failure.model, failure.fold) == ("Fragile", 2)

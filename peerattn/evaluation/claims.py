@@ -1,0 +1,227 @@
+"""What may be said of a comparison: where predictability comes from, whether peers help, and on what evidence.
+
+Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.gains import LEVEL, Gain, gain_of, labels_of, saved_by_row
+from peerattn.evaluation.power import smallest_gain
+from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
+from peerattn.render import show_label
+
+SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
+HALF = 0.5
+YES, NOT_SHOWN, NO, UNJUDGED = "Yes", "Not shown", "No", "Could not be judged"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the decomposition: the best model that reads no more than this, over the best of the step before.
+
+    Attributes
+    ----------
+    name : str
+    model : str
+    r2 : float
+    gain : Gain or None
+        Over the step before; None for the first one.
+    """
+
+    name: str
+    model: str
+    r2: float
+    gain: Gain | None = None
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """On how few firms, groups and periods a gain rests.
+
+    Attributes
+    ----------
+    firms_for_half : int
+        The fewest firms that together make half of the gain.
+    n_firms : int
+    largest : dict of str to (str, float)
+        The firm, the group of each code and the period with the largest share of the gain.
+    rests_on : str
+        What the gain rests on, in words; empty where it is spread.
+    """
+
+    firms_for_half: int
+    n_firms: int
+    largest: dict[str, tuple[str, float]]
+    rests_on: str = ""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a comparison shows, computed once.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        Own lines → own shape → own history → common → peers, those that have a model.
+    answer : str
+        Whether peers help: "Yes", "Not shown", "No" or "Could not be judged".
+    why : str
+        What the answer rests on: "test", "loss", "same", "empty", or what kept it from being judged.
+    peer, control : str or None
+        The best model with peers, and the best without.
+    gain : Gain or None
+        Of the former over the latter.
+    p : float or None
+        One-sided, the search among peer models accounted for (Bonferroni).
+    n_searched : int
+        Peer models with a network that is not empty.
+    concentration : Concentration or None
+        Of a gain above zero.
+    smallest : float or None
+        Share of the outcome's variance that a network would have had to explain to be found with probability .8; where the
+        answer is "Not shown" or "No".
+    empty : tuple of str
+        Peer models whose network is empty.
+    network : str or None
+        The model whose network is shown.
+    """
+
+    steps: tuple[Step, ...]
+    answer: str
+    why: str
+    peer: str | None = None
+    control: str | None = None
+    gain: Gain | None = None
+    p: float | None = None
+    n_searched: int = 0
+    concentration: Concentration | None = None
+    smallest: float | None = None
+    empty: tuple[str, ...] = ()
+    network: str | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the decomposition, a row a step."""
+        rows = []
+        for step in self.steps:
+            g = step.gain
+            found = (g.gain, g.low, g.high, g.t, g.p) if g else (np.nan,) * 5
+            rows.append((step.name, step.model, step.r2, *found, g.reason if g else ""))
+        columns = ["step", "model", "r2", "gain", "low", "high", "t", "p", "reason"]
+        frame = pd.DataFrame(rows, columns=columns).set_index("step")
+        return frame.astype(dict.fromkeys(columns[2:-1], float))
+
+
+def claims_of(compared: Compared) -> Claims:
+    """Return what may be said of a comparison."""
+    rmse = compared.scores["rmse"]
+    steps = _controls(compared, rmse)
+    control = steps[-1].model if steps else None
+    empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name))
+    peers = [name for name in compared.peer_models if name not in empty]
+    best = str(rmse[peers or compared.peer_models].idxmin()) if compared.peer_models else None
+    shown = [name for name in peers if name in compared.networks]
+    network = str(rmse[shown].idxmin()) if shown else None
+    rest: dict[str, Any] = {"peer": best, "control": control, "empty": empty, "network": network}
+    if best is None or control is None:
+        why = "no model weighs chosen peers" if best is None else "there is no model without peers"
+        return Claims(steps, UNJUDGED, why, **rest)
+    gain = gain_of(compared, best, control)
+    steps = (*steps, Step(PEERS, best, gain.r2, gain))
+    found = None if gain.gain <= 0 else concentration_of(compared, gain)
+    answer, why, p = _answer(compared, gain, peers, found)
+    smallest = smallest_gain(compared, control) if answer in (NOT_SHOWN, NO) else None
+    rest |= {"gain": gain, "p": p, "n_searched": len(peers), "concentration": found, "smallest": smallest}
+    return Claims(steps, answer, why, **rest)
+
+
+def _controls(compared: Compared, rmse: pd.Series) -> tuple[Step, ...]:
+    """Return the steps below peers, each the best model up to it."""
+    steps: list[Step] = []
+    so_far: list[str] = []
+    for name in STEPS[:-1]:
+        here = [model.name for model in compared.models if model.step == name]
+        so_far += here
+        if not here:
+            continue
+        least = rmse[so_far].min() * (1 + 1e-12)
+        best = next(model for model in so_far if rmse[model] <= least)  # of equals the one that reads least
+        gain = gain_of(compared, best, steps[-1].model) if steps else None
+        steps.append(Step(name, best, float(compared.scores["r2_mean"][best]), gain))
+    return tuple(steps)
+
+
+def _answer(
+    compared: Compared, gain: Gain, peers: list[str], found: Concentration | None
+) -> tuple[str, str, float | None]:
+    """Return whether peers help, why, and the p-value that says so."""
+    unjudged = [model.unjudged for model in compared.models if model.name == gain.model and model.unjudged]
+    if not peers:
+        return (UNJUDGED, unjudged[0], None) if unjudged else (NO, "empty", None)
+    lacking = [f"the control that reads {what} failed" for what in _missing(compared)]
+    if lacking:
+        return UNJUDGED, lacking[0], None
+    both = compared.predictions[[gain.model, gain.against]].to_numpy()
+    if np.ptp(both, axis=1).max() <= SAME * np.abs(both).max():
+        return NO, "same", None
+    if len(compared.periods) == 1:
+        return UNJUDGED, "one period is tested, and what holds in it may not hold in another", None
+    if gain.gain <= 0 or found is None:
+        return NO, "loss", None
+    if gain.upper_p is None:
+        return UNJUDGED, gain.reason, None
+    p = min(1.0, len(peers) * gain.upper_p)
+    if p < LEVEL and found.rests_on:
+        return UNJUDGED, f"the gain rests on {found.rests_on}", None
+    return (YES if p < LEVEL else NOT_SHOWN), "test", p
+
+
+def _missing(compared: Compared) -> list[str]:
+    """Return the steps whose controls all failed, where one of them was asked for."""
+    failed = {failure.model for failure in compared.failures}
+    there = {model.step for model in compared.models}
+    needed = [HISTORY] if compared.task == "forecast" else [HISTORY, COMMON]
+    return [step for step in needed if step not in there and failed]
+
+
+def found_no_peers(compared: Compared, name: str) -> bool:
+    """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
+    fits = compared.note(name).fits_with_peers
+    network = compared.networks.get(name)
+    if fits is not None:
+        return fits == 0
+    return network is not None and len(network.isolates) == len(network.firms)
+
+
+def concentration_of(compared: Compared, gain: Gain) -> Concentration:
+    """Return on what a gain above zero rests.
+
+    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it, or more than half of it
+    is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it).
+    """
+    rows = saved_by_row(compared, gain.model, gain.against)
+    total = float(rows["gain"].sum())
+    by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
+    half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
+    shares = {"firm": by_firm, "period": rows.groupby("period")["gain"].sum() / total}
+    many = {"firm": True, "period": True}
+    for name, group in compared.panel.groups.items():
+        if not name.endswith(", fifths"):
+            shares[name] = rows["gain"].groupby(labels_of(rows, group)).sum() / total
+            many[name] = len(shares[name]) >= 5
+    largest = {what: (show_label(s.idxmax()), float(s.max())) for what, s in shares.items() if len(s)}
+    n, n_periods = len(by_firm), len(compared.periods)
+    rests = ""
+    if half < max(2, min(10, n / 10)):
+        rests = f"{half} firm{'s' if half > 1 else ''}, which make{'' if half > 1 else 's'} half of it"
+    for what, (label, share) in largest.items():
+        limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
+        if not rests and what != "firm" and many[what] and share > limit:
+            rests = f"one {what}, {label}, with {share:.0%} of it"
+    return Concentration(half, n, largest, rests)

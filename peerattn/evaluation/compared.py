@@ -1,0 +1,274 @@
+"""What a comparison holds: predictions of all models on one common sample, and what is known of models and panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.description import PanelDescription
+from peerattn.evaluation.inference.forecast_tests import ForecastTest
+from peerattn.evaluation.leak_audit.runner import Audit
+from peerattn.evaluation.measures.information import InformationCoefficient
+from peerattn.evaluation.measures.scores import Scores, score
+from peerattn.evaluation.measures.valuation import named_like_log
+from peerattn.evaluation.running.fitting import Failure
+from peerattn.evaluation.running.information import COMMON, PEERS
+from peerattn.exceptions import unknown_name
+from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.network import PeerNetwork
+from peerattn.panel.columns import ColumnChoice
+from peerattn.render import show_label
+
+
+@dataclass(frozen=True)
+class ModelNote:
+    """One of the models of a comparison.
+
+    Attributes
+    ----------
+    name : str
+    step : str
+        How far its information goes: "own lines", "own shape", "own history", "common" or "peers".
+    reads : str
+        What it reads, in words.
+    settings : str
+        The estimator as it prints itself.
+    trials : int
+        Settings its search tried in each fit; 1 without a search.
+    control : bool
+        Whether ``compare`` added it.
+    parts : tuple of str
+        Of a model that learns peers: the parts that entered in its last fit.
+    fits_with_peers : int or None
+        In how many fits peers entered; None for a model that does not learn whether they do.
+    unjudged : str
+        Why it could not judge peers in its last fit; empty where it could.
+    """
+
+    name: str
+    step: str = "own lines"
+    reads: str = "own x"
+    settings: str = ""
+    trials: int = 1
+    control: bool = False
+    parts: tuple[str, ...] = ()
+    fits_with_peers: int | None = None
+    unjudged: str = ""
+
+    @property
+    def looks_to_peers(self) -> bool:
+        """Whether it weighs chosen peers; means of all firms or of an industry choose none."""
+        return self.step == PEERS
+
+
+@dataclass(frozen=True)
+class PanelFacts:
+    """What a report says of the panel behind a comparison.
+
+    Attributes
+    ----------
+    choice : ColumnChoice
+        The columns taken as characteristics and codes, and those left out.
+    sample_loss : DataFrame
+        Rows, firms and periods left after each step from the panel to the scored sample.
+    groups : dict of str to Series
+        Groups of the tested rows, which the report scores separately.
+    limits : tuple of str
+        Known limits of the panel.
+    survivors : bool
+        Whether no firm leaves before the last period.
+    is_return : bool
+        Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
+    market_value : Series or None
+        Of the tested rows, indexed by (firm, period).
+    caution : str
+        A sentence that stands beside the finding.
+    truth : PeerNetwork or None
+        The network that made the data in the last tested period, where the panel is simulated.
+    factors : DataFrame or None
+        Factor returns in decimals by period, for the alphas of portfolios.
+    description : PanelDescription or None
+    numbers : ndarray (n, p) or None
+        Characteristics of the tested rows, standardised, for the power of the test.
+    """
+
+    choice: ColumnChoice = ColumnChoice((), ())
+    sample_loss: pd.DataFrame = field(default_factory=pd.DataFrame)
+    groups: dict[str, pd.Series] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    survivors: bool = False
+    is_return: bool = False
+    market_value: pd.Series | None = None
+    caution: str = ""
+    truth: PeerNetwork | None = None
+    factors: pd.DataFrame | None = None
+    description: PanelDescription | None = None
+    numbers: np.ndarray | None = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Compared:
+    """The data of a comparison; users meet it as :class:`~peerattn.evaluation.Comparison`.
+
+    Attributes
+    ----------
+    predictions : DataFrame
+        One row for each tested (firm, period): columns firm, period, outcome (NaN = unknown) and one for each model.
+    training_mean : ndarray of length n
+        The prevailing mean of each row: the mean of the outcomes its models learned from.
+    models : tuple of ModelNote
+        Those that were fitted and predicted every row.
+    baseline : str
+        The model the others are tested against.
+    task : str
+        "forecast" or "explain".
+    outcome : str
+        Name of the outcome.
+    horizon : int
+        Forecast horizon in periods.
+    networks : dict of str to PeerNetwork
+        Of each peer model, for the last tested period.
+    profiles : dict of str to SearchProfile
+        What the heads of each attention model search for, as fitted for the last tested period.
+    settings : dict of str to str
+        Split and package versions.
+    notes : tuple of str
+        What a reader should know besides.
+    failures : tuple of Failure
+        Models that could not be fitted, or could not predict: rows of the table, with their errors.
+    panel : PanelFacts
+    audit : dict of str to Audit
+        Of the models that were audited.
+    placebo : ndarray
+        Gains of the best peer model refitted on outcomes exchanged between firms; empty where none was asked for.
+    configuration : str
+        What makes the comparison again, as TOML; of the command line.
+
+    Notes
+    -----
+    The common-sample rule: all models are scored on the same rows, those of the tested periods whose outcome is known. A
+    model that cannot predict one of them is not scored at all: it is a failure.
+    """
+
+    predictions: pd.DataFrame
+    training_mean: np.ndarray
+    models: tuple[ModelNote, ...]
+    baseline: str
+    task: str
+    outcome: str
+    horizon: int = 1
+    networks: dict[str, PeerNetwork] = field(default_factory=dict)
+    profiles: dict[str, SearchProfile] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    panel: PanelFacts = PanelFacts()
+    audit: dict[str, Audit] = field(default_factory=dict)
+    placebo: np.ndarray = field(default_factory=lambda: np.empty(0))
+    configuration: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the models, in the order of the table."""
+        return [model.name for model in self.models]
+
+    @property
+    def peer_models(self) -> list[str]:
+        """Names of the models that weigh chosen peers."""
+        return [model.name for model in self.models if model.looks_to_peers]
+
+    @property
+    def controls(self) -> list[str]:
+        """Names of the models that weigh no chosen peers."""
+        return [model.name for model in self.models if not model.looks_to_peers]
+
+    @property
+    def ordering(self) -> list[str]:
+        """Names of the models whose order of a period's firms says anything.
+
+        A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
+        """
+        return [
+            m.name
+            for m in self.models
+            if not (self.task == "explain" and m.control and m.step == COMMON and "own" not in m.reads)
+        ]
+
+    def note(self, name: str) -> ModelNote:
+        """Return what is known of a model."""
+        return next(model for model in self.models if model.name == name)
+
+    @cached_property
+    def known(self) -> pd.DataFrame:
+        """The scored rows of ``predictions``, with the prevailing mean as the column ``training_mean``."""
+        frame = self.predictions.assign(training_mean=self.training_mean)
+        return frame[frame["outcome"].notna()]
+
+    @cached_property
+    def scored(self) -> Scores:
+        """Metrics, rank correlations, tests against the baseline and losses by period."""
+        logs = named_like_log(self.outcome)
+        return score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """All metrics as numbers: one row for each model; NaN where a number does not exist."""
+        return self.scored.frame.copy()
+
+    @property
+    def tests(self) -> dict[str, ForecastTest]:
+        """The Diebold–Mariano test of each model against the baseline."""
+        return dict(self.scored.tests)
+
+    @property
+    def rank_ics(self) -> dict[str, InformationCoefficient]:
+        """The rank information coefficient of each model, with its series."""
+        return dict(self.scored.rank_ics)
+
+    @property
+    def losses(self) -> pd.DataFrame:
+        """Mean squared error of each scored period (rows) and model (columns)."""
+        return self.scored.losses.copy()
+
+    @property
+    def n_outcomes(self) -> int:
+        """Number of scored rows."""
+        return len(self.known)
+
+    @property
+    def n_firms(self) -> int:
+        """Number of firms with a scored row."""
+        return int(self.known["firm"].nunique())
+
+    @property
+    def periods(self) -> pd.Index:
+        """The scored periods, in time order."""
+        return self.scored.losses.index
+
+    @property
+    def span(self) -> str:
+        """The first and the last scored period in words."""
+        first, last = show_label(self.periods[0]), show_label(self.periods[-1])
+        return first if len(self.periods) == 1 else f"{first} to {last}"
+
+    @property
+    def sample(self) -> str:
+        """The scored sample in words."""
+        n = len(self.periods)
+        periods = f"{n} period{'s' if n > 1 else ''} ({self.span})"
+        return f"{self.n_outcomes:,} outcomes of {self.n_firms:,} firms in {periods}"
+
+    def check_model(self, *names: str) -> None:
+        """Raise for a name that is not among the models."""
+        for name in names:
+            if name not in self.names:
+                raise unknown_name("model", "model", name, self.names)
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparison({self.task} of {self.outcome}: {len(self.models)} models, baseline {self.baseline!r}, "
+            f"{self.n_firms} firms, {len(self.periods)} periods, {self.n_outcomes} outcomes)"
+        )

@@ -1,0 +1,184 @@
+"""How much more one model explains than another: with interval and test, by firm, and by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.inference.forecast_tests import long_run_variance, mean_test, periods_needed
+from peerattn.models.wild_bootstrap import WildMeans
+
+LEVEL = 0.05
+FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much more one model explains of the same rows than another.
+
+    Attributes
+    ----------
+    model, against : str
+    r2, r2_against : float
+        Held-out R² against the prevailing mean.
+    gain : float
+        Their difference.
+    low, high : float
+        Its 95 % interval; NaN where none can be made.
+    t, p : float or None
+        Of no difference, two-sided; None where no test is made, ``reason`` says why.
+    how : str
+        "over time", or "by firm" (or a code) where the periods are few: then conditional on these periods.
+    clusters : int
+        Number of clusters, or of periods.
+    reason : str
+    """
+
+    model: str
+    against: str
+    r2: float
+    r2_against: float
+    gain: float
+    low: float = np.nan
+    high: float = np.nan
+    t: float | None = None
+    p: float | None = None
+    how: str = ""
+    clusters: int = 0
+    reason: str = ""
+
+    @property
+    def upper_p(self) -> float | None:
+        """The p-value against gains above zero."""
+        if self.p is None or self.t is None:
+            return None
+        return self.p / 2 if self.t > 0 else 1 - self.p / 2
+
+
+def gain_of(compared: Compared, model: str, against: str) -> Gain:
+    r"""Return how much more a model explains than another, with its interval and test.
+
+    .. math:: R^2_m - R^2_c = \frac{\sum_{it} (e_{c,it}^2 - e_{m,it}^2)}{\sum_{it} (y_{it} - \bar y)^2},
+
+    its denominator taken as given. With enough periods (``periods_needed``) the sums of the periods are tested by
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`. With fewer, but two at least, rows are clustered by firm,
+    or by a code of twelve groups at least where that gives the larger p (wild cluster bootstrap): then all is conditional on
+    these periods. Of one period no test and no interval is made.
+    """
+    compared.check_model(model, against)
+    known = compared.known
+    y = known["outcome"].to_numpy(dtype=float)
+    base = (y - known["training_mean"].to_numpy()) ** 2
+    ours, theirs = ((y - known[name].to_numpy(dtype=float)) ** 2 for name in (model, against))
+    rows = (theirs - ours) / max(base.mean(), 1e-300)
+    r2 = compared.scores["r2_mean"]
+    plain = (model, against, float(r2[model]), float(r2[against]), float(rows.mean()))
+    if np.ptp(rows) <= 1e-12 * max(float(np.abs(theirs).mean() / max(base.mean(), 1e-300)), 1e-300):
+        return Gain(*plain, 0.0, 0.0, reason="same predictions")
+    n_periods = len(compared.periods)
+    if n_periods >= periods_needed(compared.horizon):
+        return Gain(*plain, **_over_time(rows, known["period"], compared.horizon))
+    if n_periods < 2:
+        return Gain(*plain, reason="one period")
+    return Gain(*plain, **_clustered(rows, clusters_of(known, compared.panel.groups)))
+
+
+def _over_time(rows: np.ndarray, period: pd.Series, horizon: int) -> dict[str, Any]:
+    series = pd.Series(rows).groupby(period.to_numpy()).sum().to_numpy()
+    series = series * len(series) / len(rows)
+    found = mean_test(series, horizon)
+    if found.t is None:
+        return {"reason": found.cause, "how": "over time", "clusters": len(series)}
+    variance = float(long_run_variance(series[:, None] - series.mean(), found.freedom)[0, 0]) / len(series)
+    half = float(student.ppf(1 - LEVEL / 2, found.freedom) * np.sqrt(variance))
+    ends = {"low": found.mean - half, "high": found.mean + half}
+    return {**ends, "t": found.t, "p": found.p_value, "how": "over time", "clusters": len(series)}
+
+
+def _clustered(rows: np.ndarray, clusters: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for what, labels in clusters.items():
+        number = pd.factorize(labels)[0]
+        size = np.bincount(number)
+        if len(size) < FEWEST_CLUSTERS:
+            continue
+        means = WildMeans(np.bincount(number, rows)[:, None], size)
+        low, high = means.intervals(1 - LEVEL)[0]
+        ends = {"low": float(low), "high": float(high), "t": float(means.t[0]), "p": float(means.p[0])}
+        found.append({**ends, "how": f"by {what}", "clusters": len(size)})
+    if not found:
+        n = len(np.unique(pd.factorize(clusters["firm"])[0]))
+        return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
+    return max(found, key=lambda one: one["p"])
+
+
+def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, np.ndarray]:
+    """Return labels of the rows by firm, and by each code of twelve groups at least, whose firms share its shocks.
+
+    A firm whose code is unknown is a cluster of its own.
+    """
+    found = {"firm": rows["firm"].to_numpy()}
+    for name, group in groups.items():
+        labels = labels_of(rows, group)
+        known = ~pd.isna(labels) & (labels != "unknown")
+        if len(set(labels[known])) >= FEWEST_CLUSTERS and not name.endswith(", fifths"):
+            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
+    return found
+
+
+def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
+    """Return the group of each row, from a Series indexed by (firm, period)."""
+    return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
+
+
+def saved_by_row(compared: Compared, model: str, against: str) -> pd.DataFrame:
+    """Return firm, period and the squared error that a model saves on each scored row, ``gain``."""
+    known = compared.known
+    saved = (known["outcome"] - known[against]) ** 2 - (known["outcome"] - known[model]) ** 2
+    return known[["firm", "period"]].assign(gain=saved)
+
+
+def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
+    """Return who gains and who loses: the squared error that a model saves on each firm.
+
+    Parameters
+    ----------
+    compared : Comparison
+    model, against : str
+
+    Returns
+    -------
+    DataFrame
+        Indexed by firm, the largest gain first: ``rows``; ``gain``, the mean squared error saved over that of the other model
+        on all rows; ``low``, ``high``, a 95 % interval over the firm's periods (Student's t; NaN under three); ``share`` of the
+        whole gain.
+    """
+    return _gains(saved_by_row(compared, model, against), "firm", compared)
+
+
+def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> pd.DataFrame:
+    """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
+    rows = saved_by_row(compared, model, against)
+    rows["group"] = labels_of(rows, groups)
+    return _gains(rows, "group", compared)
+
+
+def _gains(rows: pd.DataFrame, by: str, compared: Compared) -> pd.DataFrame:
+    known = compared.known
+    scale = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
+    within = rows if by == "firm" else rows.groupby([by, "firm"], as_index=False)["gain"].mean()
+    parts, counts = within.groupby(by)["gain"], rows.groupby(by).size()
+    mean, n = rows.groupby(by)["gain"].mean() / scale, parts.size()
+    reach = parts.std() / scale / np.sqrt(n) * student.ppf(0.975, (n - 1).clip(lower=1))
+    reach = reach.where(n >= 3)
+    share = rows.groupby(by)["gain"].sum() / rows["gain"].sum()
+    frame = pd.DataFrame(
+        {"rows": counts, "gain": mean, "low": mean - reach, "high": mean + reach, "share": share}
+    )
+    return frame.sort_values("gain", ascending=False, kind="stable")

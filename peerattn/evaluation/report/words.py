@@ -1,0 +1,214 @@
+"""The sentences of a report. Each is said once, from the claims of the comparison and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.claims import (
+    NO,
+    NOT_SHOWN,
+    UNJUDGED,
+    YES,
+    Claims,
+    Concentration,
+)
+from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.gains import Gain
+from peerattn.evaluation.inference.forecast_tests import p_words
+from peerattn.network import PeerNetwork, effective_peers
+from peerattn.network.measures.comparison import network_correlation
+from peerattn.render import show_label
+
+VERBS = {"forecast": "predict", "explain": "explain"}
+#: What weights are and are not; it stands wherever a reader sees a network.
+RELEVANCE = (
+    "Weights say whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
+    "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
+    "(the reflection problem, Manski 1993)."
+)
+
+
+def summary(compared: Compared, claims: Claims) -> list[str]:
+    """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
+    said = [
+        decomposition(compared, claims),
+        peers_help(compared, claims),
+        spread(claims),
+        power(claims),
+        placebo(compared, claims),
+        compared.panel.caution,
+        *network_found(compared, claims),
+    ]
+    return [sentence for sentence in said if sentence]
+
+
+def decomposition(compared: Compared, claims: Claims) -> str:
+    """Say how much of the outcome's variation each step of information explains."""
+    if not claims.steps:
+        return ""
+    first, *rest = claims.steps
+    parts = [f"{first.name} {number(first.r2)}"]
+    for step in rest:
+        added = "nothing" if step.gain is None or step.gain.gain == 0 else signed(step.gain.gain)
+        parts.append(f"{step.name} {number(step.r2)} ({added}{_interval(step.gain)})")
+    return f"Held-out R² of {compared.outcome} in {compared.span}: {' → '.join(parts)}."
+
+
+def peers_help(compared: Compared, claims: Claims) -> str:
+    """Answer whether peers help, and say why."""
+    said = f"Do peers help to {VERBS[compared.task]} {compared.outcome}? {claims.answer}: "
+    peer, control, gain = claims.peer, claims.control, claims.gain
+    if peer is None or control is None or gain is None:
+        return f"{said}{claims.why}."
+    difference = (
+        f"{peer} has R² {number(gain.r2)}, the best model without peers, {control}, {number(gain.r2_against)}"
+    )
+    if claims.why == "empty":
+        return f"{said}the network of {' and '.join(claims.empty)} is empty. {difference}; what differs is no peers'."
+    if claims.why == "same":
+        return f"{said}{peer} predicts the same as {control}, the best model without peers."
+    if claims.answer == NO:
+        return f"{said}{difference}."
+    if claims.answer == UNJUDGED:
+        return f"{said}{claims.why}. {difference}."
+    return f"{said}{difference}; {tested(gain, claims.p, claims.n_searched)}."
+
+
+def tested(gain: Gain, p: float | None, n_searched: int) -> str:
+    """Say what a test found: t, p, over what, and under which assumption."""
+    searched = f", the search among {n_searched} peer models accounted for" if n_searched > 1 else ""
+    if p is None or gain.t is None:
+        return "no test is made"
+    given = ""
+    if gain.how != "over time":
+        given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"
+    return f"t = {gain.t:.2f}, one-sided {p_words(p)}{searched}{given}"
+
+
+def spread(claims: Claims) -> str:
+    """Say on how many firms, which group and which period a gain rests."""
+    found: Concentration | None = claims.concentration
+    if found is None or claims.answer not in (YES, NOT_SHOWN, UNJUDGED) or claims.gain is None:
+        return ""
+    shares = [f"{label} ({what}) {share:.0%}" for what, (label, share) in found.largest.items()]
+    firms = f"{found.firms_for_half} of {found.n_firms:,} firms make half of the gain"
+    return f"{firms}; the largest shares are those of {_listed(shares)}."
+
+
+def power(claims: Claims) -> str:
+    """Say what network would have been found, where none was."""
+    if claims.smallest is None:
+        return ""
+    if not np.isfinite(claims.smallest):
+        return "Power: not even a network that explains half of the variance would have been found with probability .8."
+    return (
+        f"Power: a network that explains {claims.smallest:.1%} of the variance beyond {claims.control} would have been found "
+        "with "
+        "probability .8, by a model that recovers it fully; a smaller one need not have been."
+    )
+
+
+def placebo(compared: Compared, claims: Claims) -> str:
+    """Say what the peer model gained on outcomes exchanged between firms."""
+    gains = compared.placebo
+    if not len(gains) or claims.gain is None:
+        return ""
+    as_large = int((gains >= claims.gain.gain).sum())
+    return (
+        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a period, "
+        f"{claims.peer} gains {signed(float(gains.min()))} to {signed(float(gains.max()))}; {as_large} of {len(gains)} reach "
+        "the gain "
+        "in the data."
+    )
+
+
+def network_found(compared: Compared, claims: Claims) -> list[str]:
+    """Say what the network is: which part entered, whether it is signed, how wide it is, how near to the true one."""
+    said = []
+    if claims.empty and claims.why != "empty":
+        said.append(f"The network of {' and '.join(claims.empty)} is empty: no peers entered.")
+    if claims.network is None:
+        return said
+    name, network = claims.network, compared.networks[claims.network]
+    note, when = compared.note(name), show_label(network.periods[0])
+    parts = f" ({', '.join(note.parts)})" if note.parts else ""
+    truth = compared.panel.truth
+    if truth is not None:
+        near = network_correlation(network, truth)
+        said.append(f"Weights of {name}{parts} in {when} correlate {number(near)} with the true ones.")
+    else:
+        median = float(effective_peers(network)["effective_peers"].median())
+        said.append(
+            f"The network of {name}{parts} in {when}: the median effective number of peers is "
+            f"{median:,.1f}{_within(compared, network)}."
+        )
+    said.append(direction(network))
+    return said
+
+
+def direction(network: PeerNetwork) -> str:
+    """Say what an arrow of the network means."""
+    if network.signed:
+        return (
+            "Its weights are signed, from a covariance or a regression across firms: an arrow says whose outcome enters "
+            "whose prediction. "
+            "Such weights are symmetric up to how much each firm varies, so direction says nothing of who follows whom."
+        )
+    return "An arrow leads from a firm to the peer that enters its prediction; it does not say who influences whom."
+
+
+def _within(compared: Compared, network: PeerNetwork) -> str:
+    codes = few_codes(compared)
+    if codes is None:
+        return ""
+    weights = network.matrix().abs()
+    own, theirs = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
+    same, other = own[:, None] == theirs, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
+    total = weights.to_numpy().sum()
+    if not total or not other.any():
+        return ""
+    share = float(weights.to_numpy()[same].sum() / total)
+    there = f"to which {same[other].mean():.0%} of the other firms belong"
+    return f"; {share:.0%} of the weight stays within the {codes.name}, {there}"
+
+
+def few_codes(compared: Compared) -> pd.Series | None:
+    """Return the industry of each firm, where there are few enough and a firm has one."""
+    for name, group in compared.panel.groups.items():
+        if name.endswith(", fifths"):
+            continue
+        by_firm = group.groupby(level=0).last()
+        if by_firm.nunique() <= 30 and group.groupby(level=0).nunique().max() <= 1:
+            return by_firm.astype(str).rename("industry" if "industries" in name else str(name))
+    return None
+
+
+def few_periods(compared: Compared, needed: int) -> str:
+    """Say that the periods are too few for a test over time, where they are."""
+    n = len(compared.periods)
+    return (
+        f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
+        if n < needed
+        else ""
+    )
+
+
+def number(value: float) -> str:
+    """Return an R² or a correlation as text."""
+    return "n/a" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """Return a gain as text, with its sign."""
+    return f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
+
+
+def _interval(gain: Gain | None) -> str:
+    if gain is None or np.isnan(gain.low) or gain.gain == 0:
+        return ""
+    return f", 95% interval {number(gain.low)} to {number(gain.high)}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,79 @@
+"""What each model of a comparison reads: the steps from own lines to peers, in which information only grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.dummy import DummyRegressor
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+
+from peerattn.models import (
+    CommonShocksRegressor,
+    CrossSectionalRidge,
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
+    IndustryPeerRegressor,
+    LastValueRegressor,
+    NadarayaWatsonRegressor,
+    OwnCharacteristicsRegressor,
+    OwnHistoryRegressor,
+    PrecomputedPeerRegressor,
+)
+from peerattn.models.base import PeerRegressor
+
+#: From the least information to the most. A model of a step may read all that those before it read.
+STEPS = ("own lines", "own shape", "own history", "common", "peers")
+LINES, SHAPE, HISTORY, COMMON, PEERS = STEPS
+_OTHERS = "the others' y of the period"
+#: The step of a model and what it reads, in a forecast and in an explanation; the first class that fits counts.
+_KINDS: tuple[tuple[type, tuple[str, str], tuple[str, str]], ...] = (
+    (DummyRegressor, (LINES, "past mean"), (LINES, "past mean")),
+    (FirmMeanRegressor, (HISTORY, "own past y"), (HISTORY, "own past y")),
+    (LastValueRegressor, (HISTORY, "own past y"), (HISTORY, "own past y")),
+    (CommonShocksRegressor, (HISTORY, "own x, own past y"), (COMMON, f"own x, own past y, {_OTHERS}")),
+    (OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
+    (IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
+    (IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
+    (FamaMacBethRegressor, (LINES, "own x"), (LINES, "own x")),
+    (NadarayaWatsonRegressor, (SHAPE, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
+    (CrossSectionalRidge, (SHAPE, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
+    (PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
+    (PeerRegressor, (PEERS, "own and peers' x, past y"), (PEERS, f"own and peers' x, past y, {_OTHERS}")),
+)
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator that predicts: the last step of a Pipeline, what a search tunes, or the model itself."""
+    while isinstance(model, Pipeline | BaseSearchCV):
+        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
+    return model
+
+
+def information_of(model: Any, task: str) -> tuple[str, str]:
+    """Return the step of a model and what it reads, in words.
+
+    A mean of outcomes over training rows that are near in characteristics is a curve of the own characteristics, not a peer
+    model: kernel regression and ridge count as such in a forecast. Means over all firms, or over an industry, choose no peers:
+    they are common.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> information_of(Ridge(), "forecast"), information_of(NadarayaWatsonRegressor(), "forecast")
+    (('own lines', 'own x, codes'), ('own shape', 'own x'))
+    >>> information_of(NadarayaWatsonRegressor(), "explain")
+    ('peers', "own and peers' x, the others' y of the period")
+    """
+    final = last_step(model)
+    if isinstance(final, OwnCharacteristicsRegressor):
+        if final.effects:
+            return HISTORY, "own x, effects of past y"
+        return (LINES if final.estimator is None or _is_linear(final.estimator) else SHAPE), "own x"
+    for kind, forecast, explain in _KINDS:
+        if isinstance(final, kind):
+            return forecast if task == "forecast" else explain
+    return (LINES if _is_linear(final) else SHAPE), "own x, codes"
+
+
+def _is_linear(model: Any) -> bool:
+    return type(model).__module__.startswith("sklearn.linear_model")

@@ -1,0 +1,156 @@
+"""Regressions on the firm's own characteristics, whatever else the panel holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.linear_model import ElasticNetCV, LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from peerattn.exceptions import InputError
+from peerattn.models.panel_forecasters import PanelForecaster
+from peerattn.panel.design import Design
+from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
+
+
+@dataclass(eq=False, repr=False)
+class OwnCharacteristicsRegressor(PanelForecaster):
+    """A regression on the firm's own characteristics, whatever else the panel holds.
+
+    ``ŷ_it = f(x_it)``: standardised characteristics and their missing-indicators; codes are left out.
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        Any of scikit-learn's; by default ``LinearRegression()``.
+    effects : sequence of str
+        Effects absorbed by least squares (without ``estimator``): ``"firm"``, ``"period"``, a column with codes, or several
+        joined by ``×``. A prediction adds those known from training; a new firm or period has the mean effect.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Attributes
+    ----------
+    design_ : Design
+        What the columns that ``estimator`` sees are.
+    effects_ : dict of str to Series
+        Absorbed effects, their mean over the training rows zero.
+    model_ : Pipeline
+        The fitted scaler and estimator.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"firm": list("ABC"), "period": 1, "size": [1.0, 2, 3], "sic": ["37", "37", "29"]})
+    >>> OwnCharacteristicsRegressor().fit(X, [2.0, 4, 6]).predict(X).round(6).tolist()
+    [2.0, 4.0, 6.0]
+    """
+
+    estimator: Any = None
+    effects: Sequence[str] = ()
+
+    def _code_columns(self) -> tuple[Any, ...]:
+        return tuple(effect_codes(self.effects))
+
+    _groupings = _code_columns
+
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_ = Design.fit(panel, without=list(panel.codes))
+        if not (self.estimator is None or hasattr(self.estimator, "get_params")):
+            raise InputError(f"estimator: expected a scikit-learn regressor, got {self.estimator!r}.")
+        self.effects_: dict[str, pd.Series] = {}
+        X = self.design_.numbers(panel)[known]
+        if not self.effects or panel.firm is None:
+            estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
+            with refusing():
+                self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
+            return
+        if self.estimator is not None:
+            raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
+        groups = self._groups(panel)[known]
+        both, _ = net_of(groups, np.column_stack([X, y]))
+        gone = np.linalg.norm(both, axis=0) <= 1e-9 * np.linalg.norm(np.column_stack([X, y]), axis=0)
+        slopes = LinearRegression(fit_intercept=False).fit(
+            np.where(gone[:-1], 0.0, both[:, :-1]), both[:, -1]
+        )
+        self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
+        mean, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
+        slopes.intercept_ = mean
+
+    def _groups(self, panel: Panel) -> pd.DataFrame:
+        return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
+
+    def _predict(self, panel: Panel) -> np.ndarray:
+        with refusing():
+            own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        return own + known_effects(self.effects_, self._groups(panel)) if self.effects_ else own
+
+
+class ElasticNetRegressor(OwnCharacteristicsRegressor):
+    """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
+
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, λ and r in {.1, .5, .9} by ``ElasticNetCV`` with forward
+    folds: the periods are cut into six blocks, and each block but the first validates what all earlier ones teach.
+
+    Parameters
+    ----------
+    random_state : int, optional
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+
+    Notes
+    -----
+    On arrays, and with one period, there are scikit-learn's five folds of rows. Codes are left out.
+
+    References
+    ----------
+    Zou, H. and Hastie, T. (2005), Regularization and variable selection via the elastic net, Journal of the Royal Statistical
+    Society B 67(2).
+
+    Examples
+    --------
+    >>> index = pd.MultiIndex.from_product([range(30), range(8)], names=["firm", "period"])
+    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(240, 2)), index=index, columns=["size", "lev"])
+    >>> y = X["size"] + 0.5 * X["lev"]
+    >>> ElasticNetRegressor().fit(X, y).predict(X[:1]).round(1).tolist() == y[:1].round(1).tolist()
+    True
+    """
+
+    def __init__(
+        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
+    ) -> None:
+        self.random_state = random_state
+        self.firm = firm
+        self.period = period
+
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        self.design_, self.effects_ = Design.fit(panel, without=list(panel.codes)), {}
+        folds = forward_folds(panel.period[known]) if panel.dated else []
+        if known.sum() < 5:
+            raise InputError(f"y: the penalty is chosen on five folds, and {known.sum()} outcomes are known.")
+        search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
+        self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)
+
+
+def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds that validate each block of periods on what all earlier blocks teach; none with one period.
+
+    >>> [(train.tolist(), test.tolist()) for train, test in forward_folds(pd.Index([3, 1, 2, 1]), 3)]
+    [([1, 3], [2]), ([1, 2, 3], [0])]
+    """
+    when, periods = pd.factorize(period, sort=True)
+    starts = np.unique(
+        [block[0] for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
+    )
+    ends = [*starts[2:], len(periods)]
+    return [
+        (np.flatnonzero(when < start), np.flatnonzero((when >= start) & (when < end)))
+        for start, end in zip(starts[1:], ends)
+    ]

@@ -169,8 +169,8 @@ def test_purged_outcomes_are_not_read():
     assert free.predict(call, outcomes=told).equals(before), "the purge is of the fit"
 
 
-def test_a_firm_without_a_past_gets_the_share_of_history_from_the_others():
-    """By hand: history's weight w_h (1 − W_p) is divided among the others in proportion."""
+def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
+    """By hand, beside firms with a past in the same period."""
     X, y = data()
     model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
         X, y
@@ -179,6 +179,8 @@ def test_a_firm_without_a_past_gets_the_share_of_history_from_the_others():
     (peers,) = [n for n in model.stack_.stages["peers"].weights if n in model.stack_.fitted][:1]
     weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
     entering(model, weights)
+    for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
+        model.stack_.newcomers[group] = Stage(given, float("nan"), 0.0)
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
     new = call.rename(index={"F04": "unseen"}, level="firm")
@@ -192,7 +194,7 @@ def test_a_firm_without_a_past_gets_the_share_of_history_from_the_others():
     assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
     own = (1 - 0.5) * (1 - 0.6)
     expected = 0.5 * parts[peers] + own * base + 0.3 * np.nan_to_num(parts[effect])
-    expected[k] = (0.5 * parts[peers][k] + own * base[k]) / (0.5 + own)
+    expected[k] = 0.8 * parts[peers][k] + 0.2 * base[k]
     found = (model.predict(new, outcomes=shown) - model.y_center_) / model.y_scale_
     np.testing.assert_allclose(found.droplevel("period")[section.focal.label], expected, atol=1e-10)
 

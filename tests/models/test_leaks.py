@@ -13,6 +13,8 @@ from peerattn.models.attention.batches import row_tensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
+pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning")  # outcomes moved far
+
 FIRMS, YEARS = [f"F{k:02d}" for k in range(14)], range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}

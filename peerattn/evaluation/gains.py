@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import long_run_variance, mean_test, periods_needed
+from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import WildMeans
 
 LEVEL = 0.05
@@ -139,11 +140,13 @@ def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
 
 def saved_by_row(compared: Compared, model: str, against: str) -> pd.DataFrame:
     """Return firm, period and the squared error that a model saves on each scored row, ``gain``."""
+    compared.check_model(model, against)
     known = compared.known
     saved = (known["outcome"] - known[against]) ** 2 - (known["outcome"] - known[model]) ** 2
     return known[["firm", "period"]].assign(gain=saved)
 
 
+@checked
 def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
     """Return who gains and who loses: the squared error that a model saves on each firm.
 
@@ -162,6 +165,7 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
     return _gains(saved_by_row(compared, model, against), "firm", compared)
 
 
+@checked
 def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> pd.DataFrame:
     """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
     rows = saved_by_row(compared, model, against)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, did_you_mean
-from peerattn.network.attributes import code_numbers
+from peerattn.network.attributes import code_numbers, need_series
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
@@ -30,7 +30,10 @@ def explorer_content(
     ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
     of 4-byte numbers, in base64.
     """
-    groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
+    groups: list[str] = []
+    if codes is not None:
+        need_series(codes, "codes")
+        groups = [str(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
         raise InputError(
             f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."

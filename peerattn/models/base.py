@@ -484,8 +484,13 @@ class PeerModel(PanelModel):
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
-            peers = bounded(focal.known() if known else focal, getattr(self, "outcome_bounds_", None))
+            shown = focal.known() if known else focal
+            peers = bounded(shown, getattr(self, "outcome_bounds_", None), self._outcome_unit())
             yield Section(period if panel.dated else None, at, focal, peers, within=True)
+
+    def _outcome_unit(self) -> tuple[float, float]:
+        """Return centre and scale that were taken out of the outcomes of pools."""
+        return 0.0, 1.0
 
     def _warn_of_small_sections(self, panel: Panel) -> None:
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}

@@ -57,10 +57,14 @@ def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     return low - REACH * (high - low), high + REACH * (high - low)
 
 
-def bounded(peers: Rows, bounds: tuple[float, float] | None) -> Rows:
-    """Return peers whose outcomes lie within bounds, so that one of them cannot move a period at will."""
+def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, float] = (0.0, 1.0)) -> Rows:
+    """Return peers whose outcomes lie within bounds, so that one of them cannot move a period at will.
+
+    ``unit`` are the centre and the scale that were taken out of the peers' outcomes, not out of the bounds.
+    """
     low, high = bounds or (-np.inf, np.inf)
-    beyond = 0 if peers.y is None else int(((peers.y < low) | (peers.y > high)).sum())
+    least, most = ((bound - unit[0]) / unit[1] for bound in (low, high))
+    beyond = 0 if peers.y is None else int(((peers.y < least) | (peers.y > most)).sum())
     if not beyond or peers.y is None:
         return peers
     warn_user(
@@ -69,7 +73,7 @@ def bounded(peers: Rows, bounds: tuple[float, float] | None) -> Rows:
             "outcomes around it, and count as that bound for their peers."
         )
     )
-    return replace(peers, y=peers.y.clip(low, high))
+    return replace(peers, y=peers.y.clip(least, most))
 
 
 def last_known(panel: Panel) -> Any:

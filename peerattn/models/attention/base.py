@@ -224,6 +224,9 @@ class AttentionModel(AttentionNetworks):
         pairs = zip(panel.firm.tolist(), group.where(group.notna(), None), strict=True)
         return pd.Index(list(pairs), tupleize_cols=False)
 
+    def _outcome_unit(self) -> tuple[float, float]:
+        return self.y_center_, self.y_scale_
+
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
 

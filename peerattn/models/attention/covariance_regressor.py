@@ -112,6 +112,9 @@ class CovariancePeerRegressor(PeerRegressor):
         self.covariance_: Covariance = fit_covariance(found.residuals, past=past, seed=seed, dtype=dtype)
         self.view_: View = found.view
 
+    def _outcome_unit(self) -> tuple[float, float]:
+        return self.center_, self.spread_
+
     def _sections(self, panel: Panel, rows: Rows) -> Iterator[Section]:
         y = None if rows.y is None else (rows.y - self.center_) / self.spread_
         return self._within(panel, replace(rows, y=y), known=False)

@@ -14,8 +14,8 @@ from peerattn.panel import Panel, read_panel
 _CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_sales"]
 _OUTCOMES = ("ebit_ta", "ebit_ta_next", "sales_growth_next")
 _CAUTION = (
-    "This example was chosen after about eight outcomes and settings of this panel had been tried on these years, because "
-    "peers help here: no p value accounts for that choice."
+    "This example was chosen after about eight outcomes and settings of this panel had been tried on these years: "
+    "no p value accounts for that choice."
 )
 
 

@@ -147,6 +147,10 @@ class UnknownArgument(InputError, TypeError):
     """An argument that a function or class does not have."""
 
 
+class WrongType(InputError, TypeError):
+    """Data of a type that cannot be used; scikit-learn's checks expect a TypeError."""
+
+
 def checked(door: Door) -> Door:
     """Check the arguments of a public function, or of the public methods of a class, by their annotations.
 
@@ -214,7 +218,8 @@ def checked(door: Door) -> Door:
             ):
                 raise
             why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-            raise InputError(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
+            kind = WrongType if isinstance(error, TypeError) else InputError
+            raise kind(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
 
     return cast(Door, call)
 

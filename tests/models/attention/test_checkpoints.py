@@ -49,10 +49,10 @@ def stopped_after(writes, monkeypatch, fit):
     """Run a fit that is stopped before its next write."""
     write, left = checkpoints.write_state, iter(range(writes))
 
-    def stopping(*arguments):
+    def stopping(*arguments, **options):
         if next(left, None) is None:
             raise Stopped
-        write(*arguments)
+        write(*arguments, **options)
 
     with monkeypatch.context() as patched, pytest.raises(Stopped):
         patched.setattr(checkpoints, "write_state", stopping)

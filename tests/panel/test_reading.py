@@ -99,7 +99,7 @@ def test_columns_that_are_no_text(frame):
         ({"period": "date"}, "period: no column is named 'date'"),
         ({"industry": "sic4"}, "industry: no column is named 'sic4'.*'sic'"),
         ({"codes": ["sect"]}, "codes: no column is named 'sect'.*'sector'"),
-        ({"codes": "sector"}, "codes: expected a list of column names"),
+        ({"codes": "sector"}, "codes: expected a list of names, got 'sector'"),
         ({"characteristics": ["ret_next"]}, "'ret_next' hold next period's outcomes"),
         (
             {"outcome": "sector", "codes": []},

@@ -74,6 +74,7 @@ def test_what_is_shown_is_bounded_and_the_target_is_not():
     assert as_seen(given[0], lines, squared_error, False, limit).peers.y is None
 
 
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning")  # the billion
 def test_one_shown_outcome_of_a_billion_moves_others_by_a_bounded_amount():
     """A typing error in one outcome says no more than the largest residual of training did."""
     panel = simulate_panel(30, 10, 2, n_industries=3, signal_share=0.5, random_state=0)

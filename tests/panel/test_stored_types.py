@@ -89,7 +89,7 @@ def check(rng, folder):
 @pytest.mark.filterwarnings("ignore")
 def test_the_same_bits_or_a_named_refusal(tmp_path):
     rng, read = np.random.default_rng(0), 0
-    for case in range(120):  # 500 were tried
+    for case in range(50):  # 500 were tried
         memory, *others = check(rng, tmp_path / str(case))
         for other in others:
             if isinstance(other, str):
@@ -100,7 +100,7 @@ def test_the_same_bits_or_a_named_refusal(tmp_path):
             else:
                 assert other == memory, case
                 read += 1
-    assert read > 120
+    assert read > 50
 
 
 @pytest.mark.parametrize(

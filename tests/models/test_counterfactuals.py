@@ -11,7 +11,7 @@ from peerattn.models import IndustryPeerRegressor, LinearInMeansRegressor, impac
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # spreg, with pandas 3
 
 
-def made(n=150, seed=0, beta=0.4):
+def made(n=150, seed=0, beta=0.4, noise=0.5):
     rng = np.random.default_rng(seed)
     W = (rng.random((n, n)) < 5 / n) * (1 - np.eye(n))
     W[W.sum(axis=1) == 0, 0] = 1.0
@@ -19,7 +19,7 @@ def made(n=150, seed=0, beta=0.4):
     W /= W.sum(axis=1, keepdims=True)
     x = rng.normal(size=(n, 2))
     y = np.linalg.solve(
-        np.eye(n) - beta * W, 1 + x @ [1.0, -0.5] + W @ x @ [0.3, 0.2] + 0.5 * rng.normal(size=n)
+        np.eye(n) - beta * W, 1 + x @ [1.0, -0.5] + W @ x @ [0.3, 0.2] + noise * rng.normal(size=n)
     )
     index = pd.MultiIndex.from_product([[f"F{k:03d}" for k in range(n)], [2001]], names=["firm", "period"])
     firms = index.get_level_values(0)
@@ -103,12 +103,12 @@ def test_an_industry_and_models_without_coefficients():
 
 
 def test_intervals_cover_the_truth():
-    """Of 30 samples the 90 % intervals of total effects hold the truth in about 27 (at least 23)."""
+    """Of 20 samples the 90 % intervals of total effects hold the truth in about 18 (at least 15)."""
     W, _, _, _ = made(n=150, seed=5)
     S = np.linalg.inv(np.eye(150) - 0.4 * W) @ (np.eye(150) + 0.3 * W)
     truth, held = S.sum() / 150, 0
     rng = np.random.default_rng(1)
-    for _ in range(30):
+    for _ in range(20):
         x = rng.normal(size=(150, 2))
         y = np.linalg.solve(
             np.eye(150) - 0.4 * W, x @ [1.0, -0.5] + W @ x @ [0.3, 0.2] + 0.5 * rng.normal(size=150)
@@ -120,11 +120,12 @@ def test_intervals_cover_the_truth():
         )
         found = impacts(model, X, level=0.9, n_draws=199)
         held += found.lower.loc["size", "total"] <= truth <= found.upper.loc["size", "total"]
-    assert held >= 23
+    assert held >= 15
 
 
-def test_another_network_widens_the_interval(fitted):
-    W, X, y, model = fitted
+def test_another_network_widens_the_interval():
+    W, X, y, network = made(noise=0.05)  # no draw near β = 1, where effects have no variance
+    model = LinearInMeansRegressor(network=network, cluster=None, effects=()).fit(X, y)
     rng = np.random.default_rng(3)
     noisy = W * (rng.random(W.shape) < 0.6)
     noisy[noisy.sum(axis=1) == 0] = W[noisy.sum(axis=1) == 0]

@@ -143,7 +143,7 @@ def _put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> No
     for k, place in places.items():
         mine = dict(layers[place].named_parameters())
         for name, parameter in theirs[k].named_parameters():
-            if name in ("query.weight", "query.bias", "key.weight", "combine", "prior_strength"):
+            if name in ("query.weight", "query.bias", "key.weight", "combine", "prior_strength", "nobody"):
                 each = parameter.unflatten(0, (H, -1))
                 values = each.repeat(S // H, *[1] * (each.dim() - 1)).flatten(0, 1)
                 at = (slice(None), slice(values.shape[1])) if values.dim() > 1 else slice(None)

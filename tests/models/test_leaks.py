@@ -24,7 +24,7 @@ MODELS = {
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
     "stacked outcomes": PeerAttentionRegressor(n_layers=2, task="explain", **QUICK),
     "stack": PeerAttentionRegressor(task="explain", codes=["sic"], kappa=0.0, n_heads=1, random_state=0),
-    "covariance": CovariancePeerRegressor(codes=["sic"]),
+    "covariance": CovariancePeerRegressor(codes=["sic"], random_state=0),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),
 }

@@ -61,6 +61,7 @@ def test_working_residuals_are_what_is_left():
     np.testing.assert_allclose(shown(cross_entropy, three, label), expected)
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_pinball_predicts_the_quantile(quantile):
     panel = simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3)

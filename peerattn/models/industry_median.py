@@ -40,6 +40,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     Examples
     --------
+    >>> import pandas as pd
     >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": [3711, 3711, 3711, 3711]})
     >>> y = [1.0, 3.0, 5.0, 100.0]
     >>> IndustryMedianRegressor(industry="sic").fit(X, y).predict(X, outcomes=y).tolist()

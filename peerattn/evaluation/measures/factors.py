@@ -105,7 +105,7 @@ def match_factors(
     Examples
     --------
     >>> french = pd.DataFrame({"mkt": [0.01, 0.02, 0.03]}, index=[201206, 201207, 201208])
-    >>> match_factors(french, pd.PeriodIndex(["2012-06", "2012-07"], freq="M"), outcome_horizon=1)["mkt"].tolist()
+    >>> match_factors(french, pd.PeriodIndex(["2012-06", "2012-07"], freq="M"), outcome_horizon=1)["mkt"].round(6).tolist()
     [0.02, 0.03]
     """
     source = f" ({factors.attrs['path']})" if "path" in factors.attrs else ""

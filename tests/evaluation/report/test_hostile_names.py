@@ -12,7 +12,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare
-from peerattn.models import IndustryPeerRegressor
+from peerattn.models import NadarayaWatsonRegressor
 from peerattn.render import latex_text, markdown_text
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -31,10 +31,18 @@ def result():
     X = pd.DataFrame({SIZE: rng.normal(size=len(index))}, index=index)
     X["sic"] = [["<i>1</i>", "=2"][firms.index(firm) % 2] for firm, _ in index]
     y = (X[SIZE] + rng.normal(size=len(index))).rename("<u>roa</u>_next")
-    models = {MODEL: IndustryPeerRegressor(industry="sic"), FORMULA: Ridge(), "Bad": Broken()}
+    models = {MODEL: NadarayaWatsonRegressor(), FORMULA: Ridge(), "Bad": Broken()}
     limits = ["<blink>limit</blink>"]
     return compare(
-        models, X, y, industry="sic", cv=WalkForward(10, 5), limits=limits, audit=[MODEL], verbose=False
+        models,
+        X,
+        y,
+        industry="sic",
+        cv=WalkForward(10, 5),
+        task="explain",
+        limits=limits,
+        audit=[MODEL],
+        verbose=False,
     )
 
 
@@ -67,7 +75,7 @@ def test_latex(result, tmp_path):
     assert commands <= {
         "usepackage", "begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "par", "medskip", "linewidth",
         "footnotesize", "textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater", "textbar",
-        "textquotedbl", "textendash", "textemdash", "textasciigrave", "dagger", "ldots",
+        "textquotedbl", "textendash", "textemdash", "textasciigrave", "dagger", "ldots", "times",
     }  # fmt: skip
     body = text.split("\n", 1)[1]
     assert not re.search(r"(?<!\\)[#%_]", body.replace("\\%", "").replace("\\#", "").replace("\\_", ""))
@@ -77,7 +85,8 @@ def test_latex(result, tmp_path):
         assert depth >= 0
     assert depth == 0
     rows = body[body.index(r"\midrule") : body.index(r"\bottomrule")]
-    assert len(re.findall(r"(?<!\\)&", rows)) == 8 * 8  # eight rows of nine cells, no stray column
+    n_rows = rows.count("\\\\\n")  # of nine cells, no stray column
+    assert n_rows == len(result.scores) + 1 and len(re.findall(r"(?<!\\)&", rows)) == 8 * n_rows
     assert latex_text("[a") == "[a" and latex_text("é 東") == "é 東"
 
 

@@ -8,6 +8,8 @@ from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
 
+pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
+
 
 @pytest.fixture(scope="module")
 def panel():

@@ -8,33 +8,6 @@ from importlib import import_module
 
 import pytest
 
-#: Files that no session has seen pass since the estimator and the comparison were rewritten, for want of time on two cores: run
-#: and mend them first, then empty this list.
-collect_ignore = [
-    "docs/test_blocks.py",
-    "evaluation/leak_audit/test_audit.py",
-    "evaluation/leak_audit/test_brought.py",
-    "evaluation/leak_audit/test_columns.py",
-    "evaluation/leak_audit/test_ingredients.py",
-    "evaluation/inference/test_peer_r2.py",
-    "evaluation/inference/test_regressions.py",
-    "evaluation/report/test_hostile_names.py",
-    "evaluation/running/test_effort.py",
-    "evaluation/running/test_fitting.py",
-    "evaluation/running/test_inner_folds.py",
-    "evaluation/test_compare.py",
-    "evaluation/test_description.py",
-    "evaluation/test_pruning.py",
-    "models/test_peer_features.py",
-    "models/test_peer_weights.py",
-    "models/test_slips.py",
-    "models/test_spatial_oracles.py",
-    "models/test_split_sample.py",
-    "test_damaged_files.py",
-    "test_hard_input.py",
-    "test_processes.py",
-]
-
 SHORT: dict[str, object] = {
     "descent.STEPS": 6,
     "descent.LBFGS_STEPS": 5,

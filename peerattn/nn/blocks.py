@@ -15,6 +15,7 @@ from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
 from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.recording import recorded_weights
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
 NORMS = get_args(Norm)
@@ -200,31 +201,25 @@ class TransformerBlock(nn.Module):
                 f"context: expected {'a tensor' if crosses else 'None'} in a block "
                 f"{'with' if crosses else 'without'} cross-attention."
             )
+        if return_weights:
+            inputs = {"context": context, "context_mask": context_mask, "cache": cache, "sizes": sizes}
+            with recorded_weights(self) as seen:
+                x = self.forward(x, memory, mask=mask, bias=bias, **inputs)  # type: ignore[arg-type]
+            return x, (tuple(seen) if crosses else seen[0])
         own_cache, context_cache = (None, None) if cache is None else cache
-        seen: list[Tensor] = []
-
-        def look(layer: MultiheadAttention, rows: Tensor, pool: Tensor | None, **options: Any) -> Tensor:
-            if not return_weights:
-                return layer(rows, pool, **options)
-            output, weights = layer(rows, pool, return_weights=True, **options)
-            seen.append(weights)
-            return output
 
         def attend(rows: Tensor) -> Tensor:
             normalised = memory is not None and self.norm in ("pre", "normalised-residual")
             pool = self.norm_attention(memory) if normalised else memory
-            return look(self.attention, rows, pool, mask=mask, bias=bias, cache=own_cache, sizes=sizes)
+            return self.attention(rows, pool, mask=mask, bias=bias, cache=own_cache, sizes=sizes)
 
         def cross(rows: Tensor) -> Tensor:
-            return look(self.cross_attention, rows, context, mask=context_mask, cache=context_cache)
+            return self.cross_attention(rows, context, mask=context_mask, cache=context_cache)
 
         x = self._step(x, self.norm_attention, attend)
         if crosses:
             x = self._step(x, self.norm_cross, cross)
-        x = self._step(x, self.norm_feedforward, self.feedforward)
-        if not return_weights:
-            return x
-        return x, (tuple(seen) if crosses else seen[0])
+        return self._step(x, self.norm_feedforward, self.feedforward)
 
     def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x with its update, residual and normalisation where ``self.norm`` has them."""

@@ -12,6 +12,7 @@ from peerattn.exceptions import InputError
 from peerattn.nn.blocks import Norm, TransformerBlock
 from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
+from peerattn.nn.recording import recorded_weights
 
 
 class Encoder(nn.Module):
@@ -90,17 +91,14 @@ class Encoder(nn.Module):
         weights : list, one per block, of Tensor, shape (..., n_heads, n, n)
             Only with ``return_weights=True``. Pairs where there is cross-attention, as `TransformerBlock` gives them.
         """
-        options = {"mask": mask, "bias": bias, "context": context, "context_mask": context_mask}
-        layers = []
+        options: Any = {"mask": mask, "bias": bias, "context": context, "context_mask": context_mask}
+        if return_weights:
+            with recorded_weights(self) as seen:
+                x = self.forward(x, **options, cache=cache)
+            return x, (seen if context is None else list(zip(seen[::2], seen[1::2], strict=True)))
         for k, block in enumerate(self.blocks):
-            options["cache"] = None if cache is None else cache.blocks[k]  # type: ignore[assignment]
-            if return_weights:
-                x, weights = block(x, **options, return_weights=True)
-                layers.append(weights)
-            else:
-                x = block(x, **options)
-        x = self.final_norm(x)
-        return (x, layers) if return_weights else x
+            x = block(x, **options, cache=None if cache is None else cache.blocks[k])
+        return self.final_norm(x)
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:

@@ -29,15 +29,13 @@ class HiddenPatches(torch.nn.Module):
         self.hidden = nn.normal(d_model, std=0.02, generator=generator)
         self.head = nn.linear(d_model, encoder.patch, generator=generator)
 
-    def forward(self, windows: Tensor, hidden: Tensor, *, return_weights: bool = False) -> Any:
+    def forward(self, windows: Tensor, hidden: Tensor) -> Tensor:
         """Return all patches as expected, (batch, columns, n_patches, patch).
 
         ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is not shown.
         """
         instead = torch.where(hidden[:, None, :, None], self.hidden, torch.nan)
-        found = self.encoder(windows, hidden=instead, return_weights=return_weights)
-        rows, layers = found if return_weights else (found, None)
-        return (self.head(rows), layers) if return_weights else self.head(rows)
+        return self.head(self.encoder(windows, hidden=instead))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -217,10 +215,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         last = torch.tensor(((values - self.mean_) / self.scale_)[None, -self.window :].transpose(0, 2, 1))
         at, place = column_number(self, column), torch.arange(self._n_patches)[None]
         hidden = place >= self._n_patches - self._block
-        with torch.no_grad():
-            _, layers = self._module().double()(
-                last.to(self.device), hidden.to(self.device), return_weights=True
-            )
+        layers = self._recorded(lambda m: m.double()(last.to(self.device), hidden.to(self.device)))
         weights = stacked([layer[0, at] for layer in layers[: self.n_layers]])
         starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
         names = tuple(

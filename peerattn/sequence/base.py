@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
+from peerattn.nn.recording import recorded_weights
 from peerattn.store.objects import load_estimator, save_estimator
 from peerattn.training import TrainingRecord, train
 
@@ -133,6 +135,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     """
 
     _schedule: ClassVar[dict[str, Any]] = {}
+    batch_size: int
     state_: dict[str, np.ndarray]
     kept_heads_: dict[str, int]
     record_: TrainingRecord
@@ -171,8 +174,10 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         raise NotImplementedError
 
     def _training(self, examples: Any) -> dict[str, Any]:
-        """Return options of `peerattn.training.train`; a model with ``n_epochs`` says how many examples there are."""
-        return dict(self._schedule)
+        """Return options of `peerattn.training.train`; of a model with ``n_epochs`` the examples are a tuple of columns."""
+        if not hasattr(self, "n_epochs"):
+            return dict(self._schedule)
+        return {"max_steps": self.n_epochs * math.ceil(len(examples[0]) / self.batch_size)}
 
     def head_importance(self, X: Any, y: Any = None) -> pd.Series:
         r"""Return how much the loss would change, to first order, were each head silenced.
@@ -228,6 +233,13 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         with torch.inference_mode():
             sums = [(float(total), n) for total, n in self._loss_sums(self._module(), X, y)]
         return sum(total for total, _ in sums) / sum(n for _, n in sums)
+
+    def _recorded(self, compute: Callable[[Any], Any]) -> list[Tensor]:
+        """Return the weights of every attention layer, in their order, while ``compute`` calls the fitted module."""
+        module = self._module()
+        with torch.inference_mode(), recorded_weights(module) as layers:
+            compute(module)
+        return layers
 
     def _generator(self) -> torch.Generator:
         """Return the generator of all of fit's random numbers, seeded by ``random_state``."""

@@ -316,7 +316,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
                 'channels: columns are independent here. Make the model with channels="attending".'
             )
         names = tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
-        return AttentionMap(self._weights(X)[-1][:, -1].numpy(), names, names)
+        return AttentionMap(self._weights(X)[-1][:, -1].cpu().numpy(), names, names)
 
     def _weights(self, X: Any) -> list[Tensor]:
         check_is_fitted(self)
@@ -327,9 +327,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
                 "Make the model with line=False, or train it longer."
             )
         window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
-        with torch.no_grad():
-            _, layers = self._module().double()(window.to(self.device), return_weights=True)
-        return [layer.cpu() for layer in layers]
+        return self._recorded(lambda module: module.double()(window.to(self.device)))
 
     def _last(self, X: Any) -> np.ndarray:  # (columns, H, Q)
         return self._forecast(windows_of(self._scaled(X)[-self.lookback :], self.lookback))[0]

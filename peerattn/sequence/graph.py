@@ -43,15 +43,13 @@ class GraphNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.drop = nn.ModuleList(Dropout(dropout, generator=generator) for _ in layers)
 
-    def forward(self, x: Tensor, edges: Tensor, *, return_weights: bool = False) -> Any:
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         """Return class scores, (n, n_classes), of rows x, (n, d_input), dense or sparse."""
-        found = []
         for k, (layer, drop) in enumerate(zip(self.layers, self.drop, strict=True)):
             x = F.elu(x) if k else x
             x = _drop_sparse(x, drop) if x.is_sparse else drop(x)
-            x, weights = layer(x, edges, return_weights=True)
-            found.append(weights)
-        return (x, found) if return_weights else x
+            x = layer(x, edges)
+        return x
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -299,8 +297,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         """
         X = self._nodes(X, edges)
         x, pairs = self._tensors(X, edges, torch.float64)
-        with torch.no_grad():
-            _, layers = self._module().double()(x, pairs, return_weights=True)
+        layers = self._recorded(lambda module: module.double()(x, pairs))
         node, neighbour = pairs.cpu().numpy()
         frames = [
             pd.DataFrame(

@@ -33,20 +33,15 @@ class LanguageModule(torch.nn.Module):
         super().__init__()
         self.embedding, self.stack, self.causal = embedding, stack, causal
 
-    def forward(
-        self, symbols: Tensor, cache: nn.StackCache | None = None, return_weights: bool = False
-    ) -> Any:
-        """Return the logits (B, n, n_symbols) of the symbols after each of (B, n), and with ``return_weights`` the weights."""
+    def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
+        """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
         n = symbols.shape[-1]
         alone = n == 1 or self.causal
         mask = None if alone else nn.causal_mask(n, start + n, device=symbols.device)
-        found = self.stack(
-            self.embedding(symbols, start=start), mask=mask, cache=cache, return_weights=return_weights
+        return self.embedding.tokens.logits(
+            self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
         )
-        x, weights = found if return_weights else (found, None)
-        logits = self.embedding.tokens.logits(x)
-        return (logits, weights) if return_weights else logits
 
 
 class CausalReader:
@@ -322,12 +317,11 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         numbers = self._read(X)
         if len(numbers) > self.block_size:
             raise InputError(f"X: expected at most block_size={self.block_size} symbols, got {len(numbers)}.")
-        with torch.inference_mode():
-            _, weights = self._module()(numbers[None].to(self.device), return_weights=True)
         names = tuple(
             str(int(k)) if self.tokenizer_ is None else self.tokenizer_.symbols_[int(k)] for k in numbers
         )
-        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
+        layers = self._recorded(lambda module: module(numbers[None].to(self.device)))
+        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
@@ -358,7 +352,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             self.n_symbols_ = int(numbers.max()) + 1
             return numbers
         texts = check_texts([X] if isinstance(X, str) else X)
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
+        self.tokenizer_ = fitted_tokenizer(self, texts)
         self.n_symbols_ = len(self.tokenizer_.symbols_)
         return self._read(X if isinstance(X, str) else texts)
 

@@ -16,7 +16,7 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
 from peerattn.sequence.text_encoder import BERT_EPS, TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import MASK, PAD, SPECIAL, Tokenizer, check_texts, pad
+from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts, fitted_tokenizer, pad
 
 MASKED_SHARE = 0.15
 _MASK_SEED = 0
@@ -99,7 +99,6 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
     ['red apple', 'green leaf']
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
     _schedule: ClassVar[dict[str, Any]] = {"schedule": "cosine"}
 
     tokenizer: str | Tokenizer = "words"
@@ -126,7 +125,7 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
 
     def _examples(self, X: Any, y: Any) -> list[list[int]]:
         texts = check_texts(X)
-        self._learn_symbols(texts)
+        self.tokenizer_ = fitted_tokenizer(self, texts)
         return self._read(texts)
 
     def _start(self, module: MaskedLanguageModule, examples: list[list[int]]) -> None:
@@ -151,7 +150,7 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
         for at, symbols, lengths in self._by_length(sequences):
-            places = pad([chosen[k] for k in at], 0)[0].bool().to(self.device)
+            places = pad([chosen[k] for k in at], self.device)[0].bool()
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
 
@@ -203,7 +202,7 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
         """Yield corrupted symbols, lengths, places to fill in and what stood there."""
         n_symbols = len(self.tokenizer_.symbols_)
         for at in batches_of_texts(examples, self.batch_size, generator):
-            symbols, lengths = pad([examples[k] for k in at], PAD)
+            symbols, lengths = pad([examples[k] for k in at])
             places = _choose(symbols, lengths, generator)
             how = torch.rand(symbols.shape, generator=generator)
             others = torch.randint(
@@ -224,11 +223,7 @@ def masked_places(sequences: list[list[int]]) -> list[list[bool]]:
     6
     """
     generator = torch.Generator().manual_seed(_MASK_SEED)
-    chosen = []
-    for sequence in sequences:
-        symbols, lengths = pad([sequence], PAD)
-        chosen.append(_choose(symbols, lengths, generator)[0].tolist())
-    return chosen
+    return [_choose(*pad([sequence]), generator)[0].tolist() for sequence in sequences]
 
 
 def _choose(symbols: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:

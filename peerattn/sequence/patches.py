@@ -73,25 +73,21 @@ class PatchEncoder(nn.Module):
         first = windows[..., :1].expand(*windows.shape[:-1], missing)
         return torch.cat([first, windows], dim=-1).unflatten(-1, (self.n_patches, self.patch))
 
-    def forward(self, windows: Tensor, *, hidden: Tensor | None = None, return_weights: bool = False) -> Any:
+    def forward(self, windows: Tensor, *, hidden: Tensor | None = None) -> Tensor:
         """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
 
-        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, stand in for patches.
-        With ``return_weights`` also each layer's weights, (batch, columns, heads, n_patches, n_patches), and last, if
-        there is a block between columns, its (batch, n_patches, heads, columns, columns).
+        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, stand in for patches. The
+        weights of each layer are (batch, columns, heads, n_patches, n_patches), those of a last block between columns
+        (batch, n_patches, heads, columns, columns).
         """
         rows = self.embed(self.patches(windows))
         if hidden is not None:
             rows = torch.where(hidden.isnan(), rows, hidden)
-        rows = rows + self.positions(self.n_patches)
-        found = self.blocks(rows, return_weights=return_weights)
-        rows, layers = found if return_weights else (found, [])
+        rows = self.blocks(rows + self.positions(self.n_patches))
         if self.between is not None:
             beside = rows.transpose(1, 2) + self.columns(rows.shape[1])  # (batch, patches, columns, d_model)
-            found = self.between(beside, return_weights=return_weights)
-            beside, between = found if return_weights else (found, None)
-            rows, layers = beside.transpose(1, 2), [*layers, between]
-        return (rows, layers) if return_weights else rows
+            rows = self.between(beside).transpose(1, 2)
+        return rows
 
 
 class PatchForecast(nn.Module):
@@ -115,16 +111,14 @@ class PatchForecast(nn.Module):
         self.head = linear(width, horizon * n_outputs, generator=generator)
         nn.init.zeros_(self.head.weight)
 
-    def forward(self, windows: Tensor, *, return_weights: bool = False) -> Any:
+    def forward(self, windows: Tensor) -> Tensor:
         """Return (batch, columns, horizon, n_outputs) of windows (batch, columns, lookback)."""
         last = windows[..., -1:]
         centred = windows - last
         spread = spread_of(windows)
-        found = self.encoder(centred / spread, return_weights=return_weights)
-        rows, layers = found if return_weights else (found, None)
+        rows = self.encoder(centred / spread)
         attended = spread[..., None] * self.head(rows.flatten(-2)).unflatten(-1, (self.horizon, -1))
-        forecast = (last + centred @ self.line)[..., None] + attended
-        return (forecast, layers) if return_weights else forecast
+        return (last + centred @ self.line)[..., None] + attended
 
 
 def pinball(error: Tensor, quantiles: Tensor) -> Tensor:

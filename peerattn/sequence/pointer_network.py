@@ -59,20 +59,16 @@ class TranslatorModule(torch.nn.Module):
         *,
         start: int = 0,
         cache: nn.StackCache | None = None,
-        return_weights: bool = False,
     ) -> Any:
-        """Return the decoder's rows (B, m, d) for target symbols (B, m), and with ``return_weights`` its weights."""
+        """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
         read = 0 if cache is None else cache.length
         m = target.shape[1]
         blocks: Any = self.stacks.decoder.blocks
         causal = m == 1 or all(block.attention.attend is not nn.attention for block in blocks)
         mask = None if causal else nn.causal_mask(m, read + m, device=target.device)
-        rows, options = (
-            self.embedding(self._known(target), start=start + read),
-            {"cache": cache, "mask": mask},
-        )
+        rows = self.embedding(self._known(target), start=start + read)
         context = {"context": source.rows, "context_mask": source.mask}
-        return self.stacks.decoder(rows, **context, **options, return_weights=return_weights)
+        return self.stacks.decoder(rows, **context, cache=cache, mask=mask)
 
     def loss(self, rows: Tensor, source: Source, truth: Tensor, there: Tensor, smoothing: float) -> Tensor:
         r"""Return the mean of :math:`-(1-\epsilon) \log p(s) - \epsilon \text{ mean}_v \log \text{softmax}(Ex)_v`.

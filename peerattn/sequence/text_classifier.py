@@ -22,7 +22,7 @@ from peerattn.sequence.base import CheaperAttention, StartsFromFitted, class_num
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, fitted_tokenizer, pad
 
 N_FOLDS = 10  # one of them decides on attention
 
@@ -154,31 +154,36 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         InputError
             When there are not as many classes as texts, or only one class.
         """
+        return self._fit(X, y)
+
+    def _examples(self, X: Any, y: Any) -> tuple[list[str], list[list[int]], np.ndarray]:
         texts, labels = check_texts(X), np.asarray(y)
         if labels.shape != (len(texts),):
             raise InputError(f"y: expected one class per text ({len(texts)}), got shape {labels.shape}.")
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y: expected at least two classes, got {self.classes_.tolist()}.")
-        if self.pretrained is None:
-            self._learn_symbols(texts)
-        else:
-            check_is_fitted(self.pretrained)
-            self.tokenizer_ = self.pretrained.tokenizer_
-        sequences = self._read(texts)
-        generator = self._generator()
-        module = self._build(generator).to(self.device)
+        self.tokenizer_ = fitted_tokenizer(self, texts)
+        return texts, self._read(texts), numbers
+
+    def _start(self, module: ClassifierModule, examples: Any) -> None:
         if self.pretrained is not None:
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
         if self.embeddings is not None:
             self._fix(module.encoder.embedding.tokens.weight, self.embeddings)
+
+    def _learn(
+        self, module: ClassifierModule, examples: Any, generator: torch.Generator, **options: Any
+    ) -> None:
+        """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
+        texts, sequences, numbers = examples
+        self.line_: SymbolRegression | None = None
+        self.factor_, self.gain_, self.gain_error_ = 1.0, float("nan"), float("nan")
         if not self.line:
-            self.line_, self.factor_, self.gain_, self.gain_error_ = None, 1.0, float("nan"), float("nan")
-            self._learn(module, (sequences, numbers), generator)
-            return self
+            return super()._learn(module, (sequences, numbers), generator)
         folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
         shown, held = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        self._learn(module, ([sequences[k] for k in shown], numbers[shown]), generator)
+        super()._learn(module, ([sequences[k] for k in shown], numbers[shown]), generator)
         attended = self._attended(module.eval(), [sequences[k] for k in held])
         symbols = [self.tokenizer_.encode(text) for text in texts]
         sizes = {"n_classes": len(self.classes_), "n_symbols": len(self.tokenizer_.symbols_)}
@@ -186,7 +191,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         line = before.log_probabilities([symbols[k] for k in held])
         self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, **sizes)
-        return self
 
     def _fix(self, weight: torch.nn.Parameter, embeddings: Mapping[str, Any]) -> None:
         """Set the vectors of symbols, and keep training from changing them."""
@@ -206,9 +210,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
     def _loss(self, module: ClassifierModule, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         symbols, lengths, truth = batch
         return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
-
-    def _training(self, examples: Any) -> dict[str, Any]:
-        return {"max_steps": self.n_epochs * -(-len(examples[0]) // self.batch_size)}
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every class, in the order of ``classes_``: (n_texts, n_classes)."""
@@ -275,7 +276,7 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         """Yield symbols, lengths and classes, some symbols unknown."""
         sequences, classes = examples
         for at in batches_of_texts(sequences, self.batch_size, generator):
-            symbols, lengths = pad([sequences[k] for k in at], PAD)
+            symbols, lengths = pad([sequences[k] for k in at])
             dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
             symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
             truth = torch.as_tensor(classes[at])

@@ -14,7 +14,7 @@ from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
-from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
+from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, pad
 
 _READ_AT_ONCE = 256  # texts
 BERT_EPS = 1e-12  # of its normalisations
@@ -27,10 +27,10 @@ class TextEncoder(torch.nn.Module):
         super().__init__()
         self.embedding, self.stack = embedding, stack
 
-    def forward(self, symbols: Tensor, lengths: Tensor, return_weights: bool = False) -> Any:
-        """Return the rows (B, n, d_model) of symbols (B, n), and with ``return_weights`` the weights."""
-        mask = nn.padding_mask(lengths, symbols.shape[1])
-        return self.stack(self.embedding(symbols), mask=mask, return_weights=return_weights)
+    def forward(self, symbols: Tensor, lengths: Tensor) -> Tensor:
+        """Return the rows (B, n, d_model) of symbols (B, n)."""
+        rows: Tensor = self.stack(self.embedding(symbols), mask=nn.padding_mask(lengths, symbols.shape[1]))
+        return rows
 
     def mean(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the mean of each text's rows, (B, d_model)."""
@@ -52,7 +52,6 @@ class TextEstimator(SequenceEstimator):
     n_heads: int
     d_model: int
     dropout: float
-    batch_size: int
 
     def _sizes(self) -> Any:
         """Return the estimator whose arguments set the size of the encoder."""
@@ -72,9 +71,6 @@ class TextEstimator(SequenceEstimator):
                 part.eps = BERT_EPS
         return encoder
 
-    def _learn_symbols(self, texts: list[str]) -> None:
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
-
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
         check_is_fitted(self, "tokenizer_")
@@ -86,23 +82,22 @@ class TextEstimator(SequenceEstimator):
 
     def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield places, symbols and lengths of batches of texts of like length: every text once."""
-        order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
-        for start in range(0, len(order), _READ_AT_ONCE):
-            places = order[start : start + _READ_AT_ONCE]
-            symbols, lengths = pad([sequences[k] for k in places], PAD)
-            yield places, symbols.to(self.device), lengths.to(self.device)
+        for places in by_length(sequences, _READ_AT_ONCE):
+            yield places, *pad([sequences[k] for k in places], self.device)
 
     def attention(self, X: str) -> AttentionMap:
         """Return the attention weights in one text."""
         (text,) = check_texts([X])
         (numbers,) = self._read([text])
-        symbols, lengths = pad([numbers], PAD)
-        with torch.inference_mode():
-            _, weights = self._module().encoder(
-                symbols.to(self.device), lengths.to(self.device), return_weights=True
-            )
+        layers = self._recorded(lambda module: module.encoder(*pad([numbers], self.device)))
         names = tuple(self.tokenizer_.symbols_[k] for k in numbers)
-        return AttentionMap(stacked([layer[0] for layer in weights]), names, names)
+        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
+
+
+def by_length(sequences: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
+    """Yield places of sequences of like length, so many at a time: every sequence once."""
+    order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
+    yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
 def batches_of_texts(

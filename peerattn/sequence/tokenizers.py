@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.sequence.base import SavedEstimator
@@ -168,9 +169,12 @@ class WordTokenizer(Tokenizer):
         return " ".join(symbols)
 
 
-def fitted_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str]) -> Tokenizer:
-    """Return what :func:`find_tokenizer` finds, fitted on the texts unless it was fitted before."""
-    found = find_tokenizer(tokenizer)
+def fitted_tokenizer(estimator: Any, texts: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer of the model that an estimator starts from, or its own, fitted on the texts unless it was before."""
+    if getattr(estimator, "pretrained", None) is not None:
+        check_is_fitted(estimator.pretrained)
+        return estimator.pretrained.tokenizer_
+    found = find_tokenizer(estimator.tokenizer)
     if not hasattr(found, "symbols_"):
         found.fit(texts)
     return found
@@ -233,14 +237,13 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     return [str(text) for text in found]
 
 
-def pad(sequences: Sequence[Sequence[int]], filling: int) -> tuple[Tensor, Tensor]:
-    """Return sequences side by side, filled up to the longest, and their lengths.
+def pad(sequences: Sequence[Sequence[int]], device: str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return sequences side by side, filled up to the longest with ``<pad>``, and their lengths.
 
     Parameters
     ----------
     sequences : sequence of sequences of int
-    filling : int
-        Symbol that fills.
+    device : str, default "cpu"
 
     Returns
     -------
@@ -249,12 +252,10 @@ def pad(sequences: Sequence[Sequence[int]], filling: int) -> tuple[Tensor, Tenso
 
     Examples
     --------
-    >>> pad([[5, 6], [7]], 0)
+    >>> pad([[5, 6], [7]])
     (tensor([[5, 6],
              [7, 0]]), tensor([2, 1]))
     """
-    lengths = torch.tensor([len(sequence) for sequence in sequences])
-    symbols = torch.full((len(sequences), max(map(len, sequences), default=0)), filling)
-    for row, sequence in enumerate(sequences):
-        symbols[row, : len(sequence)] = torch.as_tensor(sequence)
-    return symbols, lengths
+    rows = [torch.tensor(sequence, dtype=torch.int64) for sequence in sequences]
+    symbols = pad_sequence(rows, batch_first=True, padding_value=PAD)
+    return symbols.to(device), torch.tensor([len(row) for row in rows]).to(device)

@@ -12,20 +12,12 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import CheaperAttention, SequenceEstimator, StartsFromFitted
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.pointer_network import Source, TranslatorModule
-from peerattn.sequence.text_encoder import batches_of_texts
-from peerattn.sequence.tokenizers import (
-    END,
-    PAD,
-    START,
-    Tokenizer,
-    check_texts,
-    fitted_tokenizer,
-    pad,
-)
+from peerattn.sequence.text_encoder import batches_of_texts, by_length
+from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
@@ -142,11 +134,7 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         sources, targets = _check_pairs(X, y)
         if self.position_shift < 0:
             raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
-        if self.pretrained is None:
-            self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets])
-        else:
-            check_is_fitted(self.pretrained)
-            self.tokenizer_ = self.pretrained.tokenizer_
+        self.tokenizer_ = fitted_tokenizer(self, [*sources, *targets])
         return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
 
     def _start(self, module: TranslatorModule, examples: Any) -> None:
@@ -175,10 +163,8 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         numbers = [self._numbers(text, "") for text in texts]
         module = self._module()
         written: list[str] = [""] * len(texts)
-        order = sorted(range(len(texts)), key=lambda k: len(numbers[k][0]))
         with torch.inference_mode():
-            for first in range(0, len(order), _TRANSLATED_AT_ONCE):
-                places = order[first : first + _TRANSLATED_AT_ONCE]
+            for places in by_length([source for source, _, _ in numbers], _TRANSLATED_AT_ONCE):
                 found = self._translate(module, [numbers[k][0] for k in places])
                 for k, translation in zip(places, found):
                     written[k] = self._text(translation, numbers[k][2])
@@ -217,14 +203,16 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         (text,) = check_texts([X])
         target = self.predict([text])[0] if y is None else check_texts([y], "y")[0]
         source_numbers, target_numbers, extra = self._numbers(text, target)
-        module = self._module()
-        with torch.inference_mode():
-            source = module.read(*(x.to(self.device) for x in pad([source_numbers], PAD)))
-            read = torch.tensor([[START, *target_numbers]], device=self.device)
-            _, weights = module.write(read, source, return_weights=True)
+        source, (written, _) = (
+            pad([source_numbers], self.device),
+            pad([[START, *target_numbers]], self.device),
+        )
+        layers = self._recorded(lambda module: module.write(written, module.read(*source)))
         names = [*self.tokenizer_.symbols_, *extra]
         return AttentionMap(
-            torch.cat([cross for _, cross in weights]).cpu().numpy(),
+            stacked(
+                [cross[0] for cross in layers[self.n_layers + 1 :: 2]]
+            ),  # the decoder's, after the encoder's
             tuple(names[k] for k in [*target_numbers, END]),
             tuple(names[k] for k in source_numbers),
         )
@@ -264,15 +252,14 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     def _pair_loss(
         self, module: TranslatorModule, pairs: list[tuple[list[int], list[int]]], start: int, smoothing: float
     ) -> Tensor:
-        symbols, lengths = (x.to(self.device) for x in pad([source for source, _ in pairs], PAD))
-        target, written = (x.to(self.device) for x in pad([[START, *t, END] for _, t in pairs], PAD))
-        source = module.read(symbols, lengths, start)
+        source = module.read(*pad([source for source, _ in pairs], self.device), start)
+        target, written = pad([[START, *t, END] for _, t in pairs], self.device)
         rows = module.write(target[:, :-1], source, start=start)
         there = nn.padding_mask(written - 1, target.shape[1] - 1)[:, 0, 0]
         return module.loss(rows, source, target[:, 1:], there, smoothing)
 
     def _translate(self, module: TranslatorModule, sources: list[list[int]]) -> list[list[int]]:
-        symbols, lengths = (x.to(self.device) for x in pad(sources, PAD))
+        symbols, lengths = pad(sources, self.device)
         n_extended = max(module.n_symbols, int(symbols.max()) + 1)
         reader = _TranslationReader(module, module.read(symbols, lengths), n_extended)
         start = torch.full((len(sources), 1), START, device=self.device)

@@ -42,15 +42,12 @@ class VisionTransformer(nn.Module):
         self.blocks = Encoder(n_layers, d_model, n_heads, **options)
         self.head = linear(d_model, n_classes, generator=generator)
 
-    def forward(self, patches: Tensor, *, return_weights: bool = False) -> Any:
+    def forward(self, patches: Tensor) -> Tensor:
         """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
         rows = self.embed(patches) + self.positions()
         rows = torch.cat([self.summary.expand(len(rows), 1, -1), rows], dim=1)  # (n, 1 + n_patches, d_model)
         mask = None if self.window is None else self._near(self.window).to(rows.device)
-        found = self.blocks(rows, mask=mask, return_weights=return_weights)
-        rows, layers = found if return_weights else (found, None)
-        scores = self.head(rows[:, 0])
-        return (scores, layers) if return_weights else scores
+        return self.head(self.blocks(rows, mask=mask)[:, 0])
 
     def _near(self, window: int) -> Tensor:
         """Return a mask, (1 + n_patches, 1 + n_patches): the summary row and all rows, and patches near on the grid."""
@@ -186,9 +183,6 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
     def _loss(self, module: VisionTransformer, batch: tuple[Tensor, Tensor]) -> Tensor:
         return F.cross_entropy(module(self._patches(batch[0])), batch[1])
 
-    def _training(self, examples: Any) -> dict[str, Any]:
-        return {"max_steps": self.n_epochs * -(-len(examples[0]) // self.batch_size)}
-
     def _build(self, generator: torch.Generator) -> VisionTransformer:
         height, width, channels = self.image_shape_
         grid = (height // self.patch, width // self.patch)
@@ -243,8 +237,7 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         """
         check_is_fitted(self)
         one = self._checked(np.asarray(image)[None])
-        with torch.no_grad():
-            _, layers = self._module()(self._patches(self._standardised(one)), return_weights=True)
+        layers = self._recorded(lambda module: module(self._patches(self._standardised(one))))
         columns = self.image_shape_[1] // self.patch
         n_patches = columns * (self.image_shape_[0] // self.patch)
         names = ("cls", *(f"{k // columns},{k % columns}" for k in range(n_patches)))

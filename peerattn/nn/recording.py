@@ -1,0 +1,54 @@
+"""The weights of every attention layer of a module, without a word in the modules between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from peerattn.nn.edges import GraphAttention
+from peerattn.nn.multihead import MultiheadAttention
+
+
+@contextmanager
+def recorded_weights(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Give a list to which every attention layer in the module adds its weights when it computes.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Holds `MultiheadAttention` or `GraphAttention` layers.
+
+    Yields
+    ------
+    list of Tensor
+        In the order of computation; each as its layer returns it with ``return_weights=True``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer, x = MultiheadAttention(4, 2), torch.ones(1, 3, 4)
+    >>> with recorded_weights(layer) as weights:
+    ...     output = layer(x)
+    >>> output.shape, [w.shape for w in weights]
+    (torch.Size([1, 3, 4]), [torch.Size([1, 2, 3, 3])])
+    """
+    found: list[Tensor] = []
+
+    def request(_: nn.Module, args: Any, options: Any) -> Any:
+        return args, options | {"return_weights": True}
+
+    def record(_: nn.Module, args: Any, output: Any) -> Any:
+        found.append(output[1])
+        return output[0]
+
+    layers = [layer for layer in module.modules() if isinstance(layer, MultiheadAttention | GraphAttention)]
+    hooks = [layer.register_forward_pre_hook(request, with_kwargs=True) for layer in layers]
+    hooks += [layer.register_forward_hook(record) for layer in layers]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
+from peerattn.datasets.embedded import value_after
 from peerattn.exceptions import checked
 from peerattn.panel import Panel, read_panel
 
@@ -66,7 +65,7 @@ def load_grunfeld() -> Panel:
 
     frame = grunfeld.load_pandas().data.astype({"firm": "str", "year": int})
     frame["sic"] = frame["firm"].map(_SIC)
-    frame["invest_next"] = _next_year(frame, "invest")
+    frame["invest_next"] = value_after(frame["invest"], frame["firm"], frame["year"])
     return read_panel(
         frame,
         outcome="invest_next",
@@ -75,10 +74,3 @@ def load_grunfeld() -> Panel:
         industry="sic",
         description="Grunfeld (1958): investment of eleven US firms, 1935-54, millions of 1947 dollars",
     )
-
-
-def _next_year(frame: pd.DataFrame, column: str) -> pd.Series:
-    """Look up each firm's value of the following year, by label; NaN where there is none."""
-    known = frame.set_index(["firm", "year"])[column]
-    following = pd.MultiIndex.from_arrays([frame["firm"], frame["year"] + 1])
-    return pd.Series(known.reindex(following).to_numpy(), index=frame.index)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
 from typing import Literal, get_args
 
 import pandas as pd
 
-from peerattn.exceptions import checked, unknown_name
-from peerattn.panel import Panel, read_panel
+from peerattn.datasets.embedded import embedded_panel, stored_frame
+from peerattn.exceptions import checked
+from peerattn.panel import Panel
 
 Multiple = Literal["log_pb", "log_ps", "log_pe", "log_cap_ebitda"]
 _CHARACTERISTICS = ["roe", "net_margin", "ebitda_margin", "turnover", "log_sales", "payout"]
@@ -81,16 +81,9 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
     >>> panel.X.loc[("AAPL", "2014-12-31"), "sub_industry"]
     'Technology Hardware, Storage & Peripherals'
     """
-    if outcome not in get_args(Multiple):
-        raise unknown_name("outcome", "multiple", outcome, get_args(Multiple))
-    frame = _stored()[["firm", "period", "sector", "sub_industry", *_CHARACTERISTICS, outcome]]
-    return read_panel(
-        frame.astype(dict.fromkeys([*_CHARACTERISTICS, outcome], float)),
-        outcome=outcome,
-        characteristics=_CHARACTERISTICS,
-        codes=["sector"],
-        industry="sub_industry",
-        description="S&P 500 multiples at fourteen quarter-ends, 2013 to 2026",
+    description = "S&P 500 multiples at fourteen quarter-ends, 2013 to 2026"
+    return embedded_panel(
+        "multiples", outcome, get_args(Multiple), _CHARACTERISTICS, "sub_industry", description
     )
 
 
@@ -109,9 +102,9 @@ def load_market_values() -> pd.Series:
     >>> round(load_market_values()["AAPL", "2014-12-31"])
     674
     """
-    return _stored().set_index(["firm", "period"])["market_cap"].astype(float).rename("market_value")
-
-
-def _stored() -> pd.DataFrame:
-    with as_file(files("peerattn.datasets") / "multiples.parquet") as path:
-        return pd.read_parquet(path)
+    return (
+        stored_frame("multiples")
+        .set_index(["firm", "period"])["market_cap"]
+        .astype(float)
+        .rename("market_value")
+    )

@@ -6,13 +6,16 @@ reader must know of the source in its ``limits``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.datasets.embedded import value_after
 from peerattn.exceptions import InputError, checked, did_you_mean, unknown_name
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
@@ -70,92 +73,14 @@ class Preset:
         return f"Preset({self.name!r}: {self.title})"
 
 
-PRESETS = {
-    preset.name: preset
-    for preset in (
-        Preset(
-            "crsp_compustat",
-            "CRSP/Compustat merged, monthly",
-            "Center for Research in Security Prices and S&P Compustat, through WRDS (CRSP monthly stock file; CCM link). CRSP "
-            "data description guide: missing-return codes, delisting returns, negative prices. Shumway (1997), "
-            "Journal of Finance "
-            "52(1): delisting returns.",
-            firm="permno",
-            period="date",
-            returns="ret",
-            industry=("siccd", "hsiccd", "sich", "sic"),
-            keep={"shrcd": (10, 11), "exchcd": (1, 2, 3)},
-            missing={name: (-44, -55, -66, -77, -88, -99) for name in ("ret", "retx", "dlret", "dlretx")}
-            | {"siccd": (0, 9999), "hsiccd": (0, 9999), "sich": (0, 9999), "sic": (0, 9999)},
-            absolute=("prc", "altprc"),
-            left=(
-                "permco gvkey iid lpermno lpermco cusip ncusip cik datadate fyear fyr fqtr fyearq retx dlret dlretx "
-                "dlstcd vwretd vwretx ewretd ewretx sprtrn shrcd exchcd siccd hsiccd sich sic naics naicsh issuno "
-                "hexcd hshrcd cfacpr cfacshr linkdt linkenddt"
-            ).split(),
-            limits=(
-                "Fundamentals must stand in the row of the month in which they were public: a preset cannot see when that was.",
-                "Restated Compustat figures are today's, not those of the time.",
-            ),
-        ),
-        Preset(
-            "jensen_kelly_pedersen",
-            "Jensen, Kelly and Pedersen's global factor data",
-            "Jensen, T. I., Kelly, B. and Pedersen, L. H. (2023), Is there a replication crisis in finance?, Journal of Finance "
-            "78(5), 2465–2518; file contrib.global_factor on WRDS, documentation at jkpfactors.com.",
-            firm="id",
-            period="eom",
-            outcome="ret_exc_lead1m",
-            industry=("sic", "ff49", "gics", "naics"),
-            keep={"obs_main": (1,), "exch_main": (1,), "primary_sec": (1,), "common": (1,)},
-            missing={"sic": (0, 9999)},
-            absolute=("prc", "prc_local"),
-            left=(
-                "date source_crsp size_grp obs_main exch_main primary_sec common gvkey iid permno permco excntry "
-                "curcd fx comp_tpci crsp_shrcd comp_exchg crsp_exchcd adjfct shares gics sic naics ff49 ret ret_local "
-                "ret_exc ret_lag_dif me_company prc_local prc_high prc_low"
-            ).split(),
-            limits=(
-                "Characteristics use accounting data from four months after the end of the fiscal period on.",
-            ),
-        ),
-        Preset(
-            "open_source_asset_pricing",
-            "Open Source Asset Pricing: signed predictors, wide",
-            "Chen, A. Y. and Zimmermann, T. (2022), Open source cross-sectional asset pricing, Critical Finance Review 11(2), "
-            "207–264; file signed_predictors_dl_wide at openassetpricing.com.",
-            firm="permno",
-            period="yyyymm",
-            returns="ret",
-            industry=("siccd", "sic", "sich"),
-            missing={"ret": (-66, -77, -88, -99), "siccd": (0, 9999), "sic": (0, 9999), "sich": (0, 9999)},
-            left=("siccd", "sic", "sich", "exchcd", "shrcd", "permco", "gvkey"),
-            limits=(
-                "The file holds no returns: merge CRSP's month's return as ret by permno and yyyymm.",
-                "Predictors are signed so that high values went with high returns in the original studies: their signs knew "
-                "the studies' samples.",
-                "Price, Size and STreversal come from CRSP and are not in the file.",
-            ),
-        ),
-        Preset(
-            "gu_kelly_xiu",
-            "Gu, Kelly and Xiu's 94 characteristics",
-            "Gu, S., Kelly, B. and Xiu, D. (2020), Empirical asset pricing via machine learning, Review of Financial Studies "
-            "33(5), 2223–2273; file datashare.csv of D. Xiu; characteristics as in Green, Hand and Zhang (2017).",
-            firm="permno",
-            period="date",
-            returns="ret",
-            industry=("sic2",),
-            missing={"ret": (-66, -77, -88, -99)},
-            left=("sic2", "siccd", "exchcd", "shrcd"),
-            lagged_by="mom1m",
-            limits=(
-                "The file holds no returns: merge CRSP's month's return as ret by permno and month.",
-                "Quarterly figures are lagged by at least four months, annual ones by at least six.",
-            ),
-        ),
-    )
-}
+def _presets() -> dict[str, Preset]:
+    """Return the presets of the data file beside this one."""
+    stored = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    as_tuples = ({k: tuple(v) if isinstance(v, list) else v for k, v in rules.items()} for rules in stored)
+    return {rules["name"]: Preset(**rules) for rules in as_tuples}
+
+
+PRESETS = _presets()
 
 
 @checked
@@ -256,9 +181,8 @@ def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
 def _cleaned(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     """Return numbers as numbers, with codes of missing values as missing and flags taken off."""
     for name in {*rules.missing, rules.returns, rules.outcome} & set(frame.columns):
-        numbers = pd.to_numeric(frame[name], errors="coerce").astype(
-            float
-        )  # CRSP writes missing returns as letters
+        # CRSP writes missing returns as letters
+        numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
         frame[name] = numbers.mask(numbers.isin(rules.missing.get(name, ())))
     for name in set(rules.absolute) & set(frame.columns):
         frame[name] = frame[name].abs()
@@ -307,13 +231,13 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
             "ret_next",
             f"outcome: {rules.returns} of the row's own month, which {rules.lagged_by} is a month before",
         )
-    after = next_month(frame[rules.returns], frame[rules.firm], frame[rules.period])
+    after = value_after(frame[rules.returns], frame[rules.firm], _month_numbers(frame[rules.period]))
     return frame.assign(ret_next=after), "ret_next", f"outcome: {rules.returns} of the month after"
 
 
 def _by_predicted_month(frame: pd.DataFrame, rules: Preset) -> bool:
     """Tell whether rows are labelled by the month that is predicted: the lagged return is then that of the month before."""
-    before = next_month(frame[rules.returns], frame[rules.firm], frame[rules.period], months=-1)
+    before = value_after(frame[rules.returns], frame[rules.firm], _month_numbers(frame[rules.period]), -1)
     known = frame[rules.lagged_by].astype(float)
     agreement = {
         "before": known.corr(pd.Series(before, index=frame.index)),
@@ -329,11 +253,8 @@ def _by_predicted_month(frame: pd.DataFrame, rules: Preset) -> bool:
     return bool(agreement["before"] > _SAME_MONTH)
 
 
-def next_month(values: pd.Series, firm: pd.Series, month: pd.Series, months: int = 1) -> np.ndarray:
-    """Return each row's value of a later month (an earlier one for negative ``months``) of the same firm; NaN without it."""
-    number = pd.DatetimeIndex(month).year * 12 + pd.DatetimeIndex(month).month
-    table = pd.Series(values.to_numpy(dtype=float), index=pd.MultiIndex.from_arrays([firm, number]))
-    return table.reindex(pd.MultiIndex.from_arrays([firm, number + months])).to_numpy()
+def _month_numbers(month: pd.Series) -> pd.Series:
+    return month.dt.year * 12 + month.dt.month
 
 
 def month_ends(period: pd.Series, name: str) -> pd.Series:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.resources import as_file, files
-from typing import Literal
+from typing import Literal, get_args
 
-import pandas as pd
+from peerattn.datasets.embedded import embedded_panel
+from peerattn.exceptions import checked
+from peerattn.panel import Panel
 
-from peerattn.exceptions import InputError, checked
-from peerattn.panel import Panel, read_panel
-
+Outcome = Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"]
 _CHARACTERISTICS = ["size", "lev", "cash_ta", "ppe_ta", "gw_ta", "turn", "cogs_sales"]
-_OUTCOMES = ("ebit_ta", "ebit_ta_next", "sales_growth_next")
 _CAUTION = (
     "This example was chosen after about eight outcomes and settings of this panel had been tried on these years: "
     "no p value accounts for that choice."
@@ -20,7 +18,7 @@ _CAUTION = (
 
 
 @checked
-def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"] = "ebit_ta") -> Panel:
+def load_russell(outcome: Outcome = "ebit_ta") -> Panel:
     """Load 500 large US firms outside finance, fiscal years 2013 to 2016.
 
     ``ebit_ta[i, t] = EBIT[i, t] / total assets[i, t]``: the profitability of firm i in the row's own year, to be explained
@@ -74,19 +72,9 @@ def load_russell(outcome: Literal["ebit_ta", "ebit_ta_next", "sales_growth_next"
     >>> panel.X.loc[("Apple", 2016), "industry"]
     'Computer Manufacturing'
     """
-    if outcome not in _OUTCOMES:
-        raise InputError(f"outcome must be one of {', '.join(map(repr, _OUTCOMES))}, got {outcome!r}.")
-    with as_file(files("peerattn.datasets") / "russell.parquet") as path:
-        frame = pd.read_parquet(path)
     known = [] if outcome == "ebit_ta" else ["ebit_ta"]
-    numbers = _CHARACTERISTICS + known
-    frame = frame[["firm", "period", "sector", "industry", *numbers, outcome]]
-    panel = read_panel(
-        frame.astype(dict.fromkeys([*numbers, outcome], float)),
-        outcome=outcome,
-        characteristics=numbers,
-        codes=["sector"],
-        industry="industry",
-        description="Russell 3000 (ExPanDaR): the 500 largest firms outside finance, fiscal years 2013-16",
+    description = "Russell 3000 (ExPanDaR): the 500 largest firms outside finance, fiscal years 2013-16"
+    panel = embedded_panel(
+        "russell", outcome, get_args(Outcome), _CHARACTERISTICS + known, "industry", description
     )
-    return replace(panel, caution=_CAUTION if outcome == "ebit_ta" else "")
+    return replace(panel, caution="" if known else _CAUTION)

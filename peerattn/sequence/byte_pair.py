@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -129,21 +129,19 @@ class BytePairTokenizer(Tokenizer):
 
     def _pieces(self, word: str) -> list[str]:
         if word not in self._known:
-            merged = self._merge(word)
-            merged[-1] = merged[-1].removesuffix(END_OF_WORD)
-            self._known[word] = [piece + CONTINUES for piece in merged[:-1]] + merged[-1:]
+            *before, end = merged(_characters(word), self._ranks)
+            self._known[word] = [piece + CONTINUES for piece in before] + [end.removesuffix(END_OF_WORD)]
         return self._known[word]
 
-    def _merge(self, word: str) -> list[str]:
-        """Apply the earliest-learned merge until none applies."""
-        symbols = _characters(word)
-        ranks, last = self._ranks, len(self._ranks)
-        while len(symbols) > 1:
-            rank = min(ranks.get(pair, last) for pair in zip(symbols, symbols[1:]))
-            if rank == last:
-                break
-            symbols = _merged(symbols, self.merges_[rank])
-        return symbols
+
+def merged(symbols: list[str], ranks: Mapping[Pair, int]) -> list[str]:
+    """Return the symbols after the merge of least rank, again and again until none applies."""
+    while len(symbols) > 1:
+        pair = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, len(ranks)))
+        if pair not in ranks:
+            break
+        symbols = _merged(symbols, pair)
+    return symbols
 
 
 def _characters(word: str) -> list[str]:

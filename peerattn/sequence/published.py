@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from peerattn.exceptions import InputError
+from peerattn.sequence.byte_pair import merged
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.tokenizers import SPECIAL, Tokenizer
@@ -25,15 +26,30 @@ _BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in the order o
 _MARK = re.compile(r"<mask>|\[MASK\]")
 # Letters, digits, and other marks, each with the space before it, as GPT-2 cuts texts.
 _GPT2_WORDS = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
-_BERT_BLOCK = {
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
-    "attention.output": "attention.output.dense",
-    "norm_attention": "attention.output.LayerNorm",
-    "feedforward.hidden": "intermediate.dense",
-    "feedforward.output": "output.dense",
-    "norm_feedforward": "output.LayerNorm",
+#: Our parts and the published ones; {k} numbers the blocks.
+_BERT = {
+    "encoder.embedding.norm": "embeddings.LayerNorm",
+    "transform": "cls.predictions.transform.dense",
+    "norm": "cls.predictions.transform.LayerNorm",
+    "encoder.stack.blocks.{k}.attention.query": "encoder.layer.{k}.attention.self.query",
+    "encoder.stack.blocks.{k}.attention.key": "encoder.layer.{k}.attention.self.key",
+    "encoder.stack.blocks.{k}.attention.value": "encoder.layer.{k}.attention.self.value",
+    "encoder.stack.blocks.{k}.attention.output": "encoder.layer.{k}.attention.output.dense",
+    "encoder.stack.blocks.{k}.norm_attention": "encoder.layer.{k}.attention.output.LayerNorm",
+    "encoder.stack.blocks.{k}.feedforward.hidden": "encoder.layer.{k}.intermediate.dense",
+    "encoder.stack.blocks.{k}.feedforward.output": "encoder.layer.{k}.output.dense",
+    "encoder.stack.blocks.{k}.norm_feedforward": "encoder.layer.{k}.output.LayerNorm",
+}
+_GPT2 = {
+    "stack.final_norm": "ln_f",
+    "stack.blocks.{k}.attention.query": "h.{k}.attn.c_attn.0",  # the first of three parts
+    "stack.blocks.{k}.attention.key": "h.{k}.attn.c_attn.1",
+    "stack.blocks.{k}.attention.value": "h.{k}.attn.c_attn.2",
+    "stack.blocks.{k}.attention.output": "h.{k}.attn.c_proj",
+    "stack.blocks.{k}.norm_attention": "h.{k}.ln_1",
+    "stack.blocks.{k}.feedforward.hidden": "h.{k}.mlp.c_fc",
+    "stack.blocks.{k}.feedforward.output": "h.{k}.mlp.c_proj",
+    "stack.blocks.{k}.norm_feedforward": "h.{k}.ln_2",
 }
 
 
@@ -150,7 +166,7 @@ class ByteLevelTokenizer(Tokenizer):
         letters = byte_symbols()
         ranks = {pair: rank for rank, pair in enumerate(self.merges_)}
         words = ["".join(letters[byte] for byte in word.encode()) for word in _GPT2_WORDS.findall(text)]
-        known = {word: _merged(word, ranks) for word in set(words)}
+        known = {word: merged(list(word), ranks) for word in set(words)}
         return [piece for word in words for piece in known[word]]
 
     def join(self, symbols: Sequence[str]) -> str:
@@ -191,38 +207,23 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     """
     state, config = _files(folder, prefix="bert.")
     symbols = (Path(folder) / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    tokenizer = WordPieceTokenizer(
-        lowercase=config.get("do_lower_case", "[unused0]" not in symbols or "the" in symbols)
+    uncased = config.get("do_lower_case", "[unused0]" not in symbols or "the" in symbols)
+    tokenizer = WordPieceTokenizer(lowercase=uncased).from_symbols(symbols)
+    rows = sorted(range(len(symbols)), key=lambda k: (*_BERT_SPECIAL, symbols[k]).index(symbols[k]))
+    positions = (
+        state["embeddings.position_embeddings.weight"] + state["embeddings.token_type_embeddings.weight"][0]
     )
-    tokenizer.from_symbols(symbols)
-    rows = torch.tensor([symbols.index(s) for s in _BERT_SPECIAL] + [
-        k for k, s in enumerate(symbols) if s not in _BERT_SPECIAL
-    ])  # fmt: skip
-    embeddings = "embeddings."
     ours = {
-        "encoder.embedding.tokens.weight": _named(state, embeddings + "word_embeddings.weight")[rows],
-        "encoder.embedding.learned.weight": _named(state, embeddings + "position_embeddings.weight")
-        + _named(state, embeddings + "token_type_embeddings.weight")[0],
-        "popularity": _named(state, "cls.predictions.bias")[rows],
+        "encoder.embedding.tokens.weight": state["embeddings.word_embeddings.weight"][rows],
+        "encoder.embedding.learned.weight": positions,
+        "popularity": state["cls.predictions.bias"][rows],
     }
-    parts = {
-        "encoder.embedding.norm": embeddings + "LayerNorm",
-        "norm": "cls.predictions.transform.LayerNorm",
-    }
-    parts |= {"transform": "cls.predictions.transform.dense"}
+    n_positions, d_model = positions.shape
+    sizes = {"n_heads": config.get("num_attention_heads", d_model // 64), "d_model": d_model}
     n_layers = _n_layers(state, "encoder.layer.")
-    for k in range(n_layers):
-        parts |= {f"encoder.stack.blocks.{k}.{a}": f"encoder.layer.{k}.{b}" for a, b in _BERT_BLOCK.items()}
-    ours |= {
-        f"{a}.{kind}": _named(state, f"{b}.{kind}") for a, b in parts.items() for kind in ("weight", "bias")
-    }
-    n_positions, d_model = ours["encoder.embedding.learned.weight"].shape
-    n_heads = config.get("num_attention_heads", d_model // 64)
-    model = MaskedLanguageModel(
-        tokenizer, n_layers=n_layers, n_heads=n_heads, d_model=d_model, n_positions=n_positions
-    )
+    model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_positions=n_positions, **sizes)
     model.tokenizer_ = tokenizer
-    return _with_weights(model, ours)
+    return _with_weights(model, ours | _renamed(state, _BERT, n_layers))
 
 
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
@@ -248,30 +249,18 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     lines = (Path(folder) / "merges.txt").read_text(encoding="utf-8").splitlines()
     merges = [line.split() for line in lines if line and not line.startswith("#version")]
     tokenizer = ByteLevelTokenizer().from_symbols(sorted(numbers, key=numbers.__getitem__), merges)
-    ours = {
-        "embedding.tokens.weight": _named(state, "wte.weight"),
-        "embedding.learned.weight": _named(state, "wpe.weight"),
-    }
-    ours |= {f"stack.final_norm.{kind}": _named(state, f"ln_f.{kind}") for kind in ("weight", "bias")}
-    n_layers = _n_layers(state, "h.")
-    for k in range(n_layers):
-        theirs, block = f"h.{k}.", f"stack.blocks.{k}."
-        for kind in ("weight", "bias"):
-            packed = _turned(state, f"{theirs}attn.c_attn.{kind}").chunk(3)
-            ours |= {f"{block}attention.{n}.{kind}": x for n, x in zip(("query", "key", "value"), packed)}
-            ours |= {
-                f"{block}{a}.{kind}": _turned(state, f"{theirs}{b}.{kind}")
-                for a, b in {
-                    "attention.output": "attn.c_proj", "feedforward.hidden": "mlp.c_fc", "feedforward.output": "mlp.c_proj",
-                    "norm_attention": "ln_1", "norm_feedforward": "ln_2",
-                }.items()
-            }  # fmt: skip
+    ours = {"embedding.tokens.weight": state["wte.weight"], "embedding.learned.weight": state["wpe.weight"]}
     block_size, d_model = ours["embedding.learned.weight"].shape
-    n_heads = config.get("n_head", d_model // 64)
-    options: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads, "d_model": d_model}
-    model = LanguageModel(tokenizer, block_size=block_size, positions="learned", **options)
+    n_layers = _n_layers(state, "h.")
+    for name in [name for name in state if name.startswith("h.")]:  # whose matrices are stored as (in, out)
+        state[name] = state[name].mT if state[name].ndim == 2 else state[name]
+        if (packed := ".attn.c_attn.") in name:
+            for k, part in enumerate(state[name].chunk(3)):
+                state[name.replace(packed, f"{packed}{k}.")] = part
+    sizes = {"n_heads": config.get("n_head", d_model // 64), "d_model": d_model, "block_size": block_size}
+    model = LanguageModel(tokenizer, n_layers=n_layers, positions="learned", **sizes)
     model.tokenizer_, model.n_symbols_, model.ends_ = tokenizer, len(tokenizer.symbols_), True
-    return _with_weights(model, ours)
+    return _with_weights(model, ours | _renamed(state, _GPT2, n_layers))
 
 
 @cache
@@ -288,17 +277,6 @@ def byte_symbols() -> dict[int, str]:
     return {byte: chr(byte) for byte in shown} | {byte: chr(256 + k) for k, byte in enumerate(others)}
 
 
-def _merged(word: str, ranks: Mapping[tuple[str, str], int]) -> list[str]:
-    """Apply the earliest merge until none applies."""
-    pieces, last = list(word), len(ranks)
-    while len(pieces) > 1:
-        rank, at = min((ranks.get(pair, last), k) for k, pair in enumerate(zip(pieces, pieces[1:])))
-        if rank == last:
-            break
-        pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
-    return pieces
-
-
 def _stands_alone(character: str) -> bool:
     """Whether BERT takes a character for a word: marks, and Chinese characters."""
     code = ord(character)
@@ -307,42 +285,44 @@ def _stands_alone(character: str) -> bool:
     return ascii_mark or chinese or unicodedata.category(character).startswith("P")
 
 
-def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+class _State(dict[str, Tensor]):
+    """Published parameters by name; one that is missing is named."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise InputError(f"folder: the state dict lacks {name!r}; it has {sorted(self)[:3]} and others.")
+
+
+def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[str, Any]]:
     """Return the state dict, its names without the prefix and in today's spelling, and the configuration, if there is one."""
     root = Path(folder)
     sealed, old, config = (root / name for name in ("model.safetensors", "pytorch_model.bin", "config.json"))
-    if sealed.exists():
-        state = load_file(sealed)
-    elif old.exists():
-        state = torch.load(old, map_location="cpu", weights_only=True)
-    else:
+    if not sealed.exists() and not old.exists():
         raise InputError(
             f"folder: expected model.safetensors or pytorch_model.bin in {str(root)!r}, got neither."
         )
-    spelled = ((name.removeprefix(prefix), value) for name, value in state.items())
-    found = {
-        n.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): v
-        for n, v in spelled
-    }
+    state = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
+    found = _State()
+    for name, value in state.items():
+        today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+            "LayerNorm.beta", "LayerNorm.bias"
+        )
+        found[today.removeprefix(prefix)] = value.float()
     return found, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
 
 
-def _named(state: Mapping[str, Tensor], name: str) -> Tensor:
-    if name not in state:
-        raise InputError(f"folder: the state dict lacks {name!r}; it has {sorted(state)[:3]} and others.")
-    return state[name].float()
+def _n_layers(state: _State, start: str) -> int:
+    numbers = (int(name.removeprefix(start).split(".")[0]) for name in state if name.startswith(start))
+    return 1 + max(numbers, default=-1)
 
 
-def _turned(state: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return a parameter of GPT-2, whose matrices are stored as (in, out)."""
-    found = _named(state, name)
-    return found.mT if found.ndim == 2 else found
-
-
-def _n_layers(state: Mapping[str, Tensor], start: str) -> int:
-    return 1 + max(
-        (int(name[len(start) :].split(".")[0]) for name in state if name.startswith(start)), default=-1
-    )
+def _renamed(state: _State, names: Mapping[str, str], n_layers: int) -> dict[str, Tensor]:
+    """Return weight and bias of the named parts, in every block, by our names."""
+    return {
+        f"{ours}.{kind}".format(k=k): state[f"{theirs}.{kind}".format(k=k)]
+        for ours, theirs in names.items()
+        for kind in ("weight", "bias")
+        for k in range(n_layers if "{k}" in ours else 1)
+    }
 
 
 def _with_weights(model: Any, state: Mapping[str, Tensor]) -> Any:

@@ -15,24 +15,8 @@ from peerattn.sequence.translator import Translator
 from peerattn.sequence.vision import VisionTransformerClassifier
 
 __all__ = [
-    "AttentionAnomalyDetector",
-    "AttentionForecaster",
-    "AttentionMap",
-    "ByteLevelTokenizer",
-    "BytePairTokenizer",
-    "CharacterTokenizer",
-    "GraphAttentionClassifier",
-    "LanguageModel",
-    "MaskedLanguageModel",
-    "SavedEstimator",
-    "SequenceEstimator",
-    "TextClassifier",
-    "Tokenizer",
-    "VisionTransformerClassifier",
-    "Translator",
-    "WordTokenizer",
-    "WordPieceTokenizer",
-    "check_texts",
-    "load_bert",
-    "load_gpt2",
-]
+    "AttentionAnomalyDetector", "AttentionForecaster", "AttentionMap", "ByteLevelTokenizer", "BytePairTokenizer",
+    "CharacterTokenizer", "GraphAttentionClassifier", "LanguageModel", "MaskedLanguageModel", "SavedEstimator",
+    "SequenceEstimator", "TextClassifier", "Tokenizer", "Translator", "VisionTransformerClassifier", "WordPieceTokenizer",
+    "WordTokenizer", "check_texts", "load_bert", "load_gpt2",
+]  # fmt: skip

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap, stacked
+from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.patches import PatchEncoder
-from peerattn.sequence.series import WindowedEstimator, check_series, column_number, windows_of
+from peerattn.sequence.series import WindowedEstimator, check_series, windows_of
 
 
 class HiddenPatches(torch.nn.Module):
@@ -36,6 +36,11 @@ class HiddenPatches(torch.nn.Module):
         """
         instead = torch.where(hidden[:, None, :, None], self.hidden, torch.nan)
         return self.head(self.encoder(windows, hidden=instead))
+
+    def errors(self, windows: Tensor, hidden: Tensor) -> Tensor:
+        """Return the mean squared error of each window's hidden patches, (batch,)."""
+        squares = (self(windows, hidden) - self.encoder.patches(windows)).square().mean((1, 3))
+        return (squares * hidden).sum(1) / hidden.sum(1)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -105,6 +110,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     True
     """
 
+    _past: ClassVar[str] = "window"
     _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "offset_", "state_")
 
     window: int = 96
@@ -153,17 +159,18 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return scaled.unfold(0, self.window, 1)  # (n, columns, window), a view
 
     def _loss(self, module: HiddenPatches, batch: tuple[Tensor, Tensor]) -> Tensor:
-        seen, hidden = batch
-        error = module(seen, hidden) - module.encoder.patches(seen)
-        return error.transpose(1, 2)[hidden].square().mean()
+        return module.errors(*batch).mean()
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
-        place = torch.arange(self._n_patches)
         for batch in super()._batches(examples, generator):
-            first = self._starts[torch.randint(len(self._starts), (self.batch_size, 1), generator=generator)]
-            hidden = (place >= first) & (place < first + self._block)
-            yield batch, hidden.to(self.device)
+            first = torch.randint(len(self._starts), (self.batch_size, 1), generator=generator)
+            yield batch, self._hidden(self._starts[first])
+
+    def _hidden(self, first: int | Tensor) -> Tensor:
+        """Return which patches the block hides that starts at a patch, or at one for each of a batch: (batch, n_patches)."""
+        place = torch.arange(self._n_patches)[None]
+        return ((place >= first) & (place < first + self._block)).to(self.device)
 
     @property
     def _n_patches(self) -> int:
@@ -197,8 +204,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             Rows that follow each other; at least one window.
         """
         check_is_fitted(self)
-        values = check_series(self, X, reset=False, shortest=self.window, why="window")
-        return self._scores(self._module(), values)
+        return self._scores(self._module().double(), self._scaled(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return ``score_samples(X) - offset_``: negative where ``predict`` calls a row an anomaly."""
@@ -211,40 +217,35 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
         check_is_fitted(self)
-        values = check_series(self, X, reset=False, shortest=self.window, why="window")
-        last = torch.tensor(((values - self.mean_) / self.scale_)[None, -self.window :].transpose(0, 2, 1))
-        at, place = column_number(self, column), torch.arange(self._n_patches)[None]
-        hidden = place >= self._n_patches - self._block
-        layers = self._recorded(lambda m: m.double()(last.to(self.device), hidden.to(self.device)))
-        weights = stacked([layer[0, at] for layer in layers[: self.n_layers]])
+        last = self._last_window(X)
+        hidden = self._hidden(self._n_patches - self._block)
+        layers = self._recorded(lambda module: module.double()(last, hidden))
         starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
         names = tuple(
             f"{start}..{start + self.patch - 1}{' hidden' if h else ''}"
             for start, h in zip(starts, hidden[0])
         )
-        return AttentionMap(weights, names, names)
+        return self._map_of_patches(layers, column, names)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
-        values = check_series(self, X, reset=False, shortest=self.window, why="window")
-        windows = windows_of((values - self.mean_) / self.scale_, self.window)[:: self.window]
-        hidden = torch.arange(self._n_patches) >= self._n_patches - self._block
+        windows = windows_of(self._scaled(X), self.window)[:: self.window]
+        hidden = self._hidden(self._n_patches - self._block)
         for part in torch.tensor(windows, dtype=torch.float32).to(self.device).split(256):
-            error = module(part, hidden.expand(len(part), -1).to(self.device)) - module.encoder.patches(part)
-            yield error[:, :, hidden].square().mean((1, 2, 3)).sum(), len(part)
+            yield module.errors(part, hidden).sum(), len(part)
 
-    def _scores(self, module: HiddenPatches, values: np.ndarray) -> np.ndarray:
-        scaled = (values - self.mean_) / self.scale_
-        at = np.unique(
-            np.append(np.arange(0, len(scaled) - self.window, self.patch), len(scaled) - self.window)
-        )
+    def _scores(self, module: HiddenPatches, scaled: np.ndarray) -> np.ndarray:
+        last = len(scaled) - self.window
+        at = np.unique([*range(0, last, self.patch), last])
         windows = windows_of(scaled, self.window)[at]
         steps = np.zeros((2, len(scaled) + 1))  # of the sum of errors, and of their number, from row to row
         starts = self._starts.tolist()
-        for first in sorted(
-            {*starts[:: self._block], starts[-1]}
-        ):  # each patch hidden once, or twice where they overlap
-            errors = self._errors(module, windows, first)
+        for first in sorted({*starts[:: self._block], starts[-1]}):
+            # each patch hidden once, or twice where they overlap
+            hidden = self._hidden(first)
+            errors = self._in_parts(
+                lambda part, hidden=hidden: module.errors(torch.tensor(part).to(self.device), hidden), windows
+            )
             begin = at + first * self.patch
             for rows, sign in ((begin, 1), (begin + self._block * self.patch, -1)):
                 np.add.at(steps[0], rows, sign * errors)
@@ -253,19 +254,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         known = np.flatnonzero(count)
         nearest = np.clip(np.searchsorted(known, np.arange(len(scaled))), 0, len(known) - 1)
         return -(total[known] / count[known])[nearest]
-
-    def _errors(self, module: HiddenPatches, windows: np.ndarray, first: int) -> np.ndarray:
-        """Return the mean squared error of one block in every window."""
-        block, module = slice(first, first + self._block), module.double()
-
-        def errors(part: np.ndarray) -> Tensor:
-            seen = torch.tensor(part).to(self.device)
-            hidden = torch.zeros(len(seen), self._n_patches, dtype=torch.bool, device=seen.device)
-            hidden[:, block] = True
-            error = (module(seen, hidden) - module.encoder.patches(seen))[:, :, block]
-            return error.square().mean((1, 2, 3))
-
-        return self._in_parts(errors, windows)
 
     def _check_options(self) -> None:
         if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:

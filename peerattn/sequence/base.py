@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -296,6 +296,16 @@ def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:
     """Put the attention layer with only these heads in the place of the layer of this name."""
     layer: Any = module.get_submodule(name)
     module.set_submodule(name, nn.prune_heads(layer, keep))
+
+
+def checked_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
+    """Return one class for each of n things, such as images, checked."""
+    if y is None:
+        raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
+    labels: np.ndarray = column_or_1d(y, warn=True)
+    if len(labels) != n:
+        raise InputError(f"{name}: expected one class per {what} ({n}), got {len(labels)}.")
+    return labels
 
 
 def class_numbers(classes: np.ndarray, y: Any) -> Tensor:

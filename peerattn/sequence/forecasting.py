@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap, stacked
+from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.patches import PatchForecast, pinball, spread_of
-from peerattn.sequence.series import WindowedEstimator, check_series, column_number, later_index, windows_of
+from peerattn.sequence.series import WindowedEstimator, check_series, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
 
 EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
@@ -97,15 +97,10 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     True
     """
 
+    _past: ClassVar[str] = "lookback"
     _fitted: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "mean_",
-        "scale_",
-        "penalty_",
-        "gain_",
-        "gain_error_",
-        "state_",
-    )
+        "n_features_in_", "mean_", "scale_", "penalty_", "gain_", "gain_error_", "state_",
+    )  # fmt: skip
 
     horizon: int = 24
     lookback: int = 96
@@ -221,7 +216,12 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         return losses.flatten(1).mean(1)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        windows = _thinned(windows_of(self._scaled(X, self.horizon), self.lookback + self.horizon))
+        windows = _thinned(
+            windows_of(
+                self._scaled(X, self.horizon),
+                self.lookback + self.horizon,
+            )
+        )
         for part in torch.tensor(windows, dtype=torch.float32).split(64):
             yield self._losses(module, part.to(self.device)).sum(), len(part)
 
@@ -280,7 +280,8 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         ndarray, shape (n_rows - lookback + 1, horizon, n_columns)
         """
         middle = 0 if self.quantiles is None else self._levels.index(0.5)
-        return self._forecast(windows_of(self._scaled(X), self.lookback))[..., middle].transpose(0, 2, 1)
+        windows = windows_of(self._scaled(X), self.lookback)
+        return self._forecast(windows)[..., middle].transpose(0, 2, 1)
 
     def score(self, X: Any, y: None = None) -> float:
         """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
@@ -303,11 +304,10 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         InputError
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
-        layers, at = self._weights(X), column_number(self, column)
-        weights = stacked([layer[0, at] for layer in layers[: self.n_layers]])
-        ends = [self.patch * (k - weights.shape[-1]) for k in range(weights.shape[-1])]
-        labels = tuple(f"{end + 1:d}..{end + self.patch:d}" for end in ends)
-        return AttentionMap(weights, labels, labels)
+        layers = self._weights(X)
+        n_patches = layers[0].shape[-1]
+        ends = [self.patch * (k - n_patches) for k in range(n_patches)]
+        return self._map_of_patches(layers, column, tuple(f"{end + 1}..{end + self.patch}" for end in ends))
 
     def attention_between(self, X: Any) -> AttentionMap:
         """Return the attention weights between columns in the last patch, for ``channels="attending"``."""
@@ -326,11 +326,11 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
                 f"{self.gain_error_:.2g}), without attention. "
                 "Make the model with line=False, or train it longer."
             )
-        window = torch.tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
-        return self._recorded(lambda module: module.double()(window.to(self.device)))
+        window = self._last_window(X)
+        return self._recorded(lambda module: module.double()(window))
 
     def _last(self, X: Any) -> np.ndarray:  # (columns, H, Q)
-        return self._forecast(windows_of(self._scaled(X)[-self.lookback :], self.lookback))[0]
+        return self._forecast(self._last_window(X).cpu().numpy())[0]
 
     def _forecast(self, windows: np.ndarray) -> np.ndarray:
         """Return forecasts (n, columns, H, Q) of scaled windows, in the units of the series."""
@@ -339,12 +339,6 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
             lambda part: module(torch.tensor(part).to(self.device)).sort(-1).values, windows
         )
         return found * self.scale_[:, None, None] + self.mean_[:, None, None]
-
-    def _scaled(self, X: Any, beyond: int = 0) -> np.ndarray:
-        check_is_fitted(self)
-        need = self.lookback + beyond
-        why = "lookback" + ("+ horizon" if beyond else "")
-        return (check_series(self, X, reset=False, shortest=need, why=why) - self.mean_) / self.scale_
 
     def _check_options(self) -> None:
         for name in ("horizon", "lookback", "patch", "max_steps", "batch_size"):

@@ -14,14 +14,14 @@ import torch.nn.functional as F
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import normalize
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import Dropout, GraphAttention
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.base import SequenceEstimator, checked_classes
 from peerattn.sequence.symbol_regression import class_folds
 
 UNKNOWN = -1
@@ -339,15 +339,7 @@ def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
 
 def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return classes and which of them are known."""
-    if y is None:
-        raise InputError(
-            f"{name}: GraphAttentionClassifier requires y to be passed, but the target y is None."
-        )
-    labels = column_or_1d(y, warn=True)
-    if len(labels) != n:
-        raise InputError(
-            f"{name}: expected one class per node ({n}), got {len(labels)}. Give −1 where it is unknown."
-        )
+    labels = checked_classes(y, n, "node, −1 where it is unknown", name)
     if labels.dtype.kind in "OUST":
         known = ~pd.isna(labels) & (labels.astype(object) != UNKNOWN)
     else:

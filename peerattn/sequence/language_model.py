@@ -165,10 +165,19 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         return self._fit(X)
 
     def _examples(self, X: Any, y: Any) -> Tensor:
-        numbers = self._learn_symbols(X if isinstance(X, str | np.ndarray | Tensor) else list(X))
-        if len(numbers) < 2:
-            raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
-        return numbers
+        X = X if isinstance(X, str | np.ndarray | Tensor) else list(X)
+        text = isinstance(X, str)
+        if text and _PATH.fullmatch(X):
+            raise InputError(
+                f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
+            )
+        if text or not len(X) or isinstance(X[0], str):
+            self.tokenizer_ = fitted_tokenizer(self, check_texts([X] if text else X))
+            self.n_symbols_, self.ends_ = len(self.tokenizer_.symbols_), not text
+        else:
+            self.tokenizer_, self.ends_ = None, False
+            self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
+        return self._read(X, at_least=2)
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         """Yield blocks of the text at random places, (batch, block + 1)."""
@@ -203,9 +212,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         return -self.loss(X)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        numbers, stride = self._read(X), self.block_size if y is None else y
-        if len(numbers) < 2:
-            raise InputError(f"X: expected at least two symbols, got {len(numbers)}.")
+        numbers, stride = self._read(X, at_least=2), self.block_size if y is None else y
         for windows, n_counted in _windows(numbers, self.block_size, stride):
             for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
                 logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
@@ -328,35 +335,13 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         embedding = nn.InputEmbedding(
             self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
         )
-        attend, rotary = self._attend(causal=True), self.positions == "rotary"
-        options |= {
-            "attend": attend,
-            "rotary": rotary,
-            "activation": "gelu_tanh" if self._is_published else "gelu",
-        }
+        attend = self._attend(causal=True)
+        options |= {"attend": attend, "rotary": self.positions == "rotary"}
+        options["activation"] = "gelu_tanh" if self._is_published else "gelu"
         stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, **options)
         return LanguageModule(embedding, stack, causal=attend is not nn.attention)
 
-    def _learn_symbols(self, X: Any) -> Tensor:
-        """Set tokenizer and number of symbols, and return the training text as numbers."""
-        text = isinstance(X, str)
-        if text and _PATH.fullmatch(X):
-            raise InputError(
-                f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
-            )
-        numbers_given = not text and len(X) > 0 and not isinstance(X[0], str)
-        self.ends_ = not text and not numbers_given
-        if numbers_given:
-            self.tokenizer_ = None
-            numbers = _check_numbers(X, "X")
-            self.n_symbols_ = int(numbers.max()) + 1
-            return numbers
-        texts = check_texts([X] if isinstance(X, str) else X)
-        self.tokenizer_ = fitted_tokenizer(self, texts)
-        self.n_symbols_ = len(self.tokenizer_.symbols_)
-        return self._read(X if isinstance(X, str) else texts)
-
-    def _read(self, X: Any, name: str = "X") -> Tensor:
+    def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""
         check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
@@ -366,16 +351,16 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
                     f"{name}: expected numbers below {self.n_symbols_}, as in fit, got {int(numbers.max())}."
                 )
         elif isinstance(X, str):
-            if not X:
-                raise InputError(f"{name}: expected a text, got an empty one.")
             numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
             texts = check_texts(X, name)
             numbers = torch.tensor(
                 [k for text in texts for k in [*self.tokenizer_.encode(text), self.tokenizer_.end]]
             )
-        if not len(numbers):
-            raise InputError(f"{name}: expected at least one symbol, got none.")
+        if len(numbers) < at_least:
+            raise InputError(
+                f"{name}: expected at least {('one symbol', 'two symbols')[at_least - 1]}, got {len(numbers)}."
+            )
         return numbers
 
     def _written(self, numbers: list[int]) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from peerattn.exceptions import InputError
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.patches import PatchEncoder
 
@@ -19,6 +20,7 @@ from peerattn.sequence.patches import PatchEncoder
 class WindowedEstimator(SequenceEstimator):
     """A model that learns from windows of series, each column by itself or columns attending to each other."""
 
+    _past: ClassVar[str]  # the argument that says how many rows a window has
     channels: str
     patch: int
     d_model: int
@@ -51,6 +53,25 @@ class WindowedEstimator(SequenceEstimator):
             length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
             n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator, **heads,
         )  # fmt: skip
+
+    @property
+    def _length(self) -> int:
+        return int(getattr(self, self._past))
+
+    def _scaled(self, X: Any, ahead: int = 0) -> np.ndarray:
+        """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
+        check_is_fitted(self)
+        why = self._past + (" + horizon" if ahead else "")
+        values = check_series(self, X, reset=False, shortest=self._length + ahead, why=why)
+        return (values - self.mean_) / self.scale_
+
+    def _last_window(self, X: Any) -> Tensor:  # (1, columns, length)
+        return torch.tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1)).to(self.device)
+
+    def _map_of_patches(self, layers: list[Tensor], column: Any, names: tuple[str, ...]) -> AttentionMap:
+        """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches)."""
+        at = column_number(self, column)
+        return AttentionMap(stacked([layer[0, at] for layer in layers[: self.n_layers]]), names, names)
 
     def _check_channels(self) -> None:
         if self.channels not in ("independent", "attending"):

@@ -18,7 +18,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention, StartsFromFitted, class_numbers
+from peerattn.sequence.base import CheaperAttention, StartsFromFitted, checked_classes, class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
@@ -157,9 +157,8 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         return self._fit(X, y)
 
     def _examples(self, X: Any, y: Any) -> tuple[list[str], list[list[int]], np.ndarray]:
-        texts, labels = check_texts(X), np.asarray(y)
-        if labels.shape != (len(texts),):
-            raise InputError(f"y: expected one class per text ({len(texts)}), got shape {labels.shape}.")
+        texts = check_texts(X)
+        labels = checked_classes(y, len(texts), "text")
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y: expected at least two classes, got {self.classes_.tolist()}.")

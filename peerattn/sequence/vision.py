@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError
 from peerattn.nn import Encoder, LearnedPositions2d, attention, linear, local_mask, normal
 from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator, class_numbers
+from peerattn.sequence.base import CheaperAttention, SequenceEstimator, checked_classes, class_numbers
 
 
 class VisionTransformer(nn.Module):
@@ -160,10 +160,8 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
                 f"patch: expected a divisor of height {shape[0]} and width {shape[1]}, got {self.patch}. "
                 "Choose another patch, or pad the images."
             )
-        labels = column_or_1d(y, warn=True)
+        labels = checked_classes(y, n, "image")
         check_classification_targets(labels)
-        if len(labels) != n:
-            raise InputError(f"y: expected one class per image ({n}), got {len(labels)}.")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.image_shape_ = tuple(int(size) for size in shape)
         self.mean_ = images.mean((0, 1, 2), dtype=float)

@@ -37,22 +37,7 @@ _HOMES = {
     "sic_to_fama_french": "fama_french",
 }
 
-__all__ = [  # noqa: F822 - loaded by __getattr__
-    "Design",
-    "Panel",
-    "PanelEncoder",
-    "StoredPanel",
-    "as_panel",
-    "canonical_codes",
-    "check_panel",
-    "code_scheme",
-    "find_firm",
-    "find_period",
-    "from_formula",
-    "read_panel",
-    "scan_panel",
-    "sic_to_fama_french",
-]
+__all__ = [*_HOMES]  # noqa: PLE0604 - loaded by __getattr__
 
 
 def __getattr__(name: str) -> Any:

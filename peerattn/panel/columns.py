@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, checked, unknown_name, warn_user
 from peerattn.panel.codes import looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -48,6 +48,7 @@ def looks_like_outcome(name: object) -> bool:
     return bool(_OTHER_OUTCOME.search(str(name)))
 
 
+@checked
 def choose_columns(
     frame: pd.DataFrame,
     *,
@@ -78,56 +79,50 @@ def choose_columns(
         When a named column does not exist, does not hold numbers, or is an outcome.
     """
     columns = list(map(str, frame.columns))
-    _refuse_repeated(columns)
-    for argument, names in (("characteristics", characteristics or ()), ("codes", codes)):
-        if isinstance(names, str):
-            raise InputError(
-                f"{argument}: expected a list of column names, got the text {names!r}: write [{names!r}]."
-            )
-        for name in names:
-            if name not in columns:
-                raise unknown_name(argument, "column", name, columns)
-    taken_elsewhere = {*labels, *codes} | ({outcome} if outcome else set())
-    if characteristics is not None:
-        _check_named(frame, characteristics, taken_elsewhere)
+    refuse_repeated(columns)
+    refuse_unknown("characteristics", characteristics or (), columns)
+    refuse_unknown("codes", codes, columns)
+    taken = {*labels, *codes} | ({outcome} if outcome else set())
+    if characteristics is None:
+        why = {name: _reason_to_leave(frame[name]) for name in columns if name not in taken}
+        chosen, left = [name for name in why if not why[name]], {name: why[name] for name in why if why[name]}
+    else:
+        _check_named(frame, characteristics, taken)
         chosen = list(dict.fromkeys(characteristics))
-        left = {
-            name: "not requested" for name in columns if name not in chosen and name not in taken_elsewhere
-        }
-        _refuse_nothing(chosen, codes, columns)
-        return ColumnChoice(tuple(chosen), tuple(codes), left)
-    chosen, left = [], {}
-    for name in columns:
-        if name in taken_elsewhere:
-            continue
-        if not is_number(frame[name]):
-            left[name] = "not a number; declare it in codes to use it"
-            if (example := number_as_text(frame[name])) is not None:
-                left[name] = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
-                warn_user(
-                    CodeWarning(
-                        f"column {name!r} is left out: it holds {left[name]}, or declare it in codes."
-                    )
-                )
-        elif looks_like_outcome(name):
-            left[name] = "looks like another outcome"
-        elif looks_like_code(name):
-            left[name] = "looks like a code; declare it in codes to use it"
-        else:
-            chosen.append(name)
-    _refuse_nothing(chosen, codes, columns)
+        left = {name: "not requested" for name in columns if name not in chosen and name not in taken}
+    if not chosen and not codes:
+        raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
     return ColumnChoice(tuple(chosen), tuple(codes), left)
 
 
-def _refuse_repeated(columns: Sequence[str]) -> None:
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
-    if repeated:
-        raise InputError(f"several columns are named {repeated[0]!r}: column names must be unique.")
+def refuse_repeated(columns: Sequence[object]) -> None:
+    """Raise an InputError when two columns have one name."""
+    index = pd.Index(columns)
+    if not index.is_unique:
+        repeated = index[index.duplicated()][0]
+        raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
 
 
-def _refuse_nothing(chosen: Sequence[str], codes: Sequence[str], columns: Sequence[str]) -> None:
-    if not chosen and not codes:
-        raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
+def refuse_unknown(argument: str, names: Iterable[object], columns: Collection[object]) -> None:
+    """Raise an InputError that names the argument when one of the names is no column."""
+    for name in names:
+        if name not in columns:
+            raise unknown_name(argument, "column", name, columns)
+
+
+def _reason_to_leave(column: pd.Series) -> str:
+    """Return why a column is not taken where the caller names none; an empty text where it is."""
+    if (example := number_as_text(column)) is not None:
+        reason = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
+        warn_user(
+            CodeWarning(f"column {column.name!r} is left out: it holds {reason}, or declare it in codes.")
+        )
+        return reason
+    if not is_number(column):
+        return "not a number; declare it in codes to use it"
+    if looks_like_outcome(column.name):
+        return "looks like another outcome"
+    return "looks like a code; declare it in codes to use it" if looks_like_code(column.name) else ""
 
 
 def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set[str]) -> None:
@@ -172,11 +167,8 @@ def number_as_text(column: pd.Series) -> str | None:
         return None
     known = column.dropna().astype(str).str.strip()
     decimal = known[known.str.contains(_DECIMAL)]
-    if (
-        not len(decimal) or pd.to_numeric(known, errors="coerce").isna().mean() > 0.05
-    ):  # "NA", "." and the like
-        return None
-    return str(decimal.iloc[0])
+    others = pd.to_numeric(known, errors="coerce").isna().mean()  # "NA", "." and the like
+    return str(decimal.iloc[0]) if len(decimal) and others <= 0.05 else None
 
 
 def refuse_outcomes(names: Sequence[object]) -> None:
@@ -191,19 +183,14 @@ def refuse_outcomes(names: Sequence[object]) -> None:
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:
     """Return the characteristics whose correlation with the outcome exceeds 0.98 in absolute value."""
-    known = np.isfinite(y)
-    if known.sum() < 10 or np.ptp(y[known]) == 0:
-        return []
     return [
-        str(name)
-        for name, x in characteristics.items()
-        if _correlation(x.to_numpy()[known], y[known]) > LEAK_CORRELATION
+        str(name) for name, x in characteristics.items() if _correlation(x.to_numpy(), y) > LEAK_CORRELATION
     ]
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the absolute correlation over rows where both are known; 0 where it is not defined."""
-    both = np.isfinite(x)
+    """Return the absolute correlation of what is known in both; zero where that is too little, or a constant."""
+    both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     if len(x) < 10 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, extra, unknown_name
+from peerattn.exceptions import InputError, checked, extra
+from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.frames import read_frame
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
@@ -61,9 +62,7 @@ def from_formula(
     frame = read_frame(frame)
     frame = frame.reset_index() if frame.index.names != [None] else frame
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
-    for name in (firm, period, *codes):
-        if name not in frame.columns:
-            raise unknown_name("formula", "column", name, frame.columns)
+    refuse_unknown("formula", (firm, period, *codes), frame.columns)
     for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
         if fitted in formula:
             raise InputError(
@@ -80,26 +79,14 @@ def from_formula(
     y = made.pop(outcome)
     if y.shape[1] != 1:
         raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
-    labels = frame[[firm, period, *codes]]
+    named = {"firm": firm, "period": period, "codes": codes}
     if not made:
-        return read_panel(
-            frame.assign(**{outcome: y.iloc[:, 0]}),
-            outcome=outcome,
-            firm=firm,
-            period=period,
-            codes=codes,
-            **options,
-        )
+        return read_panel(frame.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **named, **options)
     x = next(iter(made.values()))
-    both = pd.concat(
-        [labels, x[[name for name in x if name != outcome]], y.set_axis([outcome], axis=1)], axis=1
-    )
-    return read_panel(
-        both,
-        outcome=outcome,
-        firm=firm,
-        period=period,
-        characteristics=list(x.columns),
-        codes=codes,
-        **options,
-    )
+    columns = [
+        frame[[firm, period, *codes]],
+        x.drop(columns=outcome, errors="ignore"),
+        y.set_axis([outcome], axis=1),
+    ]
+    named["characteristics"] = list(x.columns)
+    return read_panel(pd.concat(columns, axis=1), outcome=outcome, **named, **options)

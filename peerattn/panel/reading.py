@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, checked, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, checked, warn_user
 from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
 from peerattn.panel.columns import (
     ColumnChoice,
@@ -20,6 +20,8 @@ from peerattn.panel.columns import (
     is_number,
     number_as_text,
     refuse_outcomes,
+    refuse_repeated,
+    refuse_unknown,
 )
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
@@ -120,7 +122,7 @@ def as_panel(
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
         frame, labels, index = read_rows(X, firm, period, undated=undated)
-        declared = codes if isinstance(codes, str) else tuple(dict.fromkeys([*codes, *_given(industry)]))
+        declared = tuple(dict.fromkeys([*codes, *_given(industry)]))
         choice, source = None, frame
         if outcome is not None:
             if y is not None:
@@ -146,8 +148,7 @@ def as_panel(
             panel = replace(panel, outcomes=_outcome_of(source, outcome)[panel.order], outcome=outcome)
             refuse_infinity(panel.outcomes, outcome)
         if isinstance(known_at, str):
-            if known_at not in source:
-                raise unknown_name("known_at", "column", known_at, source.columns)
+            refuse_unknown("known_at", [known_at], source.columns)
             known_at = pd.Index(source[known_at])
     if y is not None:
         panel = panel.with_outcomes(y)
@@ -218,8 +219,7 @@ def read_panel(
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
     named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
-        if name is not None and name not in names:
-            raise unknown_name(argument, "column", name, names)
+        refuse_unknown(argument, _given(name), names)
     panel = as_panel(
         frame,
         outcome=outcome,
@@ -271,9 +271,7 @@ def assemble(
     choice: ColumnChoice | None = None,
 ) -> Panel:
     """Return a Panel of rows whose labels are known; ``only_declared``: columns of text that are not declared are refused."""
-    if not frame.columns.is_unique:
-        repeated = frame.columns[frame.columns.duplicated()][0]
-        raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
+    refuse_repeated(frame.columns)
     if not len(frame):
         raise InputError("X has no rows.")
     refuse_outcomes(list(frame.columns))
@@ -299,9 +297,7 @@ def assemble(
         index is not None and labels is not None and labels.dated,
         tuple(frame.columns),
         names,
-        ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns))
-        if choice is None
-        else choice,
+        choice or ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns)),
         level_orders=level_orders,
     )
 
@@ -321,9 +317,7 @@ def _matrix(X: Any) -> np.ndarray:
 
 
 def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
-    for name in wanted:
-        if name not in frame.columns:
-            raise unknown_name("characteristics", "column", name, frame.columns)
+    refuse_unknown("characteristics", wanted, frame.columns)
     return frame[[name for name in frame.columns if name in set(wanted)]]
 
 
@@ -373,13 +367,7 @@ def _split_columns(
     frame: pd.DataFrame, codes: Sequence[Any], only_declared: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split a frame into characteristics (float64) and codes (strings)."""
-    if isinstance(codes, str):
-        raise InputError(
-            f"codes: expected a list of column names, got the text {codes!r}: write [{codes!r}]."
-        )
-    for name in codes:
-        if not isinstance(name, Hashable) or name not in frame.columns:
-            raise unknown_name("codes", "column", name, frame.columns)
+    refuse_unknown("codes", codes, frame.columns)
     numbers: dict[Any, np.ndarray] = {}
     code_columns: dict[Any, Any] = {}
     for name in frame.columns:
@@ -402,10 +390,7 @@ def _split_columns(
 
 def _as_float(column: pd.Series) -> np.ndarray:
     try:
-        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(
-            column.dtype
-        )
-        if not number and column.dtype != object:
+        if column.dtype != object and not is_number(column):
             raise TypeError
         values = column.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, OverflowError) as error:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, unknown_name
-from peerattn.panel.columns import ColumnChoice, choose_columns
+from peerattn.exceptions import InputError, checked
+from peerattn.panel.columns import ColumnChoice, choose_columns, refuse_unknown
 from peerattn.panel.files import File, Reader, Run, dataset_of, readable, runs_of, schema_of
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
@@ -262,17 +262,10 @@ def scan_panel(
             fragments, [field for field in dataset.schema if field.name not in physical]
         )
         columns, files = schema.names, tuple(File(fragment, schema) for fragment in fragments)
-        for argument, name in (
-            ("firm", firm),
-            ("period", period),
-            ("outcome", outcome),
-            ("industry", industry),
-        ):
-            if name is not None and name not in columns:
-                raise unknown_name(argument, "column", name, columns)
-        declared = (
-            codes if isinstance(codes, str) else [*dict.fromkeys([*codes, *([industry] if industry else [])])]
-        )
+        named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
+        for argument, name in named.items():
+            refuse_unknown(argument, [] if name is None else [name], columns)
+        declared = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
         for name in [firm, period, outcome, *(characteristics or ())]:
             if name in wrong:
                 raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")

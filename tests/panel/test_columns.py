@@ -61,9 +61,9 @@ def test_named_columns_are_taken_exactly(frame):
         ({"characteristics": []}, "no characteristics: none of the columns"),
         (
             {"characteristics": "size"},
-            r"characteristics: expected a list of column names, got the text 'size': write \['size'\]",
+            r"characteristics: expected a list of names or None, got 'size' \(str\): write \['size'\]",
         ),
-        ({"codes": "sic"}, r"codes: expected a list of column names.* write \['sic'\]"),
+        ({"codes": "sic"}, r"codes: expected a list of names.* write \['sic'\]"),
     ],
 )
 def test_bad_choices(frame, options, message):
@@ -77,7 +77,7 @@ def test_nothing_to_take(frame):
 
 
 def test_repeated_names(frame):
-    with pytest.raises(InputError, match="several columns are named 'size'"):
+    with pytest.raises(InputError, match="several columns named 'size'"):
         choose_columns(frame[["firm", "year", "size", "size", "roa"]], labels=("firm", "year"), outcome="roa")
 
 

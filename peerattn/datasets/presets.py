@@ -75,8 +75,10 @@ class Preset:
 
 def _presets() -> dict[str, Preset]:
     """Return the presets of the data file beside this one."""
-    stored = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    as_tuples = ({k: tuple(v) if isinstance(v, list) else v for k, v in rules.items()} for rules in stored)
+    stored: Any = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    as_tuples: Any = (
+        {k: tuple(v) if isinstance(v, list) else v for k, v in rules.items()} for rules in stored
+    )
     return {rules["name"]: Preset(**rules) for rules in as_tuples}
 
 

@@ -79,7 +79,7 @@ def choose_columns(
         When a named column does not exist, does not hold numbers, or is an outcome.
     """
     columns = list(map(str, frame.columns))
-    refuse_repeated(columns)
+    refuse_repeated(pd.Index(columns))
     refuse_unknown("characteristics", characteristics or (), columns)
     refuse_unknown("codes", codes, columns)
     taken = {*labels, *codes} | ({outcome} if outcome else set())
@@ -95,11 +95,10 @@ def choose_columns(
     return ColumnChoice(tuple(chosen), tuple(codes), left)
 
 
-def refuse_repeated(columns: Sequence[object]) -> None:
+def refuse_repeated(columns: pd.Index) -> None:
     """Raise an InputError when two columns have one name."""
-    index = pd.Index(columns)
-    if not index.is_unique:
-        repeated = index[index.duplicated()][0]
+    if not columns.is_unique:
+        repeated = columns[columns.duplicated()][0]
         raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
 
 

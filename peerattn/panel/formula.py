@@ -79,7 +79,7 @@ def from_formula(
     y = made.pop(outcome)
     if y.shape[1] != 1:
         raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
-    named = {"firm": firm, "period": period, "codes": codes}
+    named: dict[str, Any] = {"firm": firm, "period": period, "codes": codes}
     if not made:
         return read_panel(frame.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **named, **options)
     x = next(iter(made.values()))

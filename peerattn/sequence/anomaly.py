@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -243,9 +244,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         for first in sorted({*starts[:: self._block], starts[-1]}):
             # each patch hidden once, or twice where they overlap
             hidden = self._hidden(first)
-            errors = self._in_parts(
-                lambda part, hidden=hidden: module.errors(torch.tensor(part).to(self.device), hidden), windows
-            )
+            errors = self._in_parts(partial(self._errors_in, module, hidden), windows)
             begin = at + first * self.patch
             for rows, sign in ((begin, 1), (begin + self._block * self.patch, -1)):
                 np.add.at(steps[0], rows, sign * errors)
@@ -254,6 +253,9 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         known = np.flatnonzero(count)
         nearest = np.clip(np.searchsorted(known, np.arange(len(scaled))), 0, len(known) - 1)
         return -(total[known] / count[known])[nearest]
+
+    def _errors_in(self, module: HiddenPatches, hidden: Tensor, windows: np.ndarray) -> Tensor:
+        return module.errors(torch.tensor(windows).to(self.device), hidden)
 
     def _check_options(self) -> None:
         if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:

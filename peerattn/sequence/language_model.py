@@ -172,7 +172,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
                 f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
             )
         if text or not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = fitted_tokenizer(self, check_texts([X] if text else X))
+            self.tokenizer_: Tokenizer | None = fitted_tokenizer(self, check_texts([X] if text else X))
             self.n_symbols_, self.ends_ = len(self.tokenizer_.symbols_), not text
         else:
             self.tokenizer_, self.ends_ = None, False
@@ -358,9 +358,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
                 [k for text in texts for k in [*self.tokenizer_.encode(text), self.tokenizer_.end]]
             )
         if len(numbers) < at_least:
-            raise InputError(
-                f"{name}: expected at least {('one symbol', 'two symbols')[at_least - 1]}, got {len(numbers)}."
-            )
+            raise InputError(f"{name}: expected at least {at_least} symbol(s), got {len(numbers)}.")
         return numbers
 
     def _written(self, numbers: list[int]) -> Any:

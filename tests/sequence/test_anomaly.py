@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -40,7 +41,8 @@ def test_scores_are_means_over_the_blocks_of_a_row():
     module, scaled = model._module().double(), (series - model.mean_) / model.scale_
     errors = [[] for _ in series]
     for start in [*range(0, 75 - 32, 4), 75 - 32]:
-        (error,) = model._errors(module, scaled[start : start + 32].T[None], first=6)
+        window = torch.tensor(scaled[start : start + 32].T[None])
+        error = float(module.errors(window, model._hidden(6)).detach())
         for row in range(start + 24, start + 32):
             errors[row].append(error)
     want = [-np.mean(found) for found in errors if found]

@@ -106,16 +106,16 @@ def test_attention_looks_back_only(model):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m.loss(""), "X: expected a text, got an empty one"),
-        (lambda m: m.loss("a"), "X: expected at least two symbols, got 1"),
+        (lambda m: m.loss(""), "X: expected at least 2 symbol.s., got 0"),
+        (lambda m: m.loss("a"), "X: expected at least 2 symbol.s., got 1"),
         (lambda m: m.loss("abc", stride=40), "stride: expected 1 to block_size=12"),
-        (lambda m: m.generate(""), "prompt: expected a text, got an empty one"),
+        (lambda m: m.generate(""), "prompt: expected at least 1 symbol.s., got 0"),
         (lambda m: m.generate("a", 0), "n_symbols: expected an integer of at least 1"),
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),
         (lambda m: m.generate("a", top_k=0), "top_k: expected an integer of at least 1"),
         (lambda m: m.generate("a", n_beams=0), "n_beams, max_symbols: expected integers"),
-        (lambda m: clone(m).fit("a"), "X: expected at least two symbols, got 1"),
+        (lambda m: clone(m).fit("a"), "X: expected at least 2 symbol.s., got 1"),
         (
             lambda m: clone(m).fit("docs/guide.md"),
             "X: 'docs/guide.md' looks like the path of a file: pass its text",

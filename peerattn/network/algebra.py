@@ -170,9 +170,7 @@ def positive(network: Net) -> Net:
     """
     kept = []
     for _, section in network.sections():
-        i, j, w = section.entries()
-        found = (w > 0) & (section.rows[i] != section.columns[j])
-        weights: Any = sparse.csr_array((w[found], (i[found], j[found])), shape=section.weights.shape)
+        weights = section.others().maximum(0)
         kept.append(replace(section, weights=weights if section.is_sparse else weights.toarray()))
     return _row_normalised(network, kept)
 

@@ -261,7 +261,7 @@ class BaseNetwork:
         found, section = self.section(period)
         return self.replaced([section], periods=self.periods[self.periods == found], stability=self.stability)
 
-    def labelled(self, columns: Mapping[str, Sequence[Array]]) -> pd.DataFrame:
+    def labelled(self, columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
 
         ``firm`` and ``peer`` hold positions in :attr:`labels` and come out as labels.

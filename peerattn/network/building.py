@@ -64,18 +64,14 @@ def from_matrices(
             "for one undated cross-section pass {None: (firms, peers, W)}."
         )
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
-    made = _made(cls, _as_periods(matrices.keys()), parts, name, signed)
-    return made.replaced(row_normalized=True) if row_normalized and not signed else made
+    periods = _as_periods(matrices.keys())
+    return _made(cls, periods, parts, name=name, signed=signed, row_normalized=row_normalized)
 
 
 def _made(
-    cls: type[Net],
-    periods: pd.Index,
-    parts: Sequence[tuple[pd.Index, pd.Index, Any]],
-    name: str,
-    signed: bool,
+    cls: type[Net], periods: pd.Index, parts: Sequence[tuple[pd.Index, pd.Index, Any]], **facts: Any
 ) -> Net:
-    """Return a network, rows that sum to anything, from the firms, peers and weights of each period."""
+    """Return a network from the firms, peers and weights of each period."""
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
@@ -83,9 +79,11 @@ def _made(
         columns = rows if peers is firms else labels.get_indexer_for(peers)
         checked = checked_weights(weights, (len(rows), len(columns)), where_in(period))
         sections.append(CrossSection(rows, columns, checked))
-    order = _order_of(periods)
-    sections = [sections[position] for position in order]
-    return cls(labels, periods.take(order), sections, name=name, signed=signed, row_normalized=False)
+    try:
+        order = periods.argsort()
+    except TypeError as error:
+        raise InputError(f"periods cannot be sorted: {', '.join(map(repr, periods[:3]))}, ...") from error
+    return cls(labels, periods.take(order), [sections[position] for position in order], **facts)
 
 
 def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
@@ -95,24 +93,11 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
         raise InputError(
             f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry).__name__}."
         )
-    firms = _as_labels(entry[0], "firms" + where)
-    _check_unique(firms, "firms" + where)
-    if entry[1] is None or entry[1] is entry[0]:
-        return firms, firms, entry[2]
-    peers = _as_labels(entry[1], "peers" + where)
+    firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
+    peers = firms if entry[1] is None else _as_labels(entry[1], "peers" + where)
     if peers.equals(firms) and peers.dtype == firms.dtype:
         return firms, firms, entry[2]
-    _check_unique(peers, "peers" + where)
-    return firms, peers, entry[2]
-
-
-def _order_of(periods: pd.Index) -> Array:
-    if len(periods) == 1:
-        return np.zeros(1, dtype=np.intp)
-    try:
-        return np.asarray(periods.argsort())
-    except TypeError as error:
-        raise InputError(f"periods cannot be sorted: {', '.join(map(repr, periods[:3]))}, ...") from error
+    return firms, _check_unique(peers, "peers" + where), entry[2]
 
 
 @checked
@@ -187,8 +172,7 @@ def from_edges(
             )
         shape = (len(members), len(members))
         parts.append((members, members, sparse.coo_array((weights[here], (i, j)), shape=shape)))
-    made = _made(cls, periods, parts, name, signed)
-    return made.replaced(row_normalized=True) if row_normalized and not signed else made
+    return _made(cls, periods, parts, name=name, signed=signed, row_normalized=row_normalized)
 
 
 def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:
@@ -210,7 +194,7 @@ def _as_labels(labels: Any, argument: str) -> pd.Index:
     Object columns that hold one kind become that kind.
     """
     given = labels if isinstance(labels, pd.Index | pd.Series | np.ndarray) else list(labels)
-    index = pd.Index(given, tupleize_cols=False) if not isinstance(given, pd.Series) else pd.Index(given)
+    index = pd.Index(given, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):
         raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
     if index.hasnans:
@@ -263,15 +247,16 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
         return pd.Index([None], dtype=object)
     if any(label is None for label in labels):
         raise InputError("periods: None stands for a single undated cross-section, not for one of several.")
-    periods = in_time(_as_labels(labels, "periods"), "periods", check=False)
+    periods = _dates(labels, "periods")
     if periods.has_duplicates:
         raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")
     return periods
 
 
-def _check_unique(labels: pd.Index, argument: str) -> None:
-    """Refuse a firm that is given twice in one cross-section, showing up to three."""
+def _check_unique(labels: pd.Index, argument: str) -> pd.Index:
+    """Return labels, none of them given twice in one cross-section."""
     if labels.has_duplicates:
         repeated = labels[labels.duplicated()].unique()
         shown = ", ".join(repr(label) for label in repeated[:3])
         raise InputError(f"{argument}: repeated labels ({shown}); a firm appears once per period.")
+    return labels

@@ -67,6 +67,12 @@ class CrossSection:
         """Return the weights as a sparse array: no stored zeros, columns in order within each row."""
         return sparse.csr_array(self.weights)
 
+    def others(self) -> sparse.csr_array:
+        """Return the weights as a sparse array without those of firms on themselves."""
+        found = self.csr().tocoo()
+        kept = self.rows[found.row] != self.columns[found.col]
+        return sparse.csr_array((found.data[kept], (found.row[kept], found.col[kept])), shape=found.shape)
+
     def row_sums(self) -> Array:
         """Return each focal firm's total weight in float64, shape (n_firms,)."""
         return np.asarray(self.weights.sum(axis=1, dtype=np.float64)).ravel()

@@ -10,7 +10,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
-from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
+from peerattn.network.cross_section import CrossSection, frozen
+from peerattn.network.peers import found_firm, largest_first, weights_from, weights_to
 
 
 @checked
@@ -48,30 +49,12 @@ def paths(
       through  firm_to_through  through_to_peer  weight
     0       B              0.9              0.8    0.72
     """
-    label, section = network.section(period)
-    i, end = network.firm_position(firm), network.firm_position(peer)
-    for position, side, argument in ((i, section.rows, "firm"), (end, section.columns, "peer")):
-        if position not in side:
-            raise InputError(
-                f"{argument}: {network.labels[position]!r} is not in the network{where_in(label)}."
-            )
-    between, at_row, at_column = np.intersect1d(section.rows, section.columns, return_indices=True)
-    weights: Any = section.csr()
-    row = int(np.flatnonzero(section.rows == i)[0])
-    column = int(np.flatnonzero(section.columns == end)[0])
-    first = weights[[row]].toarray().ravel()[at_column].astype(np.float64)
-    second = weights[:, [column]].toarray().ravel()[at_row].astype(np.float64)
-    product = first * second
-    order = np.argsort(-np.abs(product), kind="stable")
-    order = order[product[order] != 0][:k]
-    return pd.DataFrame(
-        {
-            "through": network.labels.take(between[order]),
-            "firm_to_through": first[order],
-            "through_to_peer": second[order],
-            "weight": product[order],
-        }
-    )
+    network.section(period)  # one period, not the mean over several
+    one, i = found_firm(network, firm, period, "rows")
+    _, end = found_firm(one, peer, None, "columns", "peer")
+    first, second = weights_from(one, i), weights_to(one, end)
+    steps = {"through": network.labels, "firm_to_through": first, "through_to_peer": second}
+    return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
 
 @checked
@@ -113,18 +96,13 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
         raise InputError(f"residual: expected a number between 0 and 1, got {residual!r}.")
     sections = []
     for stack in zip(*(network.sections() for network in layers), strict=True):
-        product = np.eye(len(stack[0][1].rows))
-        for _, section in stack:
-            product = _with_residual(section, residual) @ product
         rows = stack[0][1].rows
+        product = np.eye(len(rows))
+        for _, section in stack:
+            passed_by = np.where(section.isolates(), 1.0, residual)
+            product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
         sections.append(CrossSection(rows, rows, frozen(product)))
     return layers[0].replaced(sections)
-
-
-def _with_residual(section: CrossSection, residual: float) -> Array:
-    weights = (1 - residual) * np.asarray(section.dense(), dtype=np.float64)
-    weights[np.diag_indices(len(weights))] += np.where(section.isolates(), 1.0, residual)
-    return weights
 
 
 def _check_layers(layers: Sequence[Net]) -> None:

@@ -38,9 +38,9 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
     InputError
         When the firm or period is unknown, or is not a focal firm in that period.
     """
-    chosen, position = _found(network, firm, period, "rows", "is not a focal firm")
+    chosen, position = found_firm(network, firm, period, "rows")
     weights = weights_from(chosen, position)
-    found = _ranked(chosen, weights, "peer", k)
+    found = largest_first(pd.DataFrame({"peer": network.labels, "weight": weights}), k)
     if not weights.any():
         return found
     sizes, shown = np.abs(weights), np.abs(found["weight"].to_numpy()).sum()
@@ -77,25 +77,27 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
     InputError
         When the firm or period is unknown, or is not a possible peer in that period.
     """
-    chosen, position = _found(network, firm, period, "columns", "is not a possible peer")
-    return _ranked(chosen, weights_to(chosen, position), "firm", k)
+    chosen, position = found_firm(network, firm, period, "columns")
+    weights = weights_to(chosen, position)
+    return largest_first(pd.DataFrame({"firm": network.labels, "weight": weights}), k)
 
 
-def _found(network: Net, firm: Any, period: Any, side: str, lack: str) -> tuple[Net, int]:
+def found_firm(network: Net, firm: Any, period: Any, side: str, argument: str = "firm") -> tuple[Net, int]:
     """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     if not chosen.occurs(position, side):
+        lack = "focal firm" if side == "rows" else "possible peer"
         where = where_in(chosen.periods[0]) if len(chosen.periods) == 1 else ""
-        raise InputError(f"firm: {chosen.labels[position]!r} {lack}{where}.")
+        raise InputError(f"{argument}: {chosen.labels[position]!r} is not a {lack}{where}.")
     return chosen, position
 
 
-def _ranked(network: BaseNetwork, weights: Array, column: str, k: int | None) -> pd.DataFrame:
+def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
+    """Return the rows with a ``weight``, at most ``k``, by its absolute size; of equal ones the earlier first."""
     check_count("k", k)
-    order = np.argsort(-np.abs(weights), kind="stable")
-    order = order[weights[order] != 0][:k]
-    return pd.DataFrame({column: network.labels.take(order), "weight": weights[order]})
+    kept = frame[frame["weight"] != 0].sort_values("weight", key=np.abs, ascending=False, kind="stable")
+    return kept[:k].reset_index(drop=True)
 
 
 def weights_from(network: BaseNetwork, firm: int) -> Array:

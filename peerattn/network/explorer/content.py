@@ -43,11 +43,9 @@ def explorer_content(
     sections = []
     for position, (period, section) in enumerate(network.sections()):
         number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
-        packed, edges = _packed(network, section, number, top_k, None if bounds is None else bounds[position])
-        flows = None
-        if codes is not None and groups and network.top_k is None:
-            flows = _flows(network, codes, groups, period)
-        pairs = _pairs(network, period, section)
+        here = None if bounds is None else bounds[bounds.index.get_level_values(0) == position].droplevel(0)
+        packed, edges = _packed(network, section, number, top_k, here)
+        flows, pairs = _flows(network, codes, groups, period), _pairs(network, section)
         sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
     kept = (
         f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
@@ -118,14 +116,16 @@ def _rounded(values: Array) -> Array:
 
 
 def _flows(
-    network: BaseNetwork, codes: pd.Series, groups: list[str], period: Any
-) -> list[list[float | None]]:
-    """Mean row of each focal group, summed over groups of peers; None where a group has no firm."""
+    network: BaseNetwork, codes: pd.Series | None, groups: list[str], period: Any
+) -> list[list[float | None]] | None:
+    """Mean row of each focal group, summed over groups of peers; None where a group has no firm, or flows are not known."""
+    if codes is None or not groups or network.top_k is not None:
+        return None
     flows = group_flows(network, codes, period).reindex(index=groups, columns=groups)
     return [[None if np.isnan(w) else float(f"{w:.4g}") for w in row] for row in flows.to_numpy()]
 
 
-def _pairs(network: BaseNetwork, period: Any, section: CrossSection) -> dict[str, list[Any]] | None:
+def _pairs(network: BaseNetwork, section: CrossSection) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
     if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
@@ -140,8 +140,8 @@ def _pairs(network: BaseNetwork, period: Any, section: CrossSection) -> dict[str
     return pairs if any(pairs.values()) else None
 
 
-def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> list[pd.DataFrame]:
-    """For each period ``lower`` and ``upper`` by the positions of firm and peer."""
+def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> pd.DataFrame:
+    """``lower`` and ``upper`` by the positions of period, firm and peer."""
     wanted = [*(["period"] if network.is_dated else []), "firm", "peer", "lower", "upper"]
     for column in wanted:
         if column not in intervals.columns:
@@ -154,17 +154,11 @@ def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> list[pd.DataFrame]
         if (positions < 0).any():
             stranger = intervals[side].iloc[int(np.argmax(positions < 0))]
             raise InputError(f"intervals: {side} {stranger!r} is not in the network.")
-    frame = pd.DataFrame(
-        {side: intervals[side].to_numpy(dtype=np.float64) for side in ("lower", "upper")},
-        index=pd.MultiIndex.from_arrays(ends),
-    )
-    if not network.is_dated:
-        return [_unique(frame)]
-    when = network.periods.get_indexer_for(pd.Index(intervals["period"]))
-    return [_unique(frame[when == position]) for position in range(len(network.periods))]
-
-
-def _unique(frame: pd.DataFrame) -> pd.DataFrame:
+    when = np.zeros(len(intervals), dtype=int)
+    if network.is_dated:
+        when = network.periods.get_indexer_for(pd.Index(intervals["period"]))
+    frame = intervals[["lower", "upper"]].astype(np.float64)
+    frame = frame.set_axis(pd.MultiIndex.from_arrays([when, *ends]))[when >= 0]
     if frame.index.has_duplicates:
         raise InputError("intervals: a pair of firms is given twice in one period.")
     return frame

@@ -120,12 +120,10 @@ def ties_plot(
 
 def _at_strongest(section: CrossSection, count: int) -> Array:
     """Return the positions of so many firms, those of the most positive weights first."""
-    i, j, w = section.entries()
-    i, j = section.rows[i], section.columns[j]
-    others = (w > 0) & (i != j)  # a firm's own past is no tie
-    order = np.argsort(-w[others], kind="stable")
-    ends = np.column_stack([i[others][order], j[others][order]]).ravel()
-    return np.array(pd.unique(ends)[:count], dtype=np.intp)
+    found = section.others().maximum(0).tocoo()
+    order = np.argsort(-found.data, kind="stable")
+    ends = np.column_stack([section.rows[found.row[order]], section.columns[found.col[order]]])
+    return np.asarray(pd.unique(ends.ravel())[:count])
 
 
 def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:

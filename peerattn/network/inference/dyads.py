@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, CrossSection
+from peerattn.network.cross_section import Array
 
 
 @dataclass(frozen=True)
@@ -108,21 +108,14 @@ def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, p
     if isinstance(regressor, SameCode | Difference):
         return regressor.matrix(network, positions, period)
     labels = network.labels.take(positions)
-    if isinstance(regressor, pd.DataFrame):
-        return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
-    if hasattr(regressor, "section"):
-        _, section = regressor.section(period if regressor.is_dated else None)
-        frame = _labelled(regressor, section)
-        return np.asarray(frame.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
-    raise InputError(
-        f"regressors[{name!r}]: expected SameCode, Difference, a PeerNetwork or a frame of firms by firms, got "
-        f"{type(regressor).__name__}."
-    )
-
-
-def _labelled(network: BaseNetwork, section: CrossSection) -> pd.DataFrame:
-    firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
-    return pd.DataFrame(np.asarray(section.dense(), dtype=np.float64), index=firms, columns=peers)
+    if isinstance(regressor, BaseNetwork):
+        regressor = regressor.matrix(period if regressor.is_dated else None)
+    if not isinstance(regressor, pd.DataFrame):
+        raise InputError(
+            f"regressors[{name!r}]: expected SameCode, Difference, a PeerNetwork or a frame of firms by firms, got "
+            f"{type(regressor).__name__}."
+        )
+    return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
 def pair_rows(weights: Array, regressors: Array) -> tuple[Array, Array]:

@@ -187,9 +187,7 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
             "no direction but popularity, and log w_ij - log w_ji needs positive weights. Pass network.positive(), the "
             "non-negative part, or a network of attention heads."
         )
-    measures = []
-    potentials: dict[str, list[Array]] = {"firm": [], "popularity": []}
-    pairs: dict[str, list[Array]] = {name: [] for name in _PAIR}
+    measures, potentials, pairs = [], [], []
     for _, section in network.sections():
         positions, weights = section.square()
         if len(positions) == 0 and len(section.rows):
@@ -200,14 +198,15 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
         split = _split(weights)
         measures.append(_measures(weights, split))
-        potentials["firm"].append(positions)
-        potentials["popularity"].append(split[0])
-        for name, part in _extreme_pairs(weights, split[0], positions).items():
-            pairs[name].append(part)
+        potentials.append({"firm": positions, "popularity": split[0]})
+        pairs.append(_extreme_pairs(weights, split, positions))
+    by_period = pd.DataFrame(measures, index=network.periods.rename("period"))
     return Asymmetry(
-        by_period=pd.DataFrame(measures, index=network.periods.rename("period")),
-        potential=network.labelled(potentials),
-        pairs=network.labelled(pairs),
+        by_period,
+        potential=network.labelled(
+            {name: [part[name] for part in potentials] for name in ("firm", "popularity")}
+        ),
+        pairs=network.labelled({name: [part[name] for part in pairs] for name in _PAIR}),
         name=network.name,
     )
 
@@ -304,18 +303,14 @@ def potential(ratios: Array, counts: Array) -> Array:
     >>> potential(c[None, :] - c[:, None], ~np.eye(3, dtype=bool)).round(12).tolist()[:2]
     [1.0, -1.0]
     """
+    if not len(ratios):
+        return np.zeros(0)
     counts = np.asarray(counts, dtype=float) / np.max(counts, initial=1e-300)
-    divergence, degree = (counts * ratios).sum(axis=0), counts.sum(axis=1)
-    count, component = sparse.csgraph.connected_components(sparse.csr_array(counts > 0), directed=False)
-    result = np.zeros(len(ratios))
-    for label in range(count):
-        members = np.flatnonzero(component == label)
-        if len(members) < 2:
-            continue
-        laplacian = np.diag(degree[members]) - counts[np.ix_(members, members)]
-        laplacian += 1.0 / len(members)  # pins the mean of c to zero and makes the matrix positive definite
-        result[members] = linalg.solve(laplacian, divergence[members], assume_a="pos")
-    return result
+    _, component = sparse.csgraph.connected_components(sparse.csr_array(counts > 0), directed=False)
+    laplacian = np.diag(counts.sum(axis=1)) - counts
+    # pins the mean of c in each component to zero, which makes the matrix positive definite
+    laplacian += (component[:, None] == component) / np.bincount(component)[component]
+    return np.asarray(linalg.solve(laplacian, (counts * ratios).sum(axis=0), assume_a="pos"))
 
 
 def _measures(weights: Array, split: tuple[Array, Array, Array]) -> dict[str, float]:
@@ -334,34 +329,34 @@ def _measures(weights: Array, split: tuple[Array, Array, Array]) -> dict[str, fl
     return found
 
 
-def _extreme_pairs(weights: Array, c: Array, firms: Array) -> dict[str, Array]:
+def _extreme_pairs(weights: Array, split: tuple[Array, Array, Array], firms: Array) -> pd.DataFrame:
     """The pairs with the largest gaps of each kind, the stronger direction first; columns as ``_PAIR``."""
-    i, j = np.triu_indices(len(weights), 1)
-    there, back = weights[i, j], weights[j, i]
-    both = (there > 0) & (back > 0)
-    logs = [np.log(w, out=np.zeros_like(w), where=both) for w in (there, back)]
-    ratio = logs[0] - logs[1]  # of logs: a kernel's weights may be as small as 1e-300
-    popularity = np.where(both, c[j] - c[i], 0.0)
-    mutual = there + back
-    parts = {
-        "difference": there - back,
+    c, ratios, both = split
+    popularity = np.where(both, c[None, :] - c[:, None], 0.0)
+    mutual = weights + weights.T
+    gaps: dict[Kind, Array] = {
+        "difference": weights - weights.T,
         "popularity": mutual * np.tanh(popularity / 2),
-        "direction": mutual * np.tanh((ratio - popularity) / 2),
+        "direction": mutual * np.tanh((ratios - popularity) / 2),
     }
     blocks = []
-    for kind, gap in parts.items():
-        size = np.abs(gap)
-        top = np.arange(len(size))
-        if len(size) > _KEPT_PAIRS:
-            top = np.argpartition(-size, _KEPT_PAIRS)[:_KEPT_PAIRS]
-        top = top[size[top] > 0]
-        top = top[np.lexsort((j[top], i[top], -size[top]))]
-        turn = gap[top] < 0
-        sign = np.where(turn, -1.0, 1.0) * np.where(both[top], 1.0, np.nan)
-        ends = (i[top], j[top]), (there[top], back[top])
-        (firm, peer), (weight, reverse) = (np.where(turn, pair[::-1], pair) for pair in ends)
-        split = (part[top] * sign for part in (ratio, popularity, ratio - popularity))
-        blocks.append(
-            (firms[firm], firms[peer], weight, reverse, *split, size[top], np.repeat(kind, len(top)))
+    for kind, gap in gaps.items():
+        i, j = np.nonzero(gap > 0)
+        if len(i) > _KEPT_PAIRS:
+            kept = np.argpartition(-gap[i, j], _KEPT_PAIRS)[:_KEPT_PAIRS]
+            i, j = i[kept], j[kept]
+        order = np.lexsort((np.maximum(i, j), np.minimum(i, j), -gap[i, j]))
+        i, j = i[order], j[order]
+        log_ratio, step = (np.where(both, part, np.nan)[i, j] for part in (ratios, popularity))
+        values = (
+            firms[i],
+            firms[j],
+            weights[i, j],
+            weights[j, i],
+            log_ratio,
+            step,
+            log_ratio - step,
+            gap[i, j],
         )
-    return {name: np.concatenate(parts) for name, parts in zip(_PAIR, zip(*blocks), strict=True)}
+        blocks.append(pd.DataFrame(dict(zip(_PAIR, values))).assign(kind=kind))
+    return pd.concat(blocks)

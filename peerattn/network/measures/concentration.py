@@ -167,19 +167,16 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     1    B  2.0   0.5  1.5
     """
     network.check_whole("connectedness")
-    columns: dict[str, list[Array]] = {"firm": [], "to": [], "from": [], "net": []}
+    parts = []
     for _, section in network.sections():
-        firms = np.union1d(section.rows, section.columns)
-        to_others, from_others = np.full((2, len(firms)), np.nan)
-        i, j, w = section.entries()
-        other = section.rows[i] != section.columns[j]
-        sizes = np.abs(w * other).astype(np.float64)
-        to_others[np.searchsorted(firms, section.columns)] = np.bincount(j, sizes, len(section.columns))
-        from_others[np.searchsorted(firms, section.rows)] = np.bincount(i, sizes, len(section.rows))
-        parts = (firms, to_others, from_others, to_others - from_others)
-        for name, part in zip(columns, parts, strict=True):
-            columns[name].append(part)
-    return network.labelled(columns)
+        sizes = abs(section.others()).astype(np.float64)
+        sides = {"to": (section.columns, sizes.sum(axis=0)), "from": (section.rows, sizes.sum(axis=1))}
+        found = pd.DataFrame(
+            {name: pd.Series(sums, firms) for name, (firms, sums) in sides.items()}
+        ).sort_index()
+        parts.append(found.assign(net=found["to"] - found["from"]).rename_axis("firm").reset_index())
+    columns = ("firm", "to", "from", "net")
+    return network.labelled({name: [part[name] for part in parts] for name in columns})
 
 
 @checked

@@ -321,4 +321,6 @@ def _regression(
     regressors: dict[str, Any] = {"weight (standard deviations)": made[1]}
     regressors |= {} if codes is None else {"same industry": SameCode(codes)}
     regressors |= {} if size is None else {"difference in size": Difference(size)}
-    return replace(dyadic_regression(made[0], regressors), title="Links of the last period on weights of pairs")
+    return replace(
+        dyadic_regression(made[0], regressors), title="Links of the last period on weights of pairs"
+    )

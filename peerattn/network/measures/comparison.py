@@ -163,39 +163,27 @@ def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
     if not network.row_normalized:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
     sections = [section for _, section in network.sections()]
-    rows = [
-        _moved(_shared(before, now, len(network.labels)), top_k)
-        for before, now in zip(sections[:-1], sections[1:], strict=True)
-    ]
+    rows = [_moved(*pair, len(network.labels), top_k) for pair in zip(sections[:-1], sections[1:])]
     names = ["turnover", "jaccard", "firms"]
     return pd.DataFrame(rows, index=network.periods[1:].rename("period"), columns=names)
 
 
-def _shared(
-    first: CrossSection, second: CrossSection, size: int
-) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Rows of firms that look in both, columns all labels."""
-    firms = np.intersect1d(first.rows[~first.isolates()], second.rows[~second.isolates()])
-    return _rows_over_labels(first, firms, size), _rows_over_labels(second, firms, size)
+def _moved(before: CrossSection, now: CrossSection, size: int, top_k: int) -> tuple[float, float, int]:
+    """Turnover and the Jaccard index of the firms that look in both periods, and their number."""
+    firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
+    if not len(firms):
+        return np.nan, np.nan, 0
+    first, second = (_rows_over_labels(section, firms, size) for section in (before, now))
+    both, one, other = common_tops(first, second, top_k)
+    either = one + other - both
+    moved = float(abs(first - second).sum()) / (2 * len(firms))
+    return moved, float(np.mean(both[either > 0] / either[either > 0])), len(firms)
 
 
 def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> sparse.csr_array:
     found = section.csr()[place_in(section.rows, firms)].tocoo()
     entries = (found.data.astype(np.float64), (found.row, section.columns[found.col]))
     return sparse.csr_array(entries, shape=(len(firms), size))
-
-
-def _moved(pair: tuple[sparse.csr_array, sparse.csr_array], top_k: int) -> dict[str, float]:
-    count = pair[0].shape[0]
-    if not count:
-        return {"turnover": np.nan, "jaccard": np.nan, "firms": 0}
-    both, one, other = common_tops(*pair, top_k)
-    either = one + other - both
-    return {
-        "turnover": float(abs(pair[0] - pair[1]).sum()) / (2 * count),
-        "jaccard": float(np.mean(both[either > 0] / either[either > 0])),
-        "firms": count,
-    }
 
 
 def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
@@ -229,13 +217,8 @@ def aligned(
             first.labels.take(mine).intersection(second.labels.take(theirs), sort=False)
             for mine, theirs in ((section.rows, other.rows), (section.columns, other.columns))
         )
-        yield (
-            period,
-            rows,
-            columns,
-            _among(first, section, rows, columns),
-            _among(second, other, rows, columns),
-        )
+        both = (_among(network, one, rows, columns) for network, one in ((first, section), (second, other)))
+        yield period, rows, columns, *both
 
 
 def _among(

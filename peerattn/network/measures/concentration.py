@@ -189,16 +189,13 @@ def summary_table(network: BaseNetwork) -> Table:
     """
     step = max(1, -(-len(network.periods) // 24))
     whole = network.top_k is None
-    measures = concentration(network) if whole else None
+    spread = np.full((len(network.periods), 2), np.nan)
+    if whole:
+        spread = concentration(network)[["effective_peers", "gini"]].to_numpy()
     rows = []
-    for position, (period, section) in list(enumerate(network.sections()))[::step]:
+    for (period, section), measures in list(zip(network.sections(), spread))[::step]:
         counts = (len(section.rows), len(section.columns), section.n_edges)
-        spread = (
-            (np.nan, np.nan)
-            if measures is None
-            else tuple(measures[["effective_peers", "gini"]].iloc[position])
-        )
-        rows.append((show_label(period) or "undated", *counts, *spread, int(section.isolates().sum())))
+        rows.append((show_label(period) or "undated", *counts, *measures, int(section.isolates().sum())))
     notes = [
         "Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."
         if whole

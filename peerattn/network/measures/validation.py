@@ -76,14 +76,10 @@ class Validation:
         pandas.DataFrame
             Rows: precision against all firms, precision against firms of the same industry and size, recall, AUC.
         """
+        beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {
             f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
-            "against same industry and size": (
-                self.precision,
-                self.matched,
-                self.lift_beyond,
-                self.p_matched,
-            ),
+            "against same industry and size": beyond,
             f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
             "AUC": (self.auc, 0.5, np.nan, self.p_auc),
         }
@@ -183,19 +179,21 @@ def validate(
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
-    rng, size_of = np.random.default_rng(random_state), len(network.labels)
+    rng, everyone = np.random.default_rng(random_state), np.zeros(len(network.labels), dtype=int)
     cell = _cells(network, codes, size, n_size_groups)
-    orders = [rng.permutation(size_of) for _ in range(n_permutations)]
-    inside = [] if cell is None else [_within(cell, rng) for _ in range(n_permutations)]
+    drawn = [
+        [_exchange(groups, rng) for _ in range(n_permutations)]
+        for groups in (everyone, cell)
+        if groups is not None
+    ]
     total, exchanged, kept = np.zeros(7), np.zeros((2, n_permutations, 3)), None
     for period, rows, columns, weights, others in aligned(network, links):
         i, j = network.labels.get_indexer_for(rows), network.labels.get_indexer_for(columns)
         one = _Period(i, j, weights, others, k)
         if one.scores()[-1]:
-            total += [*one.scores(), one.recall(), one.linked, *one.benchmarks(cell)]
-            for found, drawn in zip(exchanged, (orders, inside)):
-                for at, order in enumerate(drawn):
-                    found[at] += one.scores(order)
+            total += [*one.scores(), *one.coverage(), *one.benchmarks(cell)]
+            for found, orders in zip(exchanged, drawn):
+                found += [one.scores(order) for order in orders]
             kept = period, one
     if kept is None:
         raise InputError(
@@ -209,7 +207,7 @@ def validate(
     p_all, p_cell = ((1 + (part >= values - 1e-12).sum(axis=0)) / (1 + n_permutations) for part in null)
     return Validation(
         precision=values[0], recall=recall / n, auc=values[1], chance=chance / n, matched=matched / n,
-        p_precision=p_all[0], p_auc=p_all[1], p_matched=p_cell[0] if inside else np.nan,
+        p_precision=p_all[0], p_auc=p_all[1], p_matched=np.nan if cell is None else p_cell[0],
         k=int(k), n_firms=int(n), n_links=int(count),
         n_permutations=n_permutations, regression=_regression(network, *kept, codes, size),
     )  # fmt: skip
@@ -221,32 +219,29 @@ class _Period:
     def __init__(self, rows: Array, columns: Array, weights: Any, others: Any, k: int) -> None:
         self.rows, self.columns = rows, columns
         self.square = set(rows.tolist()) == set(columns.tolist())
-        own = rows[:, None] == columns[None]
-        self.weights, self.links = weights.toarray(), (others.toarray() > 0) & ~own
-        self.other = ~own
-        lowest = np.where(own, -np.inf, self.weights)
-        self.ranks = (
-            stats.rankdata(lowest, axis=1) - own.any(axis=1)[:, None]
-        )  # among the firm's possible peers
+        self.other = rows[:, None] != columns[None]
+        self.weights, self.links = weights.toarray(), (others.toarray() > 0) & self.other
         self.possible = self.other.sum(axis=1)
-        top = strongest(weights.maximum(0), k).tocoo()
-        self.top = top.row, top.col
-        self.taken = np.bincount(top.row, minlength=len(rows))
-        count, used = self._used(self.links)
-        self.linked = int(count[used].sum())
+        lowest = np.where(self.other, self.weights, -np.inf)
+        self.ranks = stats.rankdata(lowest, axis=1) - (len(columns) - self.possible)[:, None]
+        self.top = strongest(weights.maximum(0), k) > 0
 
-    def _used(self, links: Array) -> tuple[Array, Array]:
-        count = links.sum(axis=1)
-        return count, (count > 0) & (count < self.possible) & (self.taken > 0)
+    def _firms(self, links: Array) -> tuple[Array, Array, Array]:
+        """Links of each firm, peers that are looked at, and which firms have some of both and are not linked to all."""
+        count, taken = links.sum(axis=1), self.top.sum(axis=1)
+        return count, taken, (count > 0) & (count < self.possible) & (taken > 0)
+
+    def _hits(self, values: Array) -> Array:
+        """Sum of values over the peers that are looked at, by firm."""
+        return np.asarray(self.top.multiply(values).sum(axis=1)).ravel()
 
     def scores(self, order: Array | None = None) -> Array:
         """Sums of precision and AUC over firms, and the number of firms; of the links under an exchange of firms."""
         links = self.links if order is None else self._exchanged(order)
-        count, used = self._used(links)
-        hits = np.bincount(self.top[0], links[self.top], len(count))
+        count, taken, used = self._firms(links)
         area = ((self.ranks * links).sum(axis=1) - count * (count + 1) / 2)[used]
         area /= (count * (self.possible - count))[used]
-        return np.array([(hits[used] / self.taken[used]).sum(), area.sum(), used.sum()])
+        return np.array([(self._hits(links)[used] / taken[used]).sum(), area.sum(), used.sum()])
 
     def _exchanged(self, order: Array) -> Array:
         places = [np.arange(len(self.rows)), np.arange(len(self.columns))]
@@ -257,23 +252,21 @@ class _Period:
                 places[side] = np.argsort(firms)[np.searchsorted(here, image)]
         return self.links[np.ix_(*places)] & self.other
 
-    def recall(self) -> float:
-        """Sum over firms of the share of links that are among the largest weights."""
-        count, used = self._used(self.links)
-        hits = np.bincount(self.top[0], self.links[self.top], len(count))
-        return float((hits[used] / count[used]).sum())
+    def coverage(self) -> tuple[float, int]:
+        """Sum over firms of the share of links that are among the largest weights, and the number of links."""
+        count, _, used = self._firms(self.links)
+        return float((self._hits(self.links)[used] / count[used]).sum()), int(count[used].sum())
 
     def benchmarks(self, cell: Array | None) -> tuple[float, float]:
         """Sums over firms of the precision of random peers: of all firms, and of the cell of each peer."""
-        count, used = self._used(self.links)
+        count, taken, used = self._firms(self.links)
         chance = float((count[used] / self.possible[used]).sum())
         if cell is None:
             return chance, float("nan")
         groups, group = np.unique(cell[self.columns], return_inverse=True)
         member = (group[:, None] == np.arange(len(groups))).astype(float)
         rate = (self.links @ member) / np.maximum(self.other @ member, 1.0)
-        hits = np.bincount(self.top[0], rate[self.top[0], group[self.top[1]]], len(count))
-        return chance, float((hits[used] / self.taken[used]).sum())
+        return chance, float((self._hits(rate[:, group])[used] / taken[used]).sum())
 
 
 def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array | None:
@@ -293,11 +286,11 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     return np.unique(np.column_stack([code, group]), axis=0, return_inverse=True)[1].ravel()
 
 
-def _within(cell: Array, rng: np.random.Generator) -> Array:
-    """A random exchange of firms in which nobody leaves its cell."""
-    order = np.arange(len(cell))
-    for group in np.unique(cell):
-        members = np.flatnonzero(cell == group)
+def _exchange(groups: Array, rng: np.random.Generator) -> Array:
+    """A random exchange of firms in which nobody leaves its group."""
+    order = np.arange(len(groups))
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
         order[members] = rng.permutation(members)
     return order
 

@@ -58,8 +58,11 @@ def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., Non
 def _options(group: Any) -> list[inspect.Parameter]:
     """Return the fields of a group as parameters that typer reads."""
     hints, keyword = get_type_hints(group), inspect.Parameter.KEYWORD_ONLY
-    kinds: dict[str, Any] = {o.name: Annotated[hints[o.name], o.metadata["typer"]] for o in fields(group)}
-    return [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in kinds.items()]
+    found = []
+    for option in fields(group):
+        kind: Any = Annotated[hints[option.name], option.metadata["typer"]]
+        found.append(inspect.Parameter(option.name, keyword, default=option.default, annotation=kind))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from peerattn.cli import options as o
 from peerattn.cli.app import command
-from peerattn.exceptions import InputError
+from peerattn.cli.config import Configuration, check_again, panel_path, read_config, write_config
+from peerattn.cli.factors import read_factors
+from peerattn.cli.options import CompareOptions, Settings, given
+from peerattn.cli.output import Output
+from peerattn.cli.panels import (
+    called,
+    limits_of,
+    read_settings,
+    split_in_words,
+    take_models,
+    take_panel,
+    take_reference,
+    take_split,
+)
 
 if TYPE_CHECKING:
     from peerattn.evaluation import Comparison, NewFirms, WalkForward
@@ -24,91 +36,79 @@ _EDGES = 50  # of each firm, in edges.parquet
     "--test-periods 24 --refit-every 12 --out report"
 )
 def compare(
-    options: o.CompareOptions,
-    settings: o.Settings = None,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", help="Fits that run at once; -1 for all cores. Figures stay the same.")
-    ] = 1,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="A report.toml: make its report again. Options given beside it win."
-        ),
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Repeat all fits. [default: reuse the finished fits in DIR/fits]")
-    ] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", help="Folder for the report, tables, predictions, edges and report.toml."
-        ),
-    ] = Path("report"),
-    quiet: o.Quiet = False,
-    as_json: o.AsJson = False,
+    *,
+    options: CompareOptions,
+    settings: Settings = None,
+    jobs: int = typer.Option(
+        1, metavar="N", help="Fits that run at once; -1 for all cores. Figures stay the same."
+    ),
+    config: Path | None = typer.Option(
+        None, metavar="FILE", help="A report.toml: make its report again. Options given beside it win."
+    ),
+    fresh: bool = typer.Option(
+        False, "--fresh", help="Repeat all fits. [default: reuse the finished fits in DIR/fits]"
+    ),
+    out: Path = typer.Option(
+        "report", metavar="DIR", help="Folder for the report, tables, predictions, edges and report.toml."
+    ),
+    output: Output,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
-    from peerattn.cli.asked import panel_asked, reference_asked, split_asked
-    from peerattn.cli.config import check_again, write_config
-    from peerattn.cli.factors import read_factors
-    from peerattn.cli.output import say
-    from peerattn.cli.panels import limits_of, split_in_words, take_models
     from peerattn.render import check_writable
 
-    asked, sets, made = _asked(o.given(options), settings, config)
-    taken, task = panel_asked(asked), asked.get("task", "forecast")
-    reference = reference_asked(asked, taken, task)
-    chosen = take_models(
-        asked.get("models"), taken, task, asked.get("seed", 0), sets, reference=reference is not None
+    options, sets, made = _configured(options, read_settings(settings), config)
+    panel, task = take_panel(options), str(options.task or "forecast")
+    reference = take_reference(options, panel, task)
+    models = take_models(
+        options.models, panel, task, options.seed or 0, sets, reference=reference is not None
     )
-    cv = split_asked(taken, asked)
+    cv = take_split(panel, options)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
-    if not (quiet or as_json):
-        print(f"{taken}\nmodels: {', '.join(chosen)}, and the controls\n{split_in_words(cv)}\n", flush=True)
+    output.announce(f"{panel}\nmodels: {', '.join(models)}, and the controls\n{split_in_words(cv)}")
     result = _compare(
-        chosen,
-        taken,
+        models,
+        panel,
         cv,
         task=task,
         reference=reference,
-        groups=asked.get("group_by", ()),
-        limits=(*asked.get("limit", ()), *limits_of(asked.get("preset"))),
-        audit=asked.get("audit", False),
+        groups=options.group_by or (),
+        limits=(*(options.limit or ()), *limits_of(options.preset)),
+        audit=bool(options.audit),
         n_jobs=jobs,
         store=None if fresh else folder / "fits",
-        verbose=not quiet,
-        factors=read_factors(asked.get("factors")),
-        **{name: asked.get(name) for name in ("baseline", "is_return", "market_value", "outcome_horizon")},
+        verbose=not output.quiet,
+        factors=read_factors(options.factors),
+        baseline=options.baseline,
+        is_return=options.is_return,
+        market_value=options.market_value,
+        outcome_horizon=options.outcome_horizon,
     )
-    result = replace(result, configuration=write_config(asked, sets, result, folder))
+    result = replace(result, configuration=write_config(options, sets, result, folder))
     written = _write(result, folder)
-    again = check_again(made, result)
-    words = (str(result), again, f"report: {(folder / 'report.html').resolve()}")
-    say("\n\n".join(said for said in words if said), _summary(result, written), as_json)
+    texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
+    output.say("\n\n".join(filter(None, texts)), _summary(result, written))
 
 
-def _asked(
-    given: dict[str, Any], settings: list[str] | None, config: Path | None
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
+def _configured(
+    options: CompareOptions, settings: dict[str, dict[str, Any]], config: Path | None
+) -> Configuration:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-    from peerattn.cli.config import panel_path, read_config
-    from peerattn.cli.panels import called, read_settings
-
-    own = read_settings(settings)
     if config is None:
-        return given, own, {}
-    options, sets, made = read_config(config)
-    for name in options.keys() & {"panel", "reference"}:
-        options[name] = str(panel_path(options[name], config))
-    if given.keys() & {"panel", "dataset"}:
-        options = {name: value for name, value in options.items() if name not in ("panel", "dataset")}
-    changed = given.keys() - {"panel"} or own
+        return Configuration(options, settings, {})
+    read = read_config(config)
+    changes = given(options)
+    kept = given(read.options)
+    for name in kept.keys() & {"panel", "reference"}:
+        kept[name] = str(panel_path(kept[name], config))
+    if changes.keys() & {"panel", "dataset"}:
+        kept = {name: value for name, value in kept.items() if name not in ("panel", "dataset")}
     # settings of models that no longer take part fall away
-    chosen = [called(entry) for entry in given["models"]] if given.get("models") else sets
-    sets = {name: values for name, values in sets.items() if name in chosen}
-    for name, values in own.items():
+    chosen = [called(entry) for entry in options.models] if options.models else read.settings
+    sets = {name: values for name, values in read.settings.items() if name in chosen}
+    for name, values in settings.items():
         sets[name] = sets.get(name, {}) | values
-    return options | given, sets, {} if changed else made
+    changed = changes.keys() - {"panel"} or settings
+    return Configuration(CompareOptions(**kept | changes), sets, {} if changed else read.made)
 
 
 def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward | NewFirms, **options: Any) -> Comparison:
@@ -124,19 +124,16 @@ def _write(result: Comparison, folder: Path) -> list[str]:
     from peerattn.evaluation.report.table import REPORTED, without_tests
     from peerattn.render import write_atomic
 
-    try:
-        result.to_parquet(folder / "predictions.parquet", edges=folder / "edges.parquet", top_k=_EDGES)
-        metrics = without_tests(result, REPORTED)
-        result.to_latex(folder / "table.tex", metrics=metrics)
-        result.to_markdown(folder / "table.md", metrics=metrics)
-        write_atomic(folder / "table.txt", f"{result}\n")
-        write_atomic(folder / "methods.txt", f"{result.methods()}\n")
-        write_atomic(folder / "report.toml", result.configuration)
-        if find_spec("openpyxl") is not None:
-            result.to_excel(folder / "report.xlsx")
-        result.to_html(folder / "report.html")
-    except OSError as error:
-        raise InputError(f"--out: cannot write in {str(folder)!r}: {error.strerror or error}.") from error
+    result.to_parquet(folder / "predictions.parquet", edges=folder / "edges.parquet", top_k=_EDGES)
+    metrics = without_tests(result, REPORTED)
+    result.to_latex(folder / "table.tex", metrics=metrics)
+    result.to_markdown(folder / "table.md", metrics=metrics)
+    write_atomic(folder / "table.txt", f"{result}\n")
+    write_atomic(folder / "methods.txt", f"{result.methods()}\n")
+    write_atomic(folder / "report.toml", result.configuration)
+    if find_spec("openpyxl") is not None:
+        result.to_excel(folder / "report.xlsx")
+    result.to_html(folder / "report.html")
     return sorted(str((folder / path.name).resolve()) for path in folder.iterdir() if path.is_file())
 
 

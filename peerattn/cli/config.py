@@ -7,9 +7,9 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from peerattn.cli.options import CompareOptions, Dataset
+from peerattn.cli.options import CompareOptions, Dataset, given
 from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
 
 if TYPE_CHECKING:
@@ -37,8 +37,16 @@ class FiguresDifferWarning(PeerAttnWarning):
     """A configuration was run again and gave other figures, or cannot be expected to give the same."""
 
 
-def read_config(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
-    """Return the configuration of a file: its options, the models' settings, and what the report was made with.
+class Configuration(NamedTuple):
+    """What makes a comparison: options, the models' settings, and the versions and digests it was made with."""
+
+    options: CompareOptions
+    settings: dict[str, dict[str, Any]]
+    made: dict[str, Any]
+
+
+def read_config(path: Path) -> Configuration:
+    """Return the configuration of a file.
 
     Raises
     ------
@@ -64,7 +72,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]], 
             raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
     for key, value in options.items():
         _check(key, value)
-    return options, _each(sets, _NULL, None), made
+    return Configuration(CompareOptions(**options), _each(sets, _NULL, None), made)
 
 
 def _check(key: str, value: Any) -> None:
@@ -98,12 +106,13 @@ def panel_path(given: str, config: Path) -> Path:
 
 
 def write_config(
-    options: dict[str, Any], settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
+    chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
 ) -> str:
     """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
     import tomli_w
 
-    options = {key: options[key] for key in KEYS if options.get(key) not in (None, [])}
+    found = given(chosen)
+    options = {key: found[key] for key in KEYS if found.get(key) not in (None, [])}
     for name in options.keys() & {"panel", "reference"}:
         try:
             options[name] = Path(os.path.relpath(options[name], folder)).as_posix()

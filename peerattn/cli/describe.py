@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
+from peerattn.cli.output import Output
 from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -17,20 +18,19 @@ _PERIOD = re.compile(r"period|date|datadate|eom|yyyymm|month|quarter|fyear|year|
 _LISTED = 40
 
 
-@app.command(epilog="Example:  peerattn describe panel.parquet --firm permno --period date")
+@command(epilog="Example:  peerattn describe panel.parquet --firm permno --period date")
 def describe(
-    panel: o.Panel,
+    *,
+    panel: o.PanelFile,
     preset: o.FromPreset = None,
     firm: o.Firm = None,
     period: o.Period = None,
-    quiet: o.Quiet = False,
-    as_json: o.AsJson = False,
+    output: Output,
 ) -> None:
     """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing."""
-    from peerattn.cli.output import say, working
     from peerattn.panel.frames import read_frame
 
-    with working(f"reading {panel}", quiet or as_json):
+    with output.working(f"reading {panel}"):
         frame = read_frame(panel)
         if preset is not None:
             from peerattn.datasets.presets import PRESETS, read_preset
@@ -47,7 +47,7 @@ def describe(
         raise InputError(f"{panel}: the file holds no rows.")
     labels = {"firm": _label(frame, firm, "firm"), "period": _label(frame, period, "period")}
     facts = _facts(frame, labels)
-    say(_text(str(panel), facts), {"file": str(panel)} | facts, as_json)
+    output.say(_text(str(panel), facts), {"file": str(panel)} | facts)
 
 
 def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from peerattn.cli.options import PanelOptions
 from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.frames import read_frame
@@ -44,6 +45,26 @@ class SavedModel:
     industry: str | None = None
     preset: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fitted: Any, name: str, task: str, panel: Panel, options: PanelOptions) -> SavedModel:
+        """Return a model fitted on the panel that the options name."""
+        from peerattn.datasets.presets import PRESETS
+
+        source: Any = options if options.preset is None else PRESETS[options.preset]
+        return cls(
+            fitted,
+            name,
+            task,
+            firm=options.firm or source.firm or "firm",
+            period=options.period or source.period or "period",
+            outcome=panel.outcome,
+            characteristics=panel.choice.characteristics,
+            codes=panel.choice.codes,
+            industry=panel.industry,
+            preset=options.preset and options.preset.value,
+            versions=versions(),
+        )
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""

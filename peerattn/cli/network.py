@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
+from peerattn.cli.output import Output, writable_file, write_frame
+from peerattn.cli.panels import period_named
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -17,37 +19,28 @@ if TYPE_CHECKING:
 _KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
 
 
-@app.command(
+@command(
     epilog="Example:  peerattn network roa.model panel.parquet --period 2012 --firm XOM --out network.html"
 )
 def network(
+    *,
     model: o.ModelFile,
-    panel: o.Panel,
-    period: Annotated[
-        str | None, typer.Option(metavar="PERIOD", help="The period. [default: the last one]")
-    ] = None,
-    firm: Annotated[str | None, typer.Option(metavar="FIRM", help="Print the peers of this firm.")] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of peers printed.")] = 10,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Number of peers kept of each firm. [default: all; 10 in .html]"
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="As .parquet, .csv (edges), .html (explorer), .graphml or .gexf; or a folder, for all periods, one at a time.",
-        ),
-    ] = Path("network.parquet"),
-    quiet: o.Quiet = False,
-    as_json: o.AsJson = False,
+    panel: o.PanelFile,
+    period: str | None = typer.Option(None, metavar="PERIOD", help="The period. [default: the last one]"),
+    firm: str | None = typer.Option(None, metavar="FIRM", help="Print the peers of this firm."),
+    k: int = typer.Option(10, "-k", metavar="N", min=1, help="Number of peers printed."),
+    top_k: int | None = typer.Option(
+        None, metavar="N", min=1, help="Number of peers kept of each firm. [default: all; 10 in .html]"
+    ),
+    out: Path = typer.Option(
+        "network.parquet",
+        metavar="FILE",
+        help="As .parquet, .csv (edges), .html (explorer), .graphml or .gexf; or a folder, for all periods, one at a time.",
+    ),
+    output: Output,
 ) -> None:
     """Write the peer network of a saved model, and print the firms with the largest incoming weight."""
     from peerattn.cli.model_file import load_model
-    from peerattn.cli.output import say, working, writable_file, writing
-    from peerattn.cli.panels import period_named
     from peerattn.evaluation.report.network import RELEVANCE
 
     saved = load_model(model)
@@ -60,11 +53,11 @@ def network(
             )
         stored = saved.stored(panel)
         chosen = {} if top_k is None else {"top_k": top_k}
-        with working(f"networks of {saved.name}", quiet):
+        with output.working(f"networks of {saved.name}"):
             saved.model.write_networks(stored, out, **saved.shown_column, **chosen)
         said = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
         about = {"model": saved.name, "periods": len(stored.periods), "folder": str(out.resolve())}
-        say(said, about, as_json)
+        output.say(said, about)
         return
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")
@@ -72,30 +65,22 @@ def network(
     target = writable_file(out, _KNOWN)
     here = labels == when
     shown = {"outcomes": taken.y[here]} if saved.shows_outcomes else {}
-    with working(f"network of {saved.name}", quiet):
+    with output.working(f"network of {saved.name}"):
         found = saved.model.peer_network(taken.X[here], **shown)
-        with writing(target):
-            _write(found, target, top_k)
+        _write(found, target, top_k)
     text, result = _words(found, saved.name, firm, k)
     result["file"] = str(target.resolve())
-    say(f"{text}\n\n{RELEVANCE}\nnetwork: {target.resolve()}", result, as_json)
+    output.say(f"{text}\n\n{RELEVANCE}\nnetwork: {target.resolve()}", result)
 
 
 def _write(network: PeerNetwork, path: Path, top_k: int | None) -> None:
-    from peerattn.cli.output import write_frame
-
     kind = path.suffix.lower()
     if kind == ".html":
         network.to_explorer(path, top_k=top_k or 10)
     elif kind == ".csv" or (kind == ".parquet" and top_k is not None):
         write_frame(network.edges(top_k=top_k), path)
     else:
-        write: dict[str, Any] = {
-            ".parquet": network.to_parquet,
-            ".graphml": network.to_graphml,
-            ".gexf": network.to_gexf,
-        }
-        write[kind](path)
+        getattr(network, f"to_{kind[1:]}")(path)
 
 
 def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[str, dict[str, Any]]:

@@ -70,30 +70,41 @@ _TASK = (
 _WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
 
 
-def given_as(help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:
+def given_as(help: str, *names: str, default: Any = None, **more: Any) -> Any:
     """Return an option of a group, by default not given."""
-    option = typer.Option(*names, metavar=metavar, help=help, **more)
-    return field(default=None, metadata={"typer": option})
+    return field(default=default, metadata={"typer": typer.Option(*names, help=help, **more)})
 
 
-Panel = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
+def names(values: Sequence[str] | None) -> list[str] | None:
+    """Return the names of a repeatable option, each of which may hold several with commas.
+
+    >>> names(["a, b", "c", ""]), names(None)
+    (['a', 'b', 'c'], None)
+    """
+    if values is None:
+        return None
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def names_as(help: str) -> Any:
+    """Return an option of a group that holds names of columns or models."""
+    return given_as(help, metavar="A,B,...", callback=names)
+
+
+PanelFile = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")]
 FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
 Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
 Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
 Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
-AskedTask = Annotated[Task | None, typer.Option("--task", help=_TASK)]
+TaskName = Annotated[Task | None, typer.Option("--task", help=_TASK)]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", help="Print the result only: no progress, no list of columns.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 
 
 @dataclass(kw_only=True)
 class PanelOptions:
-    """Which panel, and which of its columns; a list may hold several names with commas."""
+    """Which panel, and which of its columns."""
 
     panel: Path | None = field(default=None, metadata={"typer": typer.Argument(metavar="PANEL", help=_PANEL)})
     dataset: Dataset | None = given_as("Use a panel of the package instead of a file.", "--dataset")
@@ -101,15 +112,15 @@ class PanelOptions:
     firm: str | None = given_as(_FIRM, metavar="COLUMN")
     period: str | None = given_as(_PERIOD, metavar="COLUMN")
     outcome: str | None = given_as("What is predicted; empty where unknown.", metavar="COLUMN")
-    characteristics: list[str] | None = given_as(_CHARACTERISTICS, metavar="A,B,...")
-    codes: list[str] | None = given_as("Columns that are codes (sector, country).", metavar="A,B,...")
+    characteristics: list[str] | None = names_as(_CHARACTERISTICS)
+    codes: list[str] | None = names_as("Columns that are codes (sector, country).")
     industry: str | None = given_as("Code of the industry (SIC) that peers share.", metavar="COLUMN")
     seed: int | None = given_as(_SEED, metavar="N", min=0)
 
 
 @dataclass(kw_only=True)
-class SplitOptions:
-    """Which periods are tested, and which are learned from."""
+class SplitOptions(PanelOptions):
+    """Which periods of the panel are tested, and which are learned from."""
 
     test_periods: int | None = given_as(
         "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
@@ -126,10 +137,10 @@ class SplitOptions:
 
 
 @dataclass(kw_only=True)
-class CompareOptions(SplitOptions, PanelOptions):
+class CompareOptions(SplitOptions):
     """What makes a comparison: the keys of a configuration."""
 
-    models: list[str] | None = given_as(_CONTROLS, metavar="A,B,...")
+    models: list[str] | None = names_as(_CONTROLS)
     baseline: str | None = given_as(
         "Tested against: a name in the table. [default: the first]", metavar="NAME"
     )
@@ -145,9 +156,7 @@ class CompareOptions(SplitOptions, PanelOptions):
         metavar="N",
         min=2,
     )
-    group_by: list[str] | None = given_as(
-        "Columns to report by, besides year and codes: numbers, in fifths.", metavar="A,B,..."
-    )
+    group_by: list[str] | None = names_as("Columns to report by, besides year and codes: numbers, in fifths.")
     limit: list[str] | None = given_as(
         "A known limit of the panel, for the report; may be repeated.", metavar="TEXT"
     )
@@ -167,22 +176,7 @@ class CompareOptions(SplitOptions, PanelOptions):
     audit: bool | None = given_as("Test each peer model for leaks; four more fits each.", "--audit")
 
 
-COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
-
-
-def given(options: Any) -> dict[str, Any]:
-    """Return the options that were given, as a configuration holds them: lists of names taken apart at their commas."""
+def given(options: PanelOptions) -> dict[str, Any]:
+    """Return the options that were given, as a configuration holds them."""
     found = {key: value for key, value in vars(options).items() if value is not None}
-    apart = {k: names(v) for k, v in found.items() if isinstance(v, list) and k != "limit"}
-    return {key: str(v) if isinstance(v, Path | StrEnum) else v for key, v in (found | apart).items()}
-
-
-def names(values: Sequence[str] | None) -> list[str] | None:
-    """Return the names of a repeatable option, each of which may hold several with commas.
-
-    >>> names(["a, b", "c", ""]), names(None)
-    (['a', 'b', 'c'], None)
-    """
-    if values is None:
-        return None
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+    return {key: str(v) if isinstance(v, Path | StrEnum) else v for key, v in found.items()}

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerattn.cli.options import Dataset
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions
 from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
     from peerattn.datasets import SimulatedPanel
     from peerattn.evaluation import NewFirms, WalkForward
+    from peerattn.models.attention.reference import Reference
     from peerattn.panel import Panel
 
 DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention")
 MOST_FITS = 6
+_COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
 
-def take_panel(
-    path: Path | None,
-    dataset: Dataset | None,
-    preset: str | None,
-    columns: dict[str, Any],
-    seed: int,
-    training_rows: int | None = None,
-) -> Panel:
-    """Return the panel of a file or of an embedded dataset, and refuse what says neither or both.
+def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel:
+    """Return the panel of a file or of an embedded dataset, and refuse options that name neither or both.
 
     ``training_rows``: whole periods of so many rows at most, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    given = {name: value for name, value in columns.items() if value is not None}
+    given = {name: getattr(options, name, None) for name in _COLUMNS}
+    given = {name: value for name, value in given.items() if value is not None}
+    path, dataset, preset = options.panel, options.dataset, options.preset
     if (path is None) == (dataset is None):
         came = "neither" if path is None else f"both {path} and --dataset {dataset}"
         raise InputError(f"PANEL: expected a file or --dataset ({', '.join(Dataset)}), got {came}.")
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is not None:
-        return _share(_read_preset(path, preset, given)) if preset else _read(path, given, training_rows)
+        return (
+            _share(_read_preset(path, preset, given)) if preset else _read(Path(path), given, training_rows)
+        )
     if given or preset:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in [*given, *(["preset"] if preset else [])])
+        named = _named([*given, *(["preset"] if preset else [])])
         raise InputError(
             f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
         )
     from peerattn.datasets import load_grunfeld, load_multiples, load_russell
 
     made = {Dataset.grunfeld: load_grunfeld, Dataset.multiples: load_multiples, Dataset.russell: load_russell}
-    return _share(made[dataset]() if dataset in made else simulated(seed))
+    return _share(simulated(options.seed or 0) if dataset not in made else made[Dataset(dataset)]())
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def _share(panel: Panel) -> Panel:
@@ -89,12 +93,33 @@ def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -
 def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:
     from peerattn.datasets.presets import read_preset
 
-    known = [f"--{name.replace('_', '-')}" for name in ("firm", "period", "known_at") if name in given]
-    if known:
+    if known := given.keys() & {"firm", "period", "known_at"}:
         raise InputError(
-            f"{', '.join(known)}: not used with --preset {preset}, which knows them; leave it out."
+            f"{_named(sorted(known))}: not used with --preset {preset}, which knows them; leave it out."
         )
     return read_preset(path, preset, **given)
+
+
+def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
+    """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
+    if options.reference is None:
+        return None
+    import pandas as pd
+
+    from peerattn.models.attention.reference import Reference
+    from peerattn.panel.frames import read_frame
+
+    frame = read_frame(Path(options.reference)).rename(columns=str)
+    frame = frame.reset_index() if frame.index.names != [None] else frame
+    frame = frame.rename(columns={options.firm or "firm": "firm", options.period or "period": "period"})
+    wanted = [*panel.columns, *([panel.outcome] if task == "explain" else [])]
+    for name in ["firm", *wanted]:
+        if name not in frame:
+            raise unknown_name("--reference", "column", name, frame.columns)
+    if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
+        frame["period"] = pd.to_datetime(frame["period"])
+    frame = frame.set_index([name for name in ("firm", "period") if name in frame])
+    return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
 
 
 def limits_of(preset: str | None) -> tuple[str, ...]:
@@ -143,7 +168,11 @@ def take_models(
     for own, name in ready.items():
         model = make_model(name, task=task, industry=panel.industry, random_state=seed)
         title = model_title(name, panel.industry) if own == name else own
-        made[title] = _with(model, own, settings.get(own, {}))
+        known = model.get_params()
+        for option in settings.get(own, {}):
+            if option not in known:
+                raise unknown_name("--set", f"option of {own}", option, known)
+        made[title] = model.set_params(**settings.get(own, {}))
     return made
 
 
@@ -154,14 +183,6 @@ def called(entry: str) -> str:
     ('attention', 'linear')
     """
     return entry.partition("=")[0].strip()
-
-
-def _with(model: Any, name: str, settings: dict[str, Any]) -> Any:
-    known = model.get_params()
-    for option in settings:
-        if option not in known:
-            raise unknown_name("--set", f"option of {name}", option, known)
-    return model.set_params(**settings)
 
 
 def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
@@ -188,30 +209,21 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def walk_forward(
-    panel: Panel,
-    test_periods: int | None,
-    refit_every: int | None,
-    window: str,
-    train_periods: int | None,
-    horizon: int,
-) -> WalkForward:
+def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most six fits."""
-    from peerattn.evaluation import WalkForward
+    from peerattn.evaluation import NewFirms, WalkForward
 
-    if (window == "rolling") != (train_periods is not None):
+    window = str(options.window or "expanding")
+    if (window == "rolling") != (options.train_periods is not None):
         raise InputError("--window rolling and --train-periods go together: give both or neither.")
-    if refit_every is None:
+    tested, every = options.test_periods, options.refit_every
+    if every is None:
         known = panel.y.dropna().index.get_level_values("period").nunique()
-        tested = known // 3 if test_periods is None or test_periods >= known else test_periods
-        refit_every = max(1, -(-tested // MOST_FITS))
-    return WalkForward(
-        test_periods,
-        refit_every,
-        window=window,  # type: ignore[arg-type]
-        train_periods=train_periods,
-        horizon=horizon,
-    )
+        every = max(1, -(-(known // 3 if tested is None or tested >= known else tested) // MOST_FITS))
+    lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": options.horizon or 1}
+    walk = WalkForward(tested, every, window=window, **lengths)  # type: ignore[arg-type]
+    groups = getattr(options, "new_firms", None)
+    return walk if groups is None else NewFirms(walk, n_splits=groups, random_state=options.seed or 0)
 
 
 def period_named(option: str, label: str, periods: Any) -> Any:

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
+from peerattn.cli.output import FRAMES, Output, writable_file, write_frame
 
 
-@app.command(epilog="Example:  peerattn predict roa.model panel.parquet --out predictions.parquet")
+@command(epilog="Example:  peerattn predict roa.model panel.parquet --out predictions.parquet")
 def predict(
+    *,
     model: o.ModelFile,
-    panel: o.Panel,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.",
-        ),
-    ] = Path("predictions.parquet"),
-    quiet: o.Quiet = False,
-    as_json: o.AsJson = False,
+    panel: o.PanelFile,
+    out: Path = typer.Option(
+        "predictions.parquet",
+        metavar="FILE",
+        help="Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.",
+    ),
+    output: Output,
 ) -> None:
     """Predict every row of a panel with a saved model."""
     from peerattn.cli.model_file import load_model
-    from peerattn.cli.output import FRAMES, say, working, writable_file, write_frame
 
     saved = load_model(model)
     if not out.suffix:
         stored = saved.stored(panel)
-        with working(f"predicting with {saved.name}", quiet):
+        with output.working(f"predicting with {saved.name}"):
             saved.model.write_predictions(stored, out, **saved.shown_column)
         said = f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
-        say(said, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())}, as_json)
+        output.say(said, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())})
         return
     taken = saved.panel(panel)
     target = writable_file(out, FRAMES)
-    with working(f"predicting with {saved.name}", quiet):
+    with output.working(f"predicting with {saved.name}"):
         predicted = saved.predict(taken)
     frame = predicted.to_frame().assign(**{saved.outcome: taken.y})
     frame = frame.rename_axis([saved.firm, saved.period]).reset_index()
@@ -55,4 +52,4 @@ def predict(
         said += f"\nR² within period, where the outcome is known: {within:.4f}"
         said += " (in-sample where the model was fitted on these rows)"
         result["r2_within"] = within
-    say(said, result, as_json)
+    output.say(said, result)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
 from peerattn.cli import options as o
-from peerattn.cli.app import app
+from peerattn.cli.app import command
+from peerattn.cli.output import FRAMES, Output, writable_file, write_frame
 
 
 class Truth(StrEnum):
@@ -20,41 +21,38 @@ class Truth(StrEnum):
     industry = "industry"
 
 
-@app.command(
+def _share(default: float, help: str) -> Any:
+    return typer.Option(default, metavar="SHARE", help=help)
+
+
+@command(
     epilog="Example:  peerattn simulate --firms 150 --periods 80 --signal-share 0.5 --seed 1 --out simulated.parquet"
 )
 def simulate(
-    firms: Annotated[int, typer.Option(metavar="N", min=3, help="Firms in each period.")] = 150,
-    periods: Annotated[int, typer.Option(metavar="N", min=1, help="Months.")] = 80,
-    characteristics: Annotated[int, typer.Option(metavar="N", min=1, help="Characteristics.")] = 8,
-    industries: Annotated[int, typer.Option(metavar="N", min=0, help="Industries; 0 for none.")] = 10,
-    signal_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the outcome's variance that is predictable.")
-    ] = 0.5,
-    own_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of that which own characteristics predict.")
-    ] = 0.3,
-    truth: Annotated[Truth, typer.Option(help="What determines the peers of a firm.")] = Truth.directed,
-    missing_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of characteristics that is missing.")
-    ] = 0.0,
+    *,
+    firms: int = typer.Option(150, metavar="N", min=3, help="Firms in each period."),
+    periods: int = typer.Option(80, metavar="N", min=1, help="Months."),
+    characteristics: int = typer.Option(8, metavar="N", min=1, help="Characteristics."),
+    industries: int = typer.Option(10, metavar="N", min=0, help="Industries; 0 for none."),
+    signal_share: float = _share(0.5, "Share of the outcome's variance that is predictable."),
+    own_share: float = _share(0.3, "Share of that which own characteristics predict."),
+    truth: Truth = typer.Option("directed", help="What determines the peers of a firm."),
+    missing_share: float = _share(0.0, "Share of characteristics that is missing."),
     seed: o.Seed = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The panel, as Parquet, CSV or Arrow.")] = Path(
-        "simulated.parquet"
+    out: Path = typer.Option(
+        "simulated.parquet", metavar="FILE", help="The panel, as Parquet, CSV or Arrow."
     ),
-    network: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The true network, as Parquet. [default: not written]")
-    ] = None,
-    quiet: o.Quiet = False,
-    as_json: o.AsJson = False,
+    network: Path | None = typer.Option(
+        None, metavar="FILE", help="The true network, as Parquet. [default: not written]"
+    ),
+    output: Output,
 ) -> None:
     """Simulate a panel of firms whose directed peer network is known."""
-    from peerattn.cli.output import FRAMES, say, working, writable_file, write_frame
     from peerattn.datasets import simulate_panel
 
     target = writable_file(out, FRAMES)
     true = writable_file(network, (".parquet",)) if network else None
-    with working("simulating", quiet):
+    with output.working("simulating"):
         made = simulate_panel(
             firms,
             periods,
@@ -73,4 +71,4 @@ def simulate(
     said = [f"{made!r}", f"panel: {target.resolve()}", *([f"true network: {true.resolve()}"] if true else [])]
     said.append(f"next: peerattn compare {target} --outcome outcome{code}")
     files = [str(path.resolve()) for path in (target, true) if path]
-    say("\n".join(said), {"rows": len(made.X), "seed": seed or 0, "files": files}, as_json)
+    output.say("\n".join(said), {"rows": len(made.X), "seed": seed or 0, "files": files})

@@ -13,7 +13,7 @@ import pytest
 
 from peerattn import cli
 from peerattn.cli import app, config, options, panels
-from peerattn.cli.asked import panel_asked, split_asked
+from peerattn.cli.options import CompareOptions
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
@@ -181,7 +181,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
 
 
 def test_simulated_dataset_is_a_panel_with_industries():
-    panel = panels.take_panel(None, options.Dataset.simulated, None, {}, 3)
+    panel = panels.take_panel(CompareOptions(dataset=options.Dataset.simulated, seed=3))
     assert panel.industry == "industry"
     assert panel.y.notna().all()
 
@@ -200,20 +200,23 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
 @pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
 def test_refits_by_default(tested, expected):
     """At most six fits; without --test-periods, or with too many, a third of Grunfeld's 19 known years is tested."""
-    assert panels.walk_forward(load_grunfeld(), tested, None, "expanding", None, 1).refit_every == expected
+    assert panels.take_split(load_grunfeld(), CompareOptions(test_periods=tested)).refit_every == expected
 
 
 def test_rolling_window():
-    cv = panels.walk_forward(load_grunfeld(), 4, 2, "rolling", 5, 1)
+    rolling = CompareOptions(test_periods=4, refit_every=2, window=options.Window.rolling, train_periods=5)
+    cv = panels.take_split(load_grunfeld(), rolling)
     assert (cv.window, cv.train_periods, cv.refit_every) == ("rolling", 5, 2)
 
 
 def test_outcomes_known_late(grunfeld, tmp_path):
     late = pd.read_parquet(grunfeld).assign(filed=lambda d: d["year"] + 3)
     late.to_csv(tmp_path / "late.csv", index=False)
-    asked = {"panel": tmp_path / "late.csv", "period": "year", "outcome": "invest_next", "known_at": "filed"}
-    panel = panel_asked(asked)
-    fold = split_asked(panel, asked | {"test_periods": 4}).folds(panel)[0]
+    asked = CompareOptions(
+        panel=tmp_path / "late.csv", period="year", outcome="invest_next", known_at="filed", test_periods=4
+    )
+    panel = panels.take_panel(asked)
+    fold = panels.take_split(panel, asked).folds(panel)[0]
     assert "filed" not in panel.columns
     when = panel.X.index.get_level_values(1)
     assert when[fold.train].max() == when[fold.test].min() - 3
@@ -431,7 +434,7 @@ def test_any_setting_survives_the_configuration(capsys, sample):
     options = ["--models", "ridge", "--set", "ridge.estimator__scoring=null", "--limit", odd, "--quiet"]
     assert said(capsys, "compare", *SAMPLE, *options, "--out", "first")[0] == 0
     asked, sets, made = config.read_config(sample / "first" / "report.toml")
-    assert sets == {"ridge": {"estimator__scoring": None}} and asked["limit"] == [odd]
+    assert sets == {"ridge": {"estimator__scoring": None}} and asked.limit == [odd]
     assert set(made) > {"data_sha256", "predictions_sha256", "python", "torch"}
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second")
     assert code == 0 and "to the bit" in text

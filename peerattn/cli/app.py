@@ -128,8 +128,8 @@ def _plain_warnings() -> Iterator[None]:
         yield
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         from peerattn import __version__
 
         print(f"peerattn {__version__}")

@@ -83,7 +83,10 @@ def names(values: Sequence[str] | None) -> list[str] | None:
     """
     if values is None:
         return None
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+    found = [name.strip() for value in values for name in value.split(",") if name.strip()]
+    if values and not found:
+        raise typer.BadParameter(f"expected at least one name, got {', '.join(map(repr, values))}.")
+    return found
 
 
 def names_as(help: str) -> Any:

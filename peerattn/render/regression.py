@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ class Regression:
     rsquared: float
     freedom: int | None = None
     title: str = "Regression"
+    _below: ClassVar[Parentheses] = "std_errors"  # each coefficient, in the table of a paper
 
     @property
     def tstats(self) -> pd.Series:
@@ -89,11 +90,14 @@ class Regression:
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
         """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
-        return regression_table(self, **shown).to_latex(path, label=label)
+        return self._in_paper(shown).to_latex(path, label=label)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None, **shown: Any) -> str:
         """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
-        return regression_table(self, **shown).to_markdown(path)
+        return self._in_paper(shown).to_markdown(path)
+
+    def _in_paper(self, shown: dict[str, Any]) -> Table:
+        return regression_table(self, **{"parentheses": self._below} | shown)
 
     def __str__(self) -> str:
         return self.summary().text()

@@ -73,8 +73,7 @@ class Table:
     marked: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        columns = tuple(str(column) for column in self.columns)
-        rows = tuple(tuple(row) for row in self.rows)
+        columns, rows = tuple(map(str, self.columns)), tuple(map(tuple, self.rows))
         for position, row in enumerate(rows):
             if len(row) != len(columns):
                 raise InputError(

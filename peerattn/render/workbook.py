@@ -9,14 +9,14 @@ import re
 import zipfile
 from collections.abc import Mapping
 from datetime import date
-from numbers import Real
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from peerattn.exceptions import InputError, extra
-from peerattn.render.cells import show_label
+from peerattn.render.cells import frame_cell, is_number
 from peerattn.render.escape import printable
 from peerattn.render.files import write_atomic
 
@@ -79,23 +79,15 @@ def _undated(made: io.BytesIO) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    if value is None or value is pd.NaT or value is pd.NA:
-        return None
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, Real):
-        number = float(value)
-        return None if not math.isfinite(number) else int(number) if number.is_integer() else number
-    if isinstance(value, date) and not isinstance(value, pd.Timestamp):
+    cell: Any = frame_cell(value)
+    if cell is not None and isinstance(value, date) and not isinstance(value, pd.Timestamp):
         return value
-    return printable(show_label(value))[:32_767]
+    if is_number(cell):
+        return None if not math.isfinite(cell) else int(cell) if float(cell).is_integer() else float(cell)
+    return cell if cell is None else printable(cell)[:32_767]
 
 
 def _sheet_name(name: str, taken: list[str]) -> str:
     """Return a name that Excel allows: at most 31 characters, none of them special, and no other sheet's."""
     plain = re.sub(r"[\\/*?:\[\]']", " ", printable(name)).strip()[:28] or "Sheet"
-    return (
-        plain
-        if plain not in taken
-        else next(f"{plain} {k}" for k in range(2, 99) if f"{plain} {k}" not in taken)
-    )
+    return next(one for k in count(1) if (one := plain if k == 1 else f"{plain} {k}") not in taken)

@@ -251,7 +251,7 @@ def test_file_cut_in_half(capsys, grunfeld):
         (["--outcome", "invest_next", "--characteristics", "invest_next"], "leak"),
         (["--outcome", "invest_next", "--models", "atention"], "'attention'"),
         (["--outcome", "invest_next", "--models", "industry"], "needs --industry"),
-        (["--outcome", "invest_next", "--models", ","], "at least one of"),
+        (["--outcome", "invest_next", "--models", ","], "at least one name"),
         (["--outcome", "invest_next", "--window", "rolling"], "go together"),
         (["--outcome", "invest_next", "--test-periods", "0"], "--test-periods"),
         (["--outcome", "invest_next", "--task", "explan"], "'explain'"),

@@ -138,7 +138,9 @@ def marginal_effects(
     True
     """
     rows = _last_period(X) if at is None else at
-    numbers: list[Any] = list(rows.select_dtypes("number")) if characteristics is None else list(characteristics)
+    numbers: list[Any] = (
+        list(rows.select_dtypes("number")) if characteristics is None else list(characteristics)
+    )
     labels: list[Any] = (
         [c for c in rows if c not in numbers and characteristics is None] if codes is None else list(codes)
     )

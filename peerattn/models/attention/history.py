@@ -56,7 +56,9 @@ class History:
                 continue
             known: dict[Any, float] = {}
             for rows in (section.focal, section.peers):
-                if rows.y is not None and rows.y.ndim == 1:  # of several classes there is no one number to remember
+                if (
+                    rows.y is not None and rows.y.ndim == 1
+                ):  # of several classes there is no one number to remember
                     known.update(
                         zip(rows.label[np.isfinite(rows.y)], rows.y[np.isfinite(rows.y)], strict=True)
                     )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked
 from peerattn.network.base import BaseNetwork
+from peerattn.network.cross_section import check_count
 from peerattn.network.explorer.content import explorer_content
 from peerattn.render import Frame, printable, write_atomic
 from peerattn.render.page import template
@@ -85,19 +86,16 @@ def explorer_page(
     title: str | None = None,
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-        raise InputError(f"top_k: expected a positive integer, got {top_k!r}.")
+    check_count("top_k", top_k, optional=False)
     title = printable(title or network.name or "Peer network")
     style, script = ((files(_HERE) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"script-src '{_digest(script)}'; style-src '{_digest(style)}'"
     )
-    count = f"{len(network.labels):,} firms" + (
-        f", {len(network.periods):,} period{'s' if len(network.periods) > 1 else ''}"
-        if network.is_dated
-        else ""
-    )
+    count = f"{len(network.labels):,} firms"
+    if network.is_dated:
+        count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
     text = template(_HERE).render(
         title=title,
         lead=f"The peers of each firm: {count}.",

@@ -65,19 +65,19 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
     'focal firm'
     """
     label, section = network.section(period)
-    weights = np.asarray(section.dense(), dtype=np.float64)
-    firms, peers = network.labels.take(section.rows), network.labels.take(section.columns)
-    if order is None and section.is_square and _LABELLED < len(firms) <= _SERIATED:
+    frame = network.matrix(period)
+    if order is None and section.is_square and _LABELLED < len(frame) <= _SERIATED:
         order = "ties"
     rows, row_groups = _ordered(network, section, "rows", order, label)
-    columns, column_groups = (
-        (rows, row_groups) if section.is_square else _ordered(network, section, "columns", order, label)
-    )
+    columns, column_groups = rows, row_groups
+    if not section.is_square:
+        columns, column_groups = _ordered(network, section, "columns", order, label)
+    frame = frame.iloc[rows, columns]
     with drawing(ax, (5.8, 5.0), title_of(network, label)) as axes:
         axes.set(xlabel="peer", ylabel="focal firm")
-        _draw(axes, weights[np.ix_(rows, columns)], network.signed)
-        _name_side(axes, "y", firms.take(rows), row_groups)
-        _name_side(axes, "x", peers.take(columns), column_groups)
+        _draw(axes, frame.to_numpy(dtype=np.float64), network.signed)
+        _name_side(axes, "y", frame.index, row_groups)
+        _name_side(axes, "x", frame.columns, column_groups)
     return axes
 
 
@@ -161,32 +161,28 @@ def _image(
 
 def _block_means(weights: Array) -> Array:
     """Average over blocks so that neither side has more than 300 cells."""
-    for axis in (0, 1):
-        step = -(-weights.shape[axis] // _CELLS)
-        if step > 1:
-            starts = np.arange(0, weights.shape[axis], step)
-            counts = np.diff(np.append(starts, weights.shape[axis]))
-            sums = np.add.reduceat(weights, starts, axis=axis)
-            weights = sums / (counts[:, None] if axis == 0 else counts[None, :])
+    for _ in ("rows", "columns"):
+        step = max(1, -(-len(weights) // _CELLS))
+        weights = pd.DataFrame(weights).groupby(np.arange(len(weights)) // step).mean().to_numpy().T
     return weights
 
 
 def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None) -> None:
     """Name the firms of one side, or their larger groups where firms are many; rule groups off."""
-    axis = axes.yaxis if side == "y" else axes.xaxis
-    starts = [p for p in range(len(groups or ())) if p == 0 or groups[p] != groups[p - 1]]  # type: ignore[index]
-    if len(starts) <= 60:
-        for start in starts[1:]:
-            line = axes.axhline if side == "y" else axes.axvline
-            line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
+    axis, line = (axes.yaxis, axes.axhline) if side == "y" else (axes.xaxis, axes.axvline)
+    named = pd.Series(groups or [], dtype=object)
+    starts = np.flatnonzero(named != named.shift())
+    for start in starts[1:] if len(starts) <= 60 else ():
+        line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
     if len(firms) <= _LABELLED:
-        at, names = list(range(len(firms))), [short_name(firm) for firm in firms]
+        at: Array = np.arange(len(firms))
+        names = [short_name(firm) for firm in firms]
         upright = len(firms) > 6 or max(map(len, names), default=0) > 8
     else:
-        spans = zip(starts, [*starts[1:], len(firms)])
-        large = [(start, end) for start, end in spans if end - start >= len(firms) / 45]
-        at = [(start + end - 1) / 2 for start, end in large]  # type: ignore[misc]
-        names, upright = [short_name(groups[start]) for start, _ in large], True  # type: ignore[index]
+        sizes = np.diff(starts, append=len(firms))
+        large = sizes >= len(firms) / 45
+        at, names = (starts + (sizes - 1) / 2)[large], [short_name(name) for name in named[starts[large]]]
+        upright = True
         if groups is None:
             axis.set_label_text("")
     axis.set_ticks(at, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.network.inference.dyads import dyads, pair_rows
 from peerattn.render import Regression, Table
+from peerattn.render.regression import Parentheses
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -42,6 +43,7 @@ class PermutationRegression(Regression):
     n_permutations: int
     method: str
     title: str = "What makes a peer? Weights on characteristics of pairs"
+    _below: ClassVar[Parentheses] = "pvalues"
 
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Return NaN: permutations test, they give no intervals."""
@@ -65,16 +67,6 @@ class PermutationRegression(Regression):
             formats=("", ".4g", ".3f", ".2f", ".3f"),
             footnotes=(f"{self.nobs:,} observations, R² {self.rsquared:.3f}.", *self._footnotes()),
         )
-
-    def to_latex(
-        self, path: Any = None, *, label: str = "", parentheses: Any = "pvalues", **shown: Any
-    ) -> str:
-        """Return the table of a paper in LaTeX, by default with p values in parentheses."""
-        return super().to_latex(path, label=label, parentheses=parentheses, **shown)
-
-    def to_markdown(self, path: Any = None, *, parentheses: Any = "pvalues", **shown: Any) -> str:
-        """Return the table of a paper in Markdown, by default with p values in parentheses."""
-        return super().to_markdown(path, parentheses=parentheses, **shown)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} p={p:.3f}" for name, p in self.pvalues.items())
@@ -150,22 +142,20 @@ def mrqap(
     y, X = _stacked([(weights, x) for _, weights, x in blocks])
     firms = [positions for positions, _, _ in blocks]
     _check_rank(X, list(regressors))
-    coefficients, t, r_squared = _least_squares(y, X)
-    p = [_p_value(firms, y, X, k, t[k], n_permutations, rng) for k in range(X.shape[1])]
+    coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
+    rest = y - X @ coefficients
+    t, p = np.transpose([_tested(firms, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
     scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
-    columns = np.stack([coefficients, coefficients / t, p, coefficients * scale])
     names = pd.Index(list(regressors), name="regressor")
-    params, errors, p_values, standardized = (pd.Series(values, names) for values in columns)
-    method = "QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing"
     return PermutationRegression(
-        params=params,
-        std_errors=errors,
-        pvalues=p_values,
-        standardized=standardized,
+        params=pd.Series(coefficients, names),
+        std_errors=pd.Series(coefficients / t, names),
+        pvalues=pd.Series(p, names),
+        standardized=pd.Series(coefficients * scale, names),
         nobs=len(y),
-        rsquared=r_squared,
+        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
         n_permutations=n_permutations,
-        method=method,
+        method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing",
     )
 
 
@@ -187,38 +177,21 @@ def _check_rank(X: Array, names: list[str]) -> None:
         raise InputError(f"regressors: {', '.join(map(repr, names))} repeat one another; leave one out.")
 
 
-def _least_squares(y: Array, X: Array) -> tuple[Array, Array, float]:
-    """Coefficients, t statistics and R² of y on X, both centred."""
-    inverse = np.linalg.inv(X.T @ X)
-    coefficients = inverse @ (X.T @ y)
-    rest = y - X @ coefficients
-    variance = rest @ rest / (len(y) - X.shape[1] - 1)
-    t = coefficients / np.sqrt(np.maximum(variance * np.diag(inverse), np.finfo(float).tiny))
-    return coefficients, t, float(1 - rest @ rest / (y @ y)) if y @ y else float("nan")
-
-
-def _p_value(
-    firms: list[Array],
-    y: Array,
-    X: Array,
-    k: int,
-    observed: float,
-    count: int,
-    rng: np.random.Generator,
-) -> float:
-    others = np.delete(X, k, axis=1)
-    rest = X[:, k] - others @ np.linalg.lstsq(others, X[:, k], rcond=None)[0] if others.size else X[:, k]
+def _tested(
+    firms: list[Array], y: Array, X: Array, k: int, count: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """The t statistic of one coefficient, and its p value by permutations of firms."""
+    basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
+    rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))
     squares = _as_squares(rest, [len(here) for here in firms])
-    basis = np.linalg.qr(others)[0] if others.size else np.zeros((len(y), 0))
-    y_rest = y - basis @ (basis.T @ y)
     degrees = len(y) - X.shape[1] - 1
+    observed = _partial_t(y_rest, rest, degrees)
     extreme, n_firms = 0, 1 + max(int(here.max()) for here in firms)
     for _ in range(count):
         z = _permuted(squares, firms, rng.permutation(n_firms))
         z -= basis @ (basis.T @ z)
-        t = _partial_t(y_rest, z, degrees)
-        extreme += abs(t) >= abs(observed) * (1 - 1e-12)
-    return (1 + extreme) / (1 + count)
+        extreme += abs(_partial_t(y_rest, z, degrees)) >= abs(observed) * (1 - 1e-12)
+    return observed, (1 + extreme) / (1 + count)
 
 
 def _partial_t(y: Array, z: Array, degrees: int) -> float:

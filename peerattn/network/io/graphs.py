@@ -110,9 +110,8 @@ def from_networkx(
     >>> PeerNetwork.from_networkx(graph)
     PeerNetwork(2 firms, undated, 2 edges)
     """
-    given = graphs if isinstance(graphs, Mapping) and not hasattr(graphs, "adj") else None
-    if given is None:
-        given = {graphs.graph.get("period"): graphs}
+    single = not isinstance(graphs, Mapping) or hasattr(graphs, "adj")
+    given = {graphs.graph.get("period"): graphs} if single else graphs
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
     return from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
 
@@ -165,11 +164,7 @@ def to_graphml(
     InputError
         When ``attributes`` is not labelled by firm.
     """
-    import networkx as nx
-
-    stream = io.BytesIO()
-    nx.write_graphml(_text_graph(network, period, attributes, top_k), stream)
-    write_atomic(path, stream.getvalue())
+    _write_text(network, path, "graphml", period, attributes, top_k)
 
 
 @checked
@@ -188,10 +183,22 @@ def to_gexf(
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
     """
+    _write_text(network, path, "gexf", period, attributes, top_k)
+
+
+def _write_text(
+    network: BaseNetwork,
+    path: str | os.PathLike[str],
+    kind: str,
+    period: Any,
+    attributes: Any,
+    top_k: int | None,
+) -> None:
+    """Write one period in a format of networkx."""
     import networkx as nx
 
     stream = io.BytesIO()
-    nx.write_gexf(_text_graph(network, period, attributes, top_k), stream)
+    getattr(nx, f"write_{kind}")(_text_graph(network, period, attributes, top_k), stream)
     undated = re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
     write_atomic(path, undated)
 
@@ -258,13 +265,12 @@ def _text_graph(
             for facts, row in zip(graph.nodes.values(), place.tolist(), strict=True):
                 if row >= 0 and not pd.isna(values.iloc[row]):
                     facts[printable(name)] = _plain(values.iloc[row])
-    shown = {"name": printable(network.name)}
-    shown |= {"period": printable(show_label(graph.graph["period"]))} if network.is_dated else {}
-    until = packed_label(network.learned_until)
-    shown |= {} if until is None else {"learned_until": until}
-    graph.graph |= shown
-    if not network.is_dated:
-        del graph.graph["period"]
+    shown = {
+        "name": printable(network.name),
+        "period": printable(show_label(graph.graph["period"])) if network.is_dated else None,
+        "learned_until": packed_label(network.learned_until),
+    }
+    graph.graph = {name: value for name, value in (graph.graph | shown).items() if value is not None}
     return nx.relabel_nodes(graph, ids)
 
 

@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command; a parameter that is a dataclass stands for an option for each of its fields."""
+    """Make a function a command; a parameter that is a dataclass becomes one option for each of its fields."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)

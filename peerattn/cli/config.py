@@ -142,9 +142,9 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
     ]
     if made.get("data_sha256") != result.settings[DATA]:
         why.insert(0, "the data have changed")
-    said = f"differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
-    warn_user(FiguresDifferWarning(f"figures {said}"))
-    return f"figures: {said}"
+    message = f"differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
+    warn_user(FiguresDifferWarning(f"figures {message}"))
+    return f"figures: {message}"
 
 
 def predictions_digest(result: Comparison) -> str:

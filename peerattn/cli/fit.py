@@ -71,14 +71,14 @@ def fit(
     SavedModel.of(fitted, title, wanted, panel, options).save(target)
     if checkpoint is not None:
         remove_checkpoint(checkpoint)
-    said = f"model: {title} for {panel.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
+    message = f"model: {title} for {panel.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
     result = {"model": title, "outcome": panel.outcome, "rows": n, "file": str(target.resolve())}
     if hasattr(fitted, "heads_"):
         factors: dict[str, float] = fitted.evidence_["factor"].to_dict()
         result |= {"factors": factors, "heads": len(fitted.heads_)}
         words = ", ".join(f"{group} {factor:.2f}" for group, factor in factors.items())
-        said += f"\nweights beside own lines (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
-    output.say(said, result)
+        message += f"\nweights beside own lines (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
+    output.say(message, result)
 
 
 @contextmanager

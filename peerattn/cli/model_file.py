@@ -162,8 +162,8 @@ def load_model(path: Path) -> SavedModel:
         f"{name} {now.get(name)} (was {was})" for name, was in saved.versions.items() if now.get(name) != was
     ]
     if other:
-        said = f"{path.name} was saved under other versions: now {', '.join(other)}."
-        warn_user(OtherVersionWarning(said))
+        message = f"{path.name} was saved under other versions: now {', '.join(other)}."
+        warn_user(OtherVersionWarning(message))
     return saved
 
 

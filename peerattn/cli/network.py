@@ -55,9 +55,9 @@ def network(
         chosen = {} if top_k is None else {"top_k": top_k}
         with output.working(f"networks of {saved.name}"):
             saved.model.write_networks(stored, out, **saved.shown_column, **chosen)
-        said = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
+        message = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
         about = {"model": saved.name, "periods": len(stored.periods), "folder": str(out.resolve())}
-        output.say(said, about)
+        output.say(message, about)
         return
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")

@@ -84,7 +84,7 @@ def writable_file(path: Path, known: tuple[str, ...]) -> Path:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe stands before what would be a formula."""
+    """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe precedes what would be a formula."""
     import pandas as pd
 
     from peerattn.render import atomic_path, csv_text, write_atomic

@@ -31,8 +31,10 @@ def predict(
         stored = saved.stored(panel)
         with output.working(f"predicting with {saved.name}"):
             saved.model.write_predictions(stored, out, **saved.shown_column)
-        said = f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
-        output.say(said, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())})
+        message = (
+            f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
+        )
+        output.say(message, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())})
         return
     taken = saved.panel(panel)
     target = writable_file(out, FRAMES)
@@ -42,14 +44,14 @@ def predict(
     frame = frame.rename_axis([saved.firm, saved.period]).reset_index()
     write_frame(frame[[saved.firm, saved.period, saved.outcome, "prediction"]], target)
     known = taken.y.notna()
-    said = f"{len(frame):,} predictions of {saved.outcome} by {saved.name} in {target.resolve()}"
+    message = f"{len(frame):,} predictions of {saved.outcome} by {saved.name} in {target.resolve()}"
     result: dict[str, object] = {"model": saved.name, "rows": len(frame), "file": str(target.resolve())}
     if known.sum() > 1:
         from peerattn.evaluation import r2_within_period
 
         period = taken.X.index.get_level_values("period")[known.to_numpy()]
         within = r2_within_period(taken.y[known], predicted[known], period)
-        said += f"\nR² within period, where the outcome is known: {within:.4f}"
-        said += " (in-sample where the model was fitted on these rows)"
+        message += f"\nR² within period, where the outcome is known: {within:.4f}"
+        message += " (in-sample where the model was fitted on these rows)"
         result["r2_within"] = within
-    output.say(said, result)
+    output.say(message, result)

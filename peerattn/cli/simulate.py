@@ -68,7 +68,11 @@ def simulate(
         if true:
             made.network.to_parquet(true)
     code = " --industry industry" if industries else ""
-    said = [f"{made!r}", f"panel: {target.resolve()}", *([f"true network: {true.resolve()}"] if true else [])]
-    said.append(f"next: peerattn compare {target} --outcome outcome{code}")
+    message = [
+        f"{made!r}",
+        f"panel: {target.resolve()}",
+        *([f"true network: {true.resolve()}"] if true else []),
+    ]
+    message.append(f"next: peerattn compare {target} --outcome outcome{code}")
     files = [str(path.resolve()) for path in (target, true) if path]
-    output.say("\n".join(said), {"rows": len(made.X), "seed": seed or 0, "files": files})
+    output.say("\n".join(message), {"rows": len(made.X), "seed": seed or 0, "files": files})

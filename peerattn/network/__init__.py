@@ -1,4 +1,4 @@
-"""The directed peer network and what can be said of it."""
+"""The directed peer network: its measures, tests, figures and files."""
 
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures.ego import ego_plot

@@ -241,12 +241,12 @@ def _joined(indexes: Sequence[pd.Index]) -> pd.Index:
 
 
 def _as_periods(keys: Iterable[Any]) -> pd.Index:
-    """Return period labels as an index; ``None`` alone stands for one undated cross-section."""
+    """Return period labels as an index; ``None`` alone denotes one undated cross-section."""
     labels = list(keys)
     if len(labels) == 1 and labels[0] is None:
         return pd.Index([None], dtype=object)
     if any(label is None for label in labels):
-        raise InputError("periods: None stands for a single undated cross-section, not for one of several.")
+        raise InputError("periods: None denotes a single undated cross-section, not one of several.")
     periods = _dates(labels, "periods")
     if periods.has_duplicates:
         raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")

@@ -252,7 +252,7 @@ def check_rows(section: CrossSection, firms: Any, where: str) -> None:
 
 
 def place_in(members: Array, positions: Array) -> Array:
-    """Return where each position stands among ``members``, -1 where it does not."""
+    """Return the place of each position among ``members``, -1 where it is absent."""
     return np.asarray(pd.Index(members).get_indexer_for(pd.Index(positions)))
 
 

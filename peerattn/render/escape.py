@@ -121,7 +121,7 @@ def figure_text(text: object, length: int | None = None) -> str:
 
 
 def csv_text(text: object) -> str:
-    r"""Return text for a CSV cell that no spreadsheet runs as a formula: an apostrophe stands before ``= + - @``.
+    r"""Return text for a CSV cell that no spreadsheet runs as a formula: an apostrophe precedes ``= + - @``.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Code:
-    """Text that is shown as it stands, line by line.
+    """Text that is shown verbatim, line by line.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def regression_table(
     results : Regression, or mapping of str to Regression
         Columns by their heads: of this package, of linearmodels or of statsmodels, side by side.
     parentheses : {"std_errors", "tstats", "pvalues"}, default "std_errors"
-        What stands below each coefficient.
+        Shown below each coefficient.
     stars : sequence of float, default (0.1, 0.05, 0.01)
         A star for each level that the p value is below; empty: none.
     labels : mapping of str to str, optional
@@ -231,7 +231,7 @@ def regression_table(
     extras = [result._figures() for result in columns.values()]
     for name in dict.fromkeys(key for extra in extras for key in extra):
         figures[name] = [_figure(extra.get(name)) for extra in extras]
-    notes = [f"{_SHOWN[parentheses]} in parentheses." + _said_stars(levels)]
+    notes = [f"{_SHOWN[parentheses]} in parentheses." + _stars_note(levels)]
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
     first = next(iter(columns.values()))
     return Table(
@@ -258,7 +258,7 @@ def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
 def _pair(
     result: Regression, name: str, parentheses: str, levels: list[float], decimals: int
 ) -> tuple[str, str]:
-    """Return a coefficient with its stars, and what stands below it; nothing where the regressor is not there."""
+    """Return a coefficient with its stars, and the entry below it; empty where the regressor is absent."""
     at = {str(key): position for position, key in enumerate(result.params.index)}.get(name)
     if at is None:
         return "", ""
@@ -295,6 +295,6 @@ def _figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _said_stars(levels: list[float]) -> str:
+def _stars_note(levels: list[float]) -> str:
     said = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
     return f" {said}." if said else ""

@@ -302,10 +302,10 @@ class Table:
         return self.text()
 
 
-def _written(said: str, path: str | os.PathLike[str] | None) -> str:
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     if path is not None:
-        write_atomic(path, said)
-    return said
+        write_atomic(path, text)
+    return text
 
 
 def _broken_heads(

@@ -108,7 +108,7 @@ def explorer_page(
 
 
 def _safe_json(content: object) -> str:
-    """JSON in which nothing can end the script element it stands in."""
+    """JSON in which no character can end the enclosing script element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

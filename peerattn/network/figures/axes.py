@@ -42,7 +42,7 @@ def drawing(
 
 
 def title_of(network: BaseNetwork, period: Any) -> str:
-    """Return "name, period" with what is there of them."""
+    """Return "name, period" leaving out what is empty."""
     return figure_text(
         ", ".join(part for part in (network.name or "Peer network", show_label(period)) if part)
     )

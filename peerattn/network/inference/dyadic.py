@@ -73,8 +73,8 @@ def dyadic_regression(
 ) -> DyadicRegression:
     """Regress weights on characteristics of pairs, ``w_ij,t = a + Σ_k b_k x_k,ij,t + e_ij,t``.
 
-    The covariance allows pairs that share a firm to be correlated, in all periods: by firm, less what pairs of the same two
-    firms would count twice,
+    The covariance allows pairs that share a firm to be correlated, in all periods: the sum over firms, minus what
+    pairs of the same two firms would count twice,
 
     ``V = (n − 1)/n Σ_i (b − b₋ᵢ)(b − b₋ᵢ)' − (X'X)⁻¹ (Σ_{i<j} s_ij s_ij') (X'X)⁻¹``
 
@@ -201,7 +201,7 @@ def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
 
 
 def _covariance(i: Array, j: Array, shift: Array, scores: Array, bread: Array) -> Array:
-    """The jackknife over firms, ``shift`` what leaving out each moves, less the pairs of firms counted twice."""
+    """The jackknife over firms, ``shift`` the change when each is left out, minus the pairs of firms counted twice."""
     n = len(shift)
     _, place = np.unique(np.minimum(i, j) * n + np.maximum(i, j), return_inverse=True)
     by_pair = np.stack([np.bincount(place, column) for column in scores.T])

@@ -46,7 +46,7 @@ def placebo(
     Returns
     -------
     PeerNetwork
-        A weight on oneself stays where it is; nobody comes to look to itself.
+        A weight on oneself stays unchanged, and no firm gains one.
 
     Raises
     ------

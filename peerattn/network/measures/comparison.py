@@ -342,10 +342,10 @@ def stability_sentence(network: BaseNetwork) -> str:
     if network.stability is None or network.stability.empty:
         return ""
     means = network.stability.groupby("comparison", sort=False).mean()
-    return "Stability: weights estimated from different " + "; from different ".join(_said(means)) + "."
+    return "Stability: weights estimated from different " + "; from different ".join(_clauses(means)) + "."
 
 
-def _said(means: pd.DataFrame) -> Iterable[str]:
+def _clauses(means: pd.DataFrame) -> Iterable[str]:
     for name, row in means.iterrows():
         if np.isnan(row["correlation"]):
             yield f"{_REPEATED[str(name)]} cannot be compared (a network is empty)"

@@ -287,7 +287,7 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
 
 
 def _exchange(groups: Array, rng: np.random.Generator) -> Array:
-    """A random exchange of firms in which nobody leaves its group."""
+    """A random exchange of firms within their groups."""
     order = np.arange(len(groups))
     for group in np.unique(groups):
         members = np.flatnonzero(groups == group)

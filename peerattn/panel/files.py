@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,10 @@ class File:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
         first = int(np.searchsorted(ends, start, side="right"))
-        each = (  # one reader a row group: it keeps the buffers of all that it has read
-            file.iter_batches(BATCH, row_groups=[g], columns=there) for g in range(first, len(sizes))
-        )
-        return int(ends[first] - sizes[first]), (
-            self._typed(batch, columns) for batch in chain.from_iterable(each)
-        )
+        # one reader a row group: it keeps the buffers of all that it has read
+        each = (file.iter_batches(BATCH, row_groups=[g], columns=there) for g in range(first, len(sizes)))
+        batches = (self._typed(batch, columns) for several in each for batch in several)
+        return int(ends[first] - sizes[first]), batches
 
     def _typed(self, batch: Any, columns: Sequence[str]) -> Any:
         import pyarrow as pa
@@ -100,10 +97,7 @@ class Reader:
         pieces: list[Any] = []
         while self.position < stop:
             table = next(self.tables) if self.rest is None else self.rest
-            skipped, used = (
-                max(0, min(start - self.position, len(table))),
-                min(stop - self.position, len(table)),
-            )
+            skipped, used = max(0, start - self.position), min(stop - self.position, len(table))
             pieces += [table.slice(skipped, used - skipped)] if used > skipped else []
             self.rest = table.slice(used) if used < len(table) else None
             self.position += used
@@ -127,46 +121,34 @@ def schema_of(fragments: Sequence[Any], keys: Any) -> tuple[Any, dict[str, str]]
             if both is None or (pa.types.is_string(both) and not (_is_text(kind) and _is_text(column.type))):
                 wrong[column.name] = f"{column.type} in {fragment.path}, {kind} in {where}"
             found[column.name] = pa.string() if both is None else both, where
-    return pa.schema(
-        [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
-    ), wrong
+    kept = [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
+    return pa.schema(kept), wrong
 
 
 def _common(one: Any, other: Any) -> Any:
-    """Return the type of both in one pandas frame; None where there is none."""
+    """Return the type that holds both, the same as one frame of all rows would have; None where there is none."""
     import pyarrow as pa
 
-    is_ = pa.types
-
-    def number(kind: Any) -> bool:
-        return is_.is_integer(kind) or is_.is_floating(kind) or is_.is_boolean(kind)
-
-    if one == other or is_.is_null(other):
+    if one == other or pa.types.is_null(other):
         return one
-    if is_.is_null(one):
+    if pa.types.is_null(one):
         return other
-    one, other = (kind.value_type if is_.is_dictionary(kind) else kind for kind in (one, other))
-    if one == other:
-        return one
-    if number(one) and number(other):
-        whole = all(not is_.is_floating(kind) and kind != pa.uint64() for kind in (one, other))
-        return pa.int64() if whole else pa.float64()
-    if is_.is_timestamp(one) and is_.is_timestamp(other) and one.tz == other.tz:
-        return max(one, other, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
-    plain = all(_is_text(kind) or number(kind) for kind in (one, other))
-    return pa.string() if plain else None
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
+    plain = [pa.int8() if pa.types.is_boolean(kind) else kind for kind in plain]
+    try:
+        schemas = [pa.schema([("column", kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        numbers = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in plain]
+        mixed = all(number or _is_text(kind) for number, kind in zip(numbers, plain, strict=True))
+        return pa.string() if mixed else None
 
 
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return (
-        pa.types.is_null(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or kind == pa.string_view()
-    )
+    return kind in (pa.null(), pa.string(), pa.large_string(), pa.string_view())
 
 
 def dataset_of(source: Any) -> tuple[Any, Any]:

@@ -20,9 +20,8 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.processes import share
 
-COPIES_OF_FIT = (
-    30  # float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
-)
+#: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
+COPIES_OF_FIT = 30
 _FIRST = 2**12  # rows that columns are chosen by
 _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds
 

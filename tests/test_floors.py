@@ -38,7 +38,6 @@ MAY_IMPORT = {"sequence": {"nn", "training", "render", "store"}, "store": {"rend
 CIRCLES_LEFT = ("peerattn.models.b",)
 LONG_LEFT = {
     "models/attention/base.py", "models/attention/covariance.py", "models/attention/peer_module.py", "models/base.py",
-    "panel/labels.py", "panel/reading.py", "sequence/language_model.py",
 }  # fmt: skip
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 BROUGHT_ALONG = {"threadpoolctl"}  # by scikit-learn

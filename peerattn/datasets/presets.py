@@ -1,7 +1,7 @@
 """Column presets: the names, timing, missing codes and filters of the panel files the field has.
 
-A preset knows how a source spells its file; it holds no data. What it did is said in the panel's description, and what a
-reader must know of the source in its ``limits``.
+A preset knows how a source spells its file; it holds no data. The panel's description says what it did, and its ``limits`` what a
+reader must know of the source.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
 
 
 def _by_predicted_month(frame: pd.DataFrame, rules: Preset) -> bool:
-    """Tell whether rows are labelled by the month that is predicted: the lagged return is then that of the month before."""
+    """Return whether rows are labelled by the month that is predicted: the lagged return is then that of the month before."""
     before = value_after(frame[rules.returns], frame[rules.firm], _month_numbers(frame[rules.period]), -1)
     known = frame[rules.lagged_by].astype(float)
     agreement = {

@@ -203,7 +203,7 @@ def simulate_panel(
             for q, k in zip(query, key)
         ]
     layers = weights if n_layers > 1 else []
-    if layers:  # the last layer's firms look to firms that look to those of the layer before
+    if layers:  # the last layer's firms attend to firms that attend to those of the layer before
         weights = [[np.linalg.multi_dot(w[::-1]) for w in zip(*layers)]]
     information = rng.normal(size=(len(weights), x.shape[2]))
     own = rng.normal(size=x.shape[2])

@@ -7,12 +7,7 @@ Every random number comes from an explicit generator.
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import FeedForward, TransformerBlock
 from peerattn.nn.cache import KeyValueCache, StackCache
-from peerattn.nn.cheaper import (
-    cheaper_attention,
-    linear_attention,
-    local_attention,
-    sparse_attention,
-)
+from peerattn.nn.cheaper import cheaper_attention, linear_attention, local_attention, sparse_attention
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
@@ -28,13 +23,7 @@ from peerattn.nn.positions import (
     rotary,
     sinusoidal_positions,
 )
-from peerattn.nn.pruning import (
-    head_gates,
-    head_importance,
-    most_important,
-    prune_heads,
-    take_heads,
-)
+from peerattn.nn.pruning import head_gates, head_importance, most_important, prune_heads, take_heads
 from peerattn.nn.scores import (
     additive_scores,
     kernel_attention,

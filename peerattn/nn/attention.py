@@ -20,7 +20,7 @@ def attention_weights(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    r"""Return the weights with which every query looks at every key.
+    r"""Return the weights of every query on every key.
 
     .. math:: \alpha_{ij} = \frac{m_{ij} \exp(s\, q_i' k_j + b_{ij})}
               {\sum_l m_{il} \exp(s\, q_i' k_l + b_{il})}
@@ -165,7 +165,7 @@ def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
     if len(lead) > 2 or x.shape[:-2] != lead:
         x = x.expand(*lead, *x.shape[-2:])
     x = x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
-    return x if x.stride(-1) == 1 else x.contiguous()  # the fast kernel asks for rows that lie together
+    return x if x.stride(-1) == 1 else x.contiguous()  # the fast kernel needs contiguous rows
 
 
 def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -83,7 +83,7 @@ class TransformerBlock(nn.Module):
 
     Rows x are updated by attending to the pool z (``memory``); in self-attention z is x. Both live in the
     same space, so ``block(x[focal], memory=x)`` is ``block(x)[focal]``. With ``cross_attention`` a step between the two
-    looks to the rows of another stack (``context``), as a decoder does.
+    attends to the rows of another stack (``context``), as a decoder does.
 
     Parameters
     ----------
@@ -94,11 +94,11 @@ class TransformerBlock(nn.Module):
     d_feedforward : int, default None
         Hidden width of the feed-forward network; None: ``4 * d_model``.
     norm : {"pre", "post", "residual-post", "normalised-residual"}, default "pre"
-        Where the normalisation stands. "pre" trains more stably in deep stacks.
+        Position of the normalisation. "pre" trains more stably in deep stacks.
     activation : {"relu", "gelu", "gelu_tanh"}, default "gelu"
         Of the feed-forward network.
     cross_attention : bool, default False
-        Whether there is a step that looks to ``context``.
+        Whether there is a step that attends to ``context``.
     dropout : float, default 0
         Share of each step's output dropped in training.
     generator : torch.Generator, default None
@@ -178,7 +178,7 @@ class TransformerBlock(nn.Module):
         mask, bias, sizes, return_weights
             As in `MultiheadAttention.forward`.
         context : Tensor, shape (..., n_context, d_model), default None
-            The rows that cross-attention looks to.
+            The rows that cross-attention attends to.
         context_mask : bool Tensor broadcastable to (..., n_heads, n_queries, n_context), default None
             Which of them.
         cache : pair of KeyValueCache, default None

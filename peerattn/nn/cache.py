@@ -56,7 +56,7 @@ class KeyValueCache:
 
 
 class StackCache:
-    """The caches of a stack of blocks: of each block's own rows, and of what its cross-attention looks to.
+    """The caches of a stack of blocks: of each block's own rows, and of what its cross-attention attends to.
 
     Parameters
     ----------

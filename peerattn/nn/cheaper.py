@@ -1,4 +1,4 @@
-"""Attention for less: to few keys (sparse), within a window (local), or by a feature map (linear in the rows)."""
+"""Cheaper attention: to few keys (sparse), within a window (local), or by a feature map (linear in the rows)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from peerattn.exceptions import InputError
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.masks import causal_mask, local_mask
 
-STRETCH = 128  # rows that are gone through at once
+STRETCH = 128  # rows per step
 
 
 def cheaper_attention(
     *, window: int | None = None, keep: int | None = None, n_features: int | None = None, causal: bool = False
 ) -> Callable[..., Any]:
-    """Return the attention that one of these options asks for, as `MultiheadAttention` takes it.
+    """Return the attention that one of these options selects, as `MultiheadAttention` takes it.
 
     Parameters
     ----------

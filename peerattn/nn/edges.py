@@ -64,7 +64,7 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
     value : Tensor, shape (..., n_keys, d_value)
         :math:`v_j`.
     edges : Tensor of int64, shape (2, n_edges)
-        i(e) looks to j(e).
+        i(e) attends to j(e).
     n_queries : int
         Number of rows of the output; those without edges are zero.
 
@@ -105,7 +105,7 @@ def edge_attention(
     value : Tensor, shape (..., n_keys, d_value)
         As in `attention`.
     edges : Tensor of int64, shape (2, n_edges)
-        Query ``edges[0, e]`` may look to key ``edges[1, e]``. A pair that stands there twice counts twice.
+        Query ``edges[0, e]`` may attend to key ``edges[1, e]``. A pair that occurs twice counts twice.
     bias : Tensor broadcastable to (..., n_edges), default None
         :math:`b_e`, added to the scores.
     scale : float, default None
@@ -227,7 +227,7 @@ class GraphAttention(nn.Module):
         x : Tensor, shape (n, d_input)
             Dense, or sparse of a layout that torch can multiply.
         edges : Tensor of int64, shape (2, n_edges)
-            Row ``edges[0, e]`` looks to row ``edges[1, e]``; put the pairs (i, i) there if a row shall see itself.
+            Row ``edges[0, e]`` attends to row ``edges[1, e]``; include the pairs (i, i) if a row is to attend to itself.
         return_weights : bool, default False
             Also return each head's weights.
 

@@ -75,7 +75,7 @@ def normal(*shape: int, std: float, generator: torch.Generator | None) -> nn.Par
 
 
 def split_heads(x: Tensor, d_head: int) -> Tensor:
-    """Return what stands side by side for all heads as one block a head, (..., N, H d) -> (..., H, N, d).
+    """Return the columns of all heads as one block a head, (..., N, H d) -> (..., H, N, d).
 
     Examples
     --------

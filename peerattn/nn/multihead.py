@@ -148,7 +148,7 @@ class MultiheadAttention(nn.Module):
             Keys and values of the rows before x, which are not computed again; those of x are added to it. With
             ``memory``: filled at the first call, and used as it is after that.
         sizes : sequence of int, default None
-            x holds so many sections of so many rows each, one after another, and a row attends to those of its own section: no
+            Numbers of rows of the sections of x, one after another; a row attends to those of its own section: no
             padding, and one product of matrices for the rows of all. Without ``memory``, mask, bias, cache, weights and rotary.
         return_weights : bool, default False
             Also return each head's weights.

@@ -1,4 +1,4 @@
-"""Where a row stands: added to the rows, turned into queries and keys, or added to the scores."""
+"""Positions of rows: added to the rows, turned into queries and keys, or added to the scores."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class PairBias(nn.Module):
 
 
 def relative_distance(n: int, longest: int, *, device: torch.device | None = None) -> Tensor:
-    """Return how far behind the query each key stands, cut at ``longest``, as codes for `PairBias`.
+    """Return how far behind the query each key is, cut at ``longest``, as codes for `PairBias`.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     Returns
     -------
     MultiheadAttention
-        Heads stand in the order of their old numbers. Without any head it gives its output bias.
+        Heads keep the order of their old numbers. Without any head it gives its output bias.
 
     Raises
     ------

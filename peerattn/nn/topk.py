@@ -40,7 +40,7 @@ def top_k_weights(
     k : int
         How many keys to return per query.
     exclude : (Tensor, Tensor) of int, shapes (n_queries,) and (n_keys,), default None
-        Own ids of queries and keys: a query never looks at a key with its own id. None: the pool is all keys.
+        Own ids of queries and keys: a query never attends to a key with its own id. None: the pool is all keys.
     head_share : Tensor, shape (n_heads,), default None
         :math:`\pi`, what each head counts; None: all alike.
     scale : float, default None

@@ -1,4 +1,4 @@
-"""Files of a panel: columns of one type in all of them, read forwards in batches; where the rows of each period stand."""
+"""Files of a panel: columns of one type in all of them, read forwards in batches; where the rows of each period are."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def readable(source: Any) -> Iterator[None]:
 
 
 def runs_of(files: Sequence[File], period: str) -> tuple[pd.Series, list[Run]]:
-    """Return where the rows of each period stand: labels, one for each run of successive rows of a file."""
+    """Return where the rows of each period are: labels, one for each run of successive rows of a file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -230,7 +230,7 @@ def runs_of(files: Sequence[File], period: str) -> tuple[pd.Series, list[Run]]:
             ):
                 if value in here and runs[here[value]].stop != begin:
                     raise InputError(
-                        f"rows of period {value} stand in several places of a file: sort the file by {period!r}, or write a file "
+                        f"rows of period {value} are in several places of a file: sort the file by {period!r}, or write a file "
                         "for each period."
                     )
                 if value in here:

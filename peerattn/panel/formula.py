@@ -23,8 +23,8 @@ def from_formula(
     ----------
     formula : str
         Outcome ~ characteristics | codes. Characteristics may be functions and interactions, as formulaic writes them:
-        ``log(assets)``, ``size:lev``, ``poly(size, 2)``. After the bar stand code columns; the names of firm and period may
-        stand there, too, and are labels in any case. ``roa_next ~ .`` takes every column that :func:`read_panel` would.
+        ``log(assets)``, ``size:lev``, ``poly(size, 2)``. Code columns follow the bar; the names of firm and period may
+        be among them, and are labels in any case. ``roa_next ~ .`` takes every column that :func:`read_panel` would.
     frame : DataFrame or path
         One row for each firm and period.
     firm, period : str

@@ -141,18 +141,17 @@ def _check_columns(estimator: Any, frame: pd.DataFrame, fitting: bool) -> None:
 
 
 def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
-    """Say which columns of fit X lacks, and which it has besides."""
+    """Return which columns of fit X lacks, and which others it has."""
     fitted, have = estimator.column_names_, list(frame.columns)
     if fitted is None:
         return ""
     lacks = [name for name in fitted if name not in have]
     more = [name for name in have if name not in fitted]
-    said = (
-        [f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}"] if lacks else []
-    )
-    said += [f"it has {', '.join(map(repr, more))} besides"] if more else []
-    shown = ", ".join(map(str, fitted))
+    said = [f"it has {', '.join(map(repr, more))} besides"] if more else []
+    if lacks:
+        said.insert(0, f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
     differ = "; ".join(said) or "their order is another"
+    shown = ", ".join(map(str, fitted))
     return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
 
 
@@ -175,11 +174,8 @@ def _checked_y(estimator: Any, panel: Panel, y: Any, fitting: bool) -> Any:
     """Return y; without labels it is checked as scikit-learn checks it."""
     if panel.firm is not None or not fitting:
         return y
-    numbers = (
-        panel.characteristics.to_numpy() if panel.characteristics.shape[1] else np.zeros((len(panel), 1))
-    )
     options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
-    return np.asarray(check_X_y(numbers, y, estimator=estimator, **options)[1], dtype=float)
+    return np.asarray(check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1], dtype=float)
 
 
 def warn_of_leaks(panel: Panel) -> None:
@@ -190,12 +186,8 @@ def warn_of_leaks(panel: Panel) -> None:
         warn_user(leak_warning(leaks, panel.outcome))
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and RETURN.match(panel.outcome):
-        warn_user(
-            UnitWarning(
-                f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: returns are decimals "
-                "here, divide those in per cent by 100."
-            )
-        )
+        message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
+        warn_user(UnitWarning(message + "returns are decimals here, divide those in per cent by 100."))
 
 
 def warn_of_constants(panel: Panel) -> None:
@@ -203,11 +195,8 @@ def warn_of_constants(panel: Panel) -> None:
     frame = panel.characteristics
     same = [str(name) for name, x in frame.items() if x.notna().all() and len(x) > 1 and x.min() == x.max()]
     if same:
-        warn_user(
-            UnitWarning(
-                f"{', '.join(map(repr, same))}: the same value in all rows; leave out, or is it the right column?"
-            )
-        )
+        message = "the same value in all rows; leave out, or is it the right column?"
+        warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
 
 
 def refuse_identities(codes: pd.DataFrame, declared: Sequence[str], firm: pd.Index) -> None:

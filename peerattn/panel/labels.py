@@ -58,9 +58,17 @@ def panel_labels(
         return None
     found = {name: _find_level(X, name) for name in (firm, period)}
     if all(labels is None for labels in found.values()):
-        _refuse_unnamed_levels(X, firm, period)
-        if isinstance(X, pd.DataFrame):
-            _refuse_other_names(X, firm, period)
+        if X.index.nlevels == 2:
+            raise InputError(
+                f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were "
+                "expected: rename the levels, or pass their names as firm= and period=."
+            )
+        if isinstance(X, pd.DataFrame) and (firm, period) != ("firm", "period"):
+            columns = list(map(str, X.columns))
+            raise InputError(
+                f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}."
+                f"{did_you_mean(firm, columns)}{did_you_mean(period, columns)}"
+            )
         return None
     missing = [name for name, labels in found.items() if labels is None]
     if missing and not (undated and missing == [period]):
@@ -99,24 +107,6 @@ def _plain(labels: pd.Index) -> pd.Index:
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
         return pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
     return labels
-
-
-def _refuse_unnamed_levels(X: pd.DataFrame | pd.Series, firm: str, period: str) -> None:
-    if X.index.nlevels == 2:
-        raise InputError(
-            f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were "
-            "expected: rename the levels, or pass their names as firm= and period=."
-        )
-
-
-def _refuse_other_names(X: pd.DataFrame, firm: str, period: str) -> None:
-    """Raise where labels were named that are not there."""
-    if (firm, period) != ("firm", "period"):
-        columns = list(map(str, X.columns))
-        raise InputError(
-            f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}."
-            f"{did_you_mean(firm, columns)}{did_you_mean(period, columns)}"
-        )
 
 
 def warn_of_labels(X: pd.DataFrame) -> None:
@@ -213,10 +203,9 @@ def _check_order(unique: pd.Index, name: str) -> None:
         ordered = list(unique.sort_values())
     except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
         kinds = sorted({type(label).__name__ for label in unique})
+        why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(error)
         raise InputError(
-            f"{name!r} cannot be sorted: it mixes {' and '.join(kinds)}. Use one kind: timestamps, periods, yyyymm or years."
-            if len(kinds) > 1
-            else f"{name!r} cannot be sorted: {error}. Use one kind: timestamps, periods, yyyymm or years."
+            f"{name!r} cannot be sorted: {why}. Use one kind: timestamps, periods, yyyymm or years."
         ) from error
     if len(ordered) > 1 and not any(re.search(r"\d", str(label)) for label in ordered):
         raise InputError(
@@ -304,31 +293,27 @@ def _span(label: object) -> pd.Period | None:
 
 
 def is_date(label: object) -> bool:
-    """Tell whether a label spells a year, quarter, month or day, so that its order is that of time."""
+    """Return whether a label spells a year, quarter, month or day, so that its order is that of time."""
     return _span(label) is not None
 
 
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods[np.asarray(periods == _as_integer_period(label, periods))]
-    dates = isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex)
-    spelled = str(label)
-    same = np.array([p == label or (not dates and str(p) == spelled) for p in periods], dtype=bool)
-    if same.any() or (isinstance(label, pd.Timestamp) and isinstance(periods, pd.DatetimeIndex)):
-        return periods[same | _same_wall_time(label, periods)] if dates else periods[same]
+    same = np.array([p == label for p in periods], dtype=bool)
+    if isinstance(label, pd.Timestamp) and isinstance(periods, pd.DatetimeIndex):
+        # with a time zone on one side only, what the clock shows is compared
+        return periods[same | np.asarray(periods.tz_localize(None) == label.tz_localize(None))]
+    if not isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
+        same |= np.array([str(p) == str(label) for p in periods], dtype=bool)
+    if same.any():
+        return periods[same]
     span = _span(label)
     return periods[:0] if span is None else periods[_inside(span, periods)]
 
 
-def _same_wall_time(label: Any, periods: pd.Index) -> np.ndarray:
-    """Match a timestamp without time zone against periods with one, and the reverse."""
-    if not isinstance(label, pd.Timestamp) or not isinstance(periods, pd.DatetimeIndex):
-        return np.zeros(len(periods), dtype=bool)
-    return np.asarray(periods.tz_localize(None) == label.tz_localize(None))
-
-
 def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
-    """Tell which periods start inside ``span``, or (periods that last) contain all of it."""
+    """Return which periods start inside ``span``, or (periods that last) contain all of it."""
     if isinstance(periods, pd.PeriodIndex):
         start, end = periods.start_time, periods.end_time
     elif isinstance(periods, pd.DatetimeIndex):
@@ -341,7 +326,7 @@ def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
 
 
 def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
-    """Tell which periods start no later than ``until`` ends: ``"2000-06"`` ends with June, ``2000`` with December.
+    """Return which periods start no later than ``until`` ends: ``"2000-06"`` ends with June, ``2000`` with December.
 
     Raises
     ------

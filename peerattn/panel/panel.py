@@ -59,7 +59,7 @@ class Panel:
         The code column that baselines average over.
     description : str
     caution : str
-        A sentence that reports put beside their finding: how the panel was chosen, say.
+        A sentence that reports show with their finding: how the panel was chosen, for example.
     """
 
     characteristics: pd.DataFrame
@@ -168,7 +168,7 @@ class Panel:
         return _numbers(values, len(self), name)[at]
 
     def positions(self, values: Any, name: str) -> np.ndarray:
-        """Return where the value of each of the panel's rows stands."""
+        """Return the position of the value of each of the panel's rows."""
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
         if values.index.nlevels == 2:
@@ -251,7 +251,7 @@ def panel_digest(panel: Panel) -> str:
     """Return the SHA-256 of labels, characteristics, codes and outcomes, and of when these are known, in the order of ``X``.
 
     It covers all that models see, and what decides from which rows they learn. Of sorted panels equal ones have equal digests,
-    whatever file they came from and in whatever order its rows stood.
+    from any file, with rows in any order.
     """
     digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
     columns = [*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)]

@@ -112,13 +112,7 @@ def as_panel(
                 "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass "
                 "X.X."
             )
-        panel = X
-        added = [name for name in dict.fromkeys([*codes, *_given(industry)]) if name not in X.codes]
-        if added:
-            frame, labels, index = _rows_of(X)
-            made = assemble(frame, labels, index, X.names, codes=[*X.codes, *added])
-            choice = replace(made.choice, left=X.choice.left)
-            panel = replace(X, characteristics=made.characteristics, codes=made.codes, choice=choice)
+        panel = _with_codes(X, [*codes, *_given(industry)])
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
         frame, labels, index = read_rows(X, firm, period, undated=undated)
@@ -141,7 +135,9 @@ def as_panel(
             )
             frame = source[[*choice.characteristics, *choice.codes]]
         elif characteristics is not None:
-            frame = _selected(frame, [*characteristics, *declared])
+            wanted = [*characteristics, *declared]
+            refuse_unknown("characteristics", wanted, frame.columns)
+            frame = frame.loc[:, frame.columns.isin(wanted)]
         panel = assemble(frame, labels, index, (firm, period), codes=declared, choice=choice)
         panel = replace(panel, industry=industry, description=description)
         if outcome is not None:
@@ -244,9 +240,6 @@ def read_rows(
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(_matrix(frame))
         return frame, None, frame.index
-    for argument, name in (("firm", firm), ("period", period)):
-        if not isinstance(name, str | int | tuple):
-            raise InputError(f"{argument} must be the name of an index level or a column, got {name!r}.")
     labels = panel_labels(frame, firm, period, undated=undated)
     index = frame.index if isinstance(X, pd.DataFrame) else None
     return (frame if labels is None else frame.drop(columns=list(labels.in_columns))), labels, index
@@ -283,7 +276,6 @@ def assemble(
     }
     order = np.arange(len(frame))
     if labels is not None:
-        _refuse_duplicates(labels)
         order = _canonical_order(labels)
     return Panel(
         characteristics.iloc[order].reset_index(drop=True),
@@ -302,6 +294,16 @@ def assemble(
     )
 
 
+def _with_codes(panel: Panel, codes: Sequence[Any]) -> Panel:
+    """Return a Panel in which these columns are codes, too."""
+    if set(codes) <= set(panel.codes):
+        return panel
+    frame, labels, index = _rows_of(panel)
+    made = assemble(frame, labels, index, panel.names, codes=list(dict.fromkeys([*panel.codes, *codes])))
+    choice = replace(made.choice, left=panel.choice.left)
+    return replace(panel, characteristics=made.characteristics, codes=made.codes, choice=choice)
+
+
 def _given(industry: Any) -> list[Any]:
     return [] if industry is None else [industry]
 
@@ -314,11 +316,6 @@ def _matrix(X: Any) -> np.ndarray:
     if values.ndim != 2:
         raise InputError(f"X must be a frame or a matrix of numbers, got {values.ndim} dimensions.")
     return values
-
-
-def _selected(frame: pd.DataFrame, wanted: Sequence[Any]) -> pd.DataFrame:
-    refuse_unknown("characteristics", wanted, frame.columns)
-    return frame[[name for name in frame.columns if name in set(wanted)]]
 
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
@@ -355,7 +352,14 @@ def _known_at(panel: Panel, given: Any) -> pd.Index:
 
 
 def _canonical_order(labels: Labels) -> np.ndarray:
-    """Return the positions that sort rows by period, then firm."""
+    """Return the order of rows by period, then firm, in which each row's label must be its own."""
+    pairs = pd.MultiIndex.from_arrays([labels.firm, labels.period])
+    repeated = pairs[pairs.duplicated()]
+    if len(repeated):
+        shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
+        raise InputError(
+            f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}: keep one row for each firm and period."
+        )
     try:
         firm_rank = pd.factorize(labels.firm, sort=True)[0]
     except TypeError:  # labels of mixed types have no order of their own
@@ -405,13 +409,3 @@ def _as_float(column: pd.Series) -> np.ndarray:
         )
     refuse_large(values, f"column {column.name!r} of X")
     return values
-
-
-def _refuse_duplicates(labels: Labels) -> None:
-    pairs = pd.MultiIndex.from_arrays([labels.firm, labels.period])
-    repeated = pairs[pairs.duplicated()]
-    if len(repeated):
-        shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
-        raise InputError(
-            f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}: keep one row for each firm and period."
-        )

@@ -132,10 +132,11 @@ class StoredPanel:
                 start += len(panel)
                 matrix.flush()
         folder.cleanup()  # where files have no name of their own any more, they go with the last who reads them
-        firm, period = (panels[0].firm, panels[0].period)
-        assert firm is not None
-        firm = firm.append([panel.firm for panel in panels[1:] if panel.firm is not None])
-        period = period.append([panel.period for panel in panels[1:]])
+        firms, periods = (
+            [panel.firm for panel in panels if panel.firm is not None],
+            [p.period for p in panels],
+        )
+        firm, period = firms[0].append(firms[1:]), periods[0].append(periods[1:])
         return replace(
             panels[0],
             characteristics=pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False),
@@ -236,7 +237,7 @@ def scan_panel(
     Raises
     ------
     InputError
-        For a missing file or column, rows of one period that do not stand together, or labels that cannot be used.
+        For a missing file or column, rows of one period that are not contiguous, or labels that cannot be used.
 
     Notes
     -----

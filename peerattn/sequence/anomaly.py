@@ -60,7 +60,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     patch : int, default 8
         Neighbouring values that attention sees as one, and the step between scored windows; divides ``window``.
     method : {"prediction", "reconstruction"}, default "prediction"
-        Whether blocks stand at the end of their window, so that only the past predicts them, or anywhere in it.
+        Whether blocks are at the end of their window, so that only the past predicts them, or anywhere in it.
     hidden : float, default 0.25
         Length of a block as a share of the window.
     channels : {"independent", "attending"}, default "independent"
@@ -68,8 +68,8 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     contamination : float, default 0.1
         Share of the rows of ``fit`` that ``predict`` calls anomalies.
     attention_window, keep, n_features : int, default None
-        Attention to so many patches on either side only (``window`` counts rows that are seen), to the so many patches of largest
-        score, or by so many random features. None: exact. One of the three at most; see `peerattn.nn.cheaper_attention`.
+        Number of patches on either side (``window`` is the number of rows), of patches of largest score, or of random
+        features. None: exact. At most one of the three; see `peerattn.nn.cheaper_attention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 1e-3

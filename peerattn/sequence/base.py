@@ -86,7 +86,7 @@ class SavedEstimator(BaseEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WhereAndHow:
-    """What every sequence model is asked beside its sizes: the device, the seed, and a progress bar or none."""
+    """Arguments of every sequence model: the device, the seed, and whether to show a progress bar."""
 
     device: str = "cpu"
     random_state: Any = None
@@ -95,7 +95,7 @@ class WhereAndHow:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CheaperAttention:
-    """What attention costs less by, one of the three at most: see `peerattn.nn.cheaper_attention`."""
+    """Cheaper attention, by at most one of the three options: see `peerattn.nn.cheaper_attention`."""
 
     window: int | None = None
     keep: int | None = None
@@ -286,7 +286,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         return getattr(self, "published_", False)
 
     def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
-        """Return what ``compute`` gives for the rows, so many at a time, without gradients."""
+        """Return what ``compute`` gives for the rows, in batches of ``size``, without gradients."""
         with torch.no_grad():
             parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
         return np.concatenate(parts)

@@ -41,11 +41,11 @@ class BytePairTokenizer(Tokenizer):
     merges_ : list of (str, str)
         The pairs in order; ``</w>`` ends a word.
     symbols_ : list of str
-        Special symbols, then the pieces of the training texts; ``@@`` marks a piece after which the word goes on.
+        Special symbols, then the pieces of the training texts; ``@@`` marks a piece that does not end its word.
 
     Notes
     -----
-    Words are what stands between spaces. Ties go to the lexicographically largest pair. A merge touches only the distinct
+    Words are separated by spaces. Ties go to the lexicographically largest pair. A merge touches only the distinct
     words that hold the pair, so that the cost is that of the merges made, not of the text times their number.
 
     References
@@ -149,7 +149,7 @@ def _characters(word: str) -> list[str]:
 
 
 def _merged(symbols: list[str], pair: Pair) -> list[str]:
-    """Return the symbols with the pair as one symbol wherever it stands, from left to right."""
+    """Return the symbols with the pair as one symbol wherever it occurs, from left to right."""
     first, second = pair
     merged, k, last = [], 0, len(symbols) - 1
     while k <= last:

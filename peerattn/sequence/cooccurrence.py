@@ -1,4 +1,4 @@
-"""What a text says of its symbols before any step of training: how often they stand together."""
+"""Co-occurrences of symbols in texts, from which training starts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def log_frequencies(sequences: Sequence[Sequence[int]], n_symbols: int) -> np.nd
 
 
 def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: int) -> np.ndarray:
-    r"""Return a vector for each symbol, alike where symbols stand among the same others: (n_symbols, d).
+    r"""Return a vector for each symbol, similar for symbols that occur among the same others: (n_symbols, d).
 
     .. math:: M_{ab} = \max\Big(0, \log \frac{n_{ab}}{n_a\, q_b}\Big), \quad q_b \propto n_b^{3/4}, \qquad
               M \approx U \Sigma V', \quad E \propto U \Sigma^{1/2}
 
-    with :math:`n_{ab}` how often b stands within five symbols of a, and :math:`n_a` its sum. The mean squared length of the rows
-    of E is 1. Columns past the number of symbols are zero, and so are symbols that stand alone.
+    with :math:`n_{ab}` the number of times that b occurs within five symbols of a, and :math:`n_a` its sum. The mean squared length
+    of the rows of E is 1. Columns past the number of symbols are zero, and so are symbols without neighbours.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: 
 
 
 def _counts(sequences: Sequence[Sequence[int]], n_symbols: int) -> sparse.csr_array:
-    """Return how often each symbol stands near each other one, (n_symbols, n_symbols)."""
+    """Return how often each symbol occurs near each other one, (n_symbols, n_symbols)."""
     symbols = np.concatenate(sequences)
     text = np.repeat(np.arange(len(sequences)), [len(sequence) for sequence in sequences])
     counts = sparse.csr_array((n_symbols, n_symbols))

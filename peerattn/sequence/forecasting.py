@@ -50,8 +50,8 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     window : int, default None
         Patches on either side that a patch attends to, at the cost of the window; None: all.
     keep, n_features : int, default None
-        Sparse attention, to the so many patches of largest score; linear attention, by so many random features in place of the
-        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
+        Number of patches of largest score that are kept (sparse attention), or of random features in place of the exponential
+        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 3e-4
@@ -241,7 +241,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         Parameters
         ----------
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
-            At least ``lookback`` rows; only the last so many matter.
+            At least ``lookback`` rows; only the last ``lookback`` rows matter.
 
         Returns
         -------

@@ -64,11 +64,11 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
     n_heads, d_head : int, default 8
         Heads of the hidden layers, and the width of each.
     n_layers : int, default 2
-        A node sees nodes up to so many steps away.
+        A node sees nodes up to this many steps away.
     similarity : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
         How edges are weighed, see `peerattn.nn.GraphAttention`.
     directed : bool, default False
-        True: node ``edges[0, e]`` looks to node ``edges[1, e]``, not the reverse.
+        True: node ``edges[0, e]`` attends to node ``edges[1, e]``, not the reverse.
     dropout : float, default 0.4
         Of features and of weights; 0.6 in the paper.
     alpha : float, default 5e-4

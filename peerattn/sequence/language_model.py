@@ -90,10 +90,10 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         Number of symbols that the model looks back over, in training and after.
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
     window : int, default None
-        Each layer looks back so many symbols only, at the cost of the window; None: over the whole block.
+        Number of preceding symbols that a layer attends to, which bounds the cost; None: the whole block.
     keep, n_features : int, default None
-        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
-        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
+        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
+        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0
     max_steps : int, default 2000
     batch_size : int, default 12
@@ -112,7 +112,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         None where the model was fitted on numbers.
     n_symbols_ : int
     ends_ : bool
-        Whether training had several texts, so that the model knows where one ends.
+        Whether training had several texts, so that the model has learned where one ends.
     state_, record_
         As in `SequenceEstimator`.
 
@@ -220,7 +220,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
                 yield total, truth.numel()
 
     def perplexity(self, X: Any, *, stride: int | None = None) -> float:
-        """Return the exponential of :meth:`loss`: between how many symbols the model wavers, on average.
+        """Return the exponential of :meth:`loss`: the effective number of symbols that the model chooses among, on average.
 
         Examples
         --------

@@ -64,10 +64,10 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
     n_positions : int, default 64
         Symbols of a text that are read, ``<start>`` included; longer texts are cut.
     window : int, default None
-        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text.
+        Number of symbols on either side that a layer attends to, which bounds the cost; None: the whole text.
     keep, n_features : int, default None
-        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
-        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`.
+        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
+        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0.1
     max_steps : int, default 3000
     batch_size : int, default 64

@@ -53,12 +53,7 @@ class TranslatorModule(torch.nn.Module):
         return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
 
     def write(
-        self,
-        target: Tensor,
-        source: Source,
-        *,
-        start: int = 0,
-        cache: nn.StackCache | None = None,
+        self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None
     ) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
         read = 0 if cache is None else cache.length

@@ -55,7 +55,7 @@ _GPT2 = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WordPieceTokenizer(Tokenizer):
-    """Words in pieces of BERT's vocabulary, the longest first; ``##`` marks a piece that goes on.
+    """Words in pieces of BERT's vocabulary, the longest first; ``##`` marks a piece that continues a word.
 
     Parameters
     ----------

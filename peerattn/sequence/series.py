@@ -84,7 +84,7 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     Parameters
     ----------
     estimator : estimator
-        Remembers number and names of columns (``reset=True``), or is asked for them.
+        Stores number and names of columns (``reset=True``), or is compared with them.
     X : DataFrame, Series or array-like, shape (n_rows, n_columns)
         One column per series, one row per date, equally spaced.
     reset : bool

@@ -95,7 +95,7 @@ class SymbolRegression(SavedEstimator):
 
 
 def class_folds(y: np.ndarray, n_folds: int, order: np.ndarray) -> np.ndarray:
-    """Deal the rows of each class to the folds, in this order: (n,). A class goes on where the one before has ended.
+    """Deal the rows of each class to the folds, in this order: (n,). Each class continues where the preceding one ended.
 
     Examples
     --------

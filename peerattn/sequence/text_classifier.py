@@ -70,10 +70,10 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
     n_positions : int, default 128
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
     window : int, default None
-        Each layer looks at so many symbols on either side only, at the cost of the window; None: at the whole text. Likewise.
+        Number of symbols on either side that a layer attends to, which bounds the cost; None: the whole text. Likewise.
     keep, n_features : int, default None
-        Sparse attention, to the so many symbols of largest score; linear attention, by so many random features in place of the
-        exponential. None: exact. One of the three at most; see `peerattn.nn.MultiheadAttention`. Likewise.
+        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
+        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`. Likewise.
     dropout : float, default 0.5
     symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.

@@ -95,7 +95,7 @@ class TextEstimator(SequenceEstimator):
 
 
 def by_length(sequences: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
-    """Yield places of sequences of like length, so many at a time: every sequence once."""
+    """Yield positions of sequences of similar length in batches of ``size``: every sequence once."""
     order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
     yield from (order[start : start + size] for start in range(0, len(order), size))
 

@@ -26,7 +26,7 @@ _WORD = re.compile(r"<mask>|\w+|[^\w\s]")
 class Tokenizer(SavedEstimator):
     """Texts to symbols to numbers, and back.
 
-    Numbers 0 to 4 stand for ``<pad>``, ``<unknown>``, ``<start>``, ``<end>`` and ``<mask>``; the symbols of the training
+    Numbers 0 to 4 denote ``<pad>``, ``<unknown>``, ``<start>``, ``<end>`` and ``<mask>``; the symbols of the training
     texts follow, most frequent first. A symbol that they do not have is ``<unknown>``.
 
     Attributes
@@ -37,7 +37,7 @@ class Tokenizer(SavedEstimator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("symbols_",)
     symbols_: list[str]
-    never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # what a text never goes on with
+    never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # symbols that never continue a text
     closes = False  # whether a text is read with its end
 
     @property
@@ -69,7 +69,7 @@ class Tokenizer(SavedEstimator):
         Raises
         ------
         InputError
-            When a number stands for no symbol.
+            When a number denotes no symbol.
         """
         check_is_fitted(self)
         found = [int(number) for number in numbers]
@@ -123,12 +123,12 @@ class WordTokenizer(Tokenizer):
     Parameters
     ----------
     n_symbols : int, default None
-        Keep so many words, the most frequent ones; None: all.
+        Number of words to keep, the most frequent ones; None: all.
     min_count : int, default 1
         Leave out words that occur less often.
     lowercase : bool, default True
     split : {"words", "spaces"}, default "words"
-        "words": runs of letters and digits, and single other marks; "spaces": whatever stands between spaces, for text
+        "words": runs of letters and digits, and single other marks; "spaces": what is between spaces, for text
         that is tokenised already.
 
     Examples
@@ -212,7 +212,7 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     texts : iterable of str
         A list, an array, a Series.
     name : str, default "X"
-        Name of the argument the error speaks of.
+        Name of the argument in the error message.
 
     Raises
     ------

@@ -43,8 +43,8 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     copy : bool, default True
         Whether words of the source can be copied, also those that training has not seen.
     window, keep, n_features : int, default None
-        Attention within the source and within the target to so many symbols on either side only, to the so many of largest score,
-        or by so many random features; the target looks to the whole source. None: exact. One of the three at most, see
+        Within the source and within the target: number of symbols on either side, of symbols of largest score, or of random
+        features; the target attends to the whole source. None: exact. At most one of the three, see
         `peerattn.nn.cheaper_attention`.
     position_shift : int, default 0
         In training, the positions of a batch start at a random number up to this, so that texts longer than those of

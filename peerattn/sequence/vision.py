@@ -69,13 +69,13 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     window : int, default None
-        Patches attend to those at most so many rows and columns of the grid away, and to the summary row, which attends to all: a
-        mask, at the cost of all pairs. None: to all.
+        Patches attend to those at most this many rows and columns of the grid away, and to the summary row, which attends to all:
+        a mask, at the cost of all pairs. None: to all.
     keep, n_features : int, default None
-        Attention to the so many patches of largest score, or by so many random features. None: exact. One of the three at most;
+        Number of patches of largest score that are kept, or of random features. None: exact. At most one of the three;
         see `peerattn.nn.cheaper_attention`.
     shift : int, default 1
-        Each image of a training batch is moved at random by up to so many pixels, up, down and sideways, the border
+        Each image of a training batch is moved at random by up to this many pixels, up, down and sideways, the border
         filled with its darkest value; 0: none.
     learning_rate : float, default 1e-3
     weight_decay : float, default 0.05

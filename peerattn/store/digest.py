@@ -128,6 +128,6 @@ def package_digest() -> str:
 
 
 def code_version() -> str:
-    """Return what figures depend on beside data and options: this package's source, and the versions of those that compute."""
+    """Return what figures depend on besides data and options: this package's source, and the versions of its dependencies."""
     versions = [version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")]
     return "|".join([package_digest(), *versions])

@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from peerattn.exceptions import InputError, PeerAttnWarning, checked
 from peerattn.store.sealed import read_state, write_state, written_by_us
 from peerattn.store.sklearn_models import KNOWN, from_state, state_of
 
-KIND = "~"  # key under which the tree says what a mapping stands for
+KIND = "~"  # key under which the tree says what a mapping represents
 _OURS = re.compile(r"peerattn\.(panel|network|models|evaluation|sequence)(\.[a-z_]+)*:[A-Za-z_]+")
 
 
@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return what :func:`encoded` was given. Only classes that stand in a list here are ever made.
+    """Return what :func:`encoded` was given. Only listed classes are ever made.
 
     Raises
     ------
@@ -103,69 +103,58 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         arrays[name] = array
         return name
 
-    def inner(item: Any) -> Any:
-        return encoded(item, arrays, where)
+    def tagged(kind: str, **parts: Any) -> dict[str, Any]:
+        return {KIND: kind} | {name: encoded(part, arrays, where) for name, part in parts.items()}
+
+    def held(named: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: encoded(item, arrays, f"{where}.{name}") for name, item in named.items()}
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
-        return inner(value.item() if value.dtype.kind in "biufU" else pd.Series([value]).iloc[0])
+        plain = value.item() if value.dtype.kind in "biufU" else pd.Series([value]).iloc[0]
+        return encoded(plain, arrays, where)
     if isinstance(value, list):
-        return [inner(item) for item in value]
+        return [encoded(item, arrays, where) for item in value]
     if isinstance(value, tuple):
-        return {KIND: "tuple", "items": [inner(item) for item in value]}
+        return tagged("tuple", items=list(value))
     if isinstance(value, Mapping):
-        return {KIND: "dict", "items": [[inner(key), inner(item)] for key, item in value.items()]}
+        return tagged("dict", items=[list(pair) for pair in value.items()])
     if isinstance(value, np.ndarray):
         if value.dtype == object:
-            return {
-                KIND: "objects",
-                "items": [inner(item) for item in value.ravel()],
-                "shape": list(value.shape),
-            }
+            return tagged("objects", items=list(value.ravel()), shape=list(value.shape))
         return {KIND: "array", "name": put(value)}
     if isinstance(value, pd.Timestamp):
-        return {KIND: "timestamp", "text": value.isoformat(), "unit": value.unit}
+        return tagged("timestamp", text=value.isoformat(), unit=value.unit)
     if isinstance(value, pd.Period):
-        return {KIND: "period", "text": str(value), "freq": value.freqstr}
+        return tagged("period", text=str(value), freq=value.freqstr)
     if isinstance(value, pd.Index):
-        return _encoded_index(value, inner)
+        kind, parts = _parts_of_index(value)
+        return tagged(kind, **parts)
     if isinstance(value, pd.Series):
-        return {
-            KIND: "series",
-            "values": inner(value.array),
-            "index": inner(value.index),
-            "name": inner(value.name),
-        }
+        return tagged("series", values=value.array, index=value.index, name=value.name)
     if isinstance(value, pd.DataFrame):
-        columns = [inner(value.iloc[:, k].array) for k in range(value.shape[1])]
-        return {
-            KIND: "frame",
-            "values": columns,
-            "index": inner(value.index),
-            "columns": inner(value.columns),
-        }
+        columns = [value.iloc[:, k].array for k in range(value.shape[1])]
+        return tagged("frame", values=columns, index=value.index, columns=value.columns)
     if isinstance(value, pd.api.extensions.ExtensionArray):
-        return (
-            inner(pd.Index(value))
-            if not isinstance(value, pd.arrays.NumpyExtensionArray)
-            else inner(value.to_numpy())
-        )
+        numbers = isinstance(value, pd.arrays.NumpyExtensionArray)
+        return encoded(value.to_numpy() if numbers else pd.Index(value), arrays, where)
     if isinstance(value, sparse.csr_array):
-        parts = [put(part) for part in (value.data, value.indices, value.indptr)]
-        return {KIND: "csr", "parts": parts, "shape": list(value.shape)}
+        names = [put(part) for part in (value.data, value.indices, value.indptr)]
+        return tagged("csr", parts=names, shape=list(value.shape))
     if isinstance(value, type) and issubclass(value, Warning):
-        return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
+        return tagged("warning", module=value.__module__, name=value.__qualname__)
     named = f"{type(value).__module__}:{type(value).__name__}"
-    if not isinstance(value, BaseEstimator) and _OURS.fullmatch(named) and (names := _names(type(value))):
-        return {KIND: named, "fields": {name: inner(getattr(value, name)) for name in names}}
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
         kept = value._held() if hasattr(value, "_held") else vars(value)
-        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in kept.items()}
-        return {KIND: "estimator", "class": named, "attributes": held}
+        return {KIND: "estimator", "class": named, "attributes": held(kept)}
+    if _OURS.fullmatch(named) and (kept_fields := _names(type(value))):
+        return {
+            KIND: named,
+            "fields": {name: encoded(getattr(value, name), arrays, where) for name in kept_fields},
+        }
     if type(value).__name__ in KNOWN and type(value).__module__.startswith("sklearn."):
-        held = {name: encoded(item, arrays, f"{where}.{name}") for name, item in state_of(value).items()}
-        return {KIND: "sklearn", "class": type(value).__name__, "attributes": held}
+        return {KIND: "sklearn", "class": type(value).__name__, "attributes": held(state_of(value))}
     raise InputError(
         f"{where} is a {type(value).__name__}, which cannot be stored without pickle. Use pickle or joblib for this model, "
         "and open such files only where you trust their source. Stored without pickle are this package's estimators and "
@@ -178,28 +167,23 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.init) if is_dataclass(kind) else ()
 
 
-def _encoded_index(index: pd.Index, inner: Any) -> dict[str, Any]:
+def _parts_of_index(index: pd.Index) -> tuple[str, dict[str, Any]]:
+    """Return the kind of an index, and of what `_DECODERS` makes it again."""
     if isinstance(index, pd.MultiIndex):
-        levels = [inner(index.get_level_values(k)) for k in range(index.nlevels)]
-        return {KIND: "multiindex", "levels": levels, "names": inner(list(index.names))}
+        levels = [index.get_level_values(k) for k in range(index.nlevels)]
+        return "multiindex", {"levels": levels, "names": list(index.names)}
+    name = {"name": index.name}
     if isinstance(index, pd.RangeIndex):
-        return {KIND: "range", "bounds": [index.start, index.stop, index.step], "name": inner(index.name)}
-    if isinstance(index.dtype, pd.CategoricalDtype):
-        dtype = index.dtype
-        shared = {"categories": inner(dtype.categories), "ordered": bool(dtype.ordered)}
-        return {
-            KIND: "categories",
-            "codes": inner(np.asarray(pd.Categorical(index).codes)),
-            **shared,
-            "name": inner(index.name),
+        return "range", {"bounds": [index.start, index.stop, index.step]} | name
+    if isinstance(index, pd.CategoricalIndex):
+        parts = {
+            "codes": np.asarray(index.codes),
+            "categories": index.categories,
+            "ordered": bool(index.ordered),
         }
+        return "categories", parts | name
     if isinstance(index, pd.PeriodIndex):
-        return {
-            KIND: "periods",
-            "text": [str(p) for p in index],
-            "freq": index.freqstr,
-            "name": inner(index.name),
-        }
+        return "periods", {"text": [str(p) for p in index], "freq": index.freqstr} | name
     text = isinstance(index.dtype, pd.StringDtype)
     plain = isinstance(index, pd.DatetimeIndex) and index.tz is None
     values = index.to_numpy() if plain or index.dtype.kind in "biuf" else index.to_numpy(dtype=object)
@@ -207,25 +191,33 @@ def _encoded_index(index: pd.Index, inner: Any) -> dict[str, Any]:
         values = np.array(
             [None if not isinstance(v, tuple) and pd.isna(v) else v for v in values] + [None], dtype=object
         )[:-1]
-    return {KIND: "index", "values": inner(values), "text": text, "name": inner(index.name)}
+    return "index", {"values": values, "text": text} | name
 
 
 def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    def inner(item: Any) -> Any:
-        return _decoded(item, arrays)
-
     if isinstance(value, list):
-        return [inner(item) for item in value]
+        return [_decoded(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     kind = value[KIND]
+    if kind == "array":
+        return arrays[value["name"]]
+    if kind == "csr":
+        return _csr([arrays[part] for part in value["parts"]], value["shape"])
     if kind in _DECODERS:
-        return _DECODERS[kind](value, inner, arrays)
+        return _DECODERS[kind](
+            **{name: _decoded(part, arrays) for name, part in value.items() if name != KIND}
+        )
+    held = value["fields" if "fields" in value else "attributes"]
+    held = {name: _decoded(item, arrays) for name, item in held.items()}
+    if kind == "estimator":
+        return _estimator(value["class"], held)
+    if kind == "sklearn":
+        return from_state(value["class"], held)
     found = _ours(kind)
-    fields_ = {name.lstrip("_"): inner(item) for name, item in value["fields"].items()}
-    if _names(found):
-        return found(**fields_)
-    raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
+    if not _names(found):
+        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
+    return found(**{name.lstrip("_"): item for name, item in held.items()})
 
 
 def _ours(named: str) -> Any:
@@ -248,81 +240,71 @@ def _ours(named: str) -> Any:
     return found
 
 
-def _estimator(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
-    cls = _ours(value["class"])
+def _estimator(named: str, attributes: dict[str, Any]) -> Any:
+    cls = _ours(named)
     if not issubclass(cls, BaseEstimator):
-        raise InputError(f"path: the file names {value['class']!r}, which is no estimator.")
+        raise InputError(f"path: the file names {named!r}, which is no estimator.")
     estimator = cls.__new__(cls)
-    for name, item in value["attributes"].items():
+    for name, item in attributes.items():
         if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
             raise InputError(
                 f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
             )
-        vars(estimator)[name] = inner(item)
+        vars(estimator)[name] = item
     getattr(estimator, "_restore", lambda: None)()
     return estimator
 
 
-def _sklearn(value: dict[str, Any], inner: Any, arrays: Any) -> Any:
-    return from_state(value["class"], {name: inner(item) for name, item in value["attributes"].items()})
-
-
-def _warning(value: dict[str, Any], inner: Any, arrays: Any) -> type[Warning]:
-    """Return a class of warnings that is loaded already; nothing is imported for it."""
-    found = getattr(sys.modules.get(value["module"]), value["name"], None)
+def _warning(module: str, name: str) -> type[Warning]:
+    """Return a class of warnings by its name, where its module is loaded: nothing is imported for a file."""
+    found = getattr(sys.modules.get(module), name, None)
     if isinstance(found, type) and issubclass(found, Warning):
         return found
-    return PeerAttnWarning if value["module"].startswith("peerattn.") else UserWarning
+    return PeerAttnWarning if module.startswith("peerattn.") else UserWarning
 
 
-def _objects(value: dict[str, Any], inner: Any, arrays: Any) -> np.ndarray:
-    found = np.empty(len(value["items"]), dtype=object)
-    found[:] = [inner(item) for item in value["items"]]
-    return found.reshape(value["shape"])
+def _objects(items: list[Any], shape: list[int]) -> np.ndarray:
+    found = np.empty(len(items), dtype=object)
+    found[:] = items
+    return found.reshape(shape)
 
 
-def _index(value: dict[str, Any], inner: Any, arrays: Any) -> pd.Index:
-    values, name = inner(value["values"]), inner(value["name"])
-    if value["text"]:
-        return pd.Index(values, dtype="str", name=name)
-    return pd.Index(values, name=name, tupleize_cols=False)
+def _index(values: Any, text: bool, name: Any) -> pd.Index:
+    return (
+        pd.Index(values, dtype="str", name=name) if text else pd.Index(values, name=name, tupleize_cols=False)
+    )
 
 
-def _csr(value: dict[str, Any], inner: Any, arrays: Any) -> sparse.csr_array:
-    found = sparse.csr_array(tuple(arrays[part] for part in value["parts"]), shape=tuple(value["shape"]))
+def _csr(parts: list[np.ndarray], shape: list[int]) -> sparse.csr_array:
+    found = sparse.csr_array(tuple(parts), shape=tuple(shape))
     found.check_format(full_check=True)  # products do not look whether positions lie inside
     return found
+
+
+def _categories(codes: np.ndarray, categories: pd.Index, ordered: bool, name: Any) -> pd.CategoricalIndex:
+    return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=ordered), name=name)
+
+
+def _frame(values: list[Any], index: pd.Index, columns: pd.Index) -> pd.DataFrame:
+    return pd.DataFrame(dict(enumerate(map(_values, values))), index=index).set_axis(columns, axis=1)
 
 
 def _values(value: Any) -> Any:
     return value.array if isinstance(value, pd.Index) else value
 
 
-_DECODERS: dict[str, Any] = {
-    "tuple": lambda v, inner, a: tuple(inner(item) for item in v["items"]),
-    "dict": lambda v, inner, a: {inner(key): inner(item) for key, item in v["items"]},
-    "array": lambda v, inner, a: a[v["name"]],
+_DECODERS: dict[str, Callable[..., Any]] = {
+    "tuple": lambda items: tuple(items),
+    "dict": lambda items: dict(items),
     "objects": _objects,
-    "timestamp": lambda v, inner, a: pd.Timestamp(v["text"]).as_unit(v["unit"]),
-    "period": lambda v, inner, a: pd.Period(v["text"], freq=v["freq"]),
+    "timestamp": lambda text, unit: pd.Timestamp(text).as_unit(unit),
+    "period": lambda text, freq: pd.Period(text, freq=freq),
     "index": _index,
-    "range": lambda v, inner, a: pd.RangeIndex(range(*v["bounds"]), name=inner(v["name"])),
-    "periods": lambda v, inner, a: pd.PeriodIndex(v["text"], freq=v["freq"], name=inner(v["name"])),
-    "categories": lambda v, inner, a: pd.CategoricalIndex(
-        pd.Categorical.from_codes(inner(v["codes"]), inner(v["categories"]), ordered=v["ordered"]),
-        name=inner(v["name"]),
-    ),
-    "multiindex": lambda v, inner, a: pd.MultiIndex.from_arrays(
-        [inner(level) for level in v["levels"]], names=inner(v["names"])
-    ),
-    "series": lambda v, inner, a: pd.Series(
-        _values(inner(v["values"])), index=inner(v["index"]), name=inner(v["name"])
-    ),
-    "frame": lambda v, inner, a: pd.DataFrame(
-        dict(enumerate(_values(inner(column)) for column in v["values"])), index=inner(v["index"])
-    ).set_axis(inner(v["columns"]), axis=1),
-    "csr": _csr,
-    "estimator": _estimator,
-    "sklearn": _sklearn,
+    "range": lambda bounds, name: pd.RangeIndex(range(*bounds), name=name),
+    "periods": lambda text, freq, name: pd.PeriodIndex(text, freq=freq, name=name),
+    "categories": _categories,
+    "multiindex": lambda levels, names: pd.MultiIndex.from_arrays(levels, names=names),
+    "series": lambda values, index, name: pd.Series(_values(values), index=index, name=name),
+    "frame": _frame,
     "warning": _warning,
 }

@@ -20,7 +20,7 @@ from peerattn.exceptions import InputError
 from peerattn.render import write_atomic
 
 KEY, VERSION = "peerattn", 1
-#: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that stand for them.
+#: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that represent them.
 _AS_NUMBERS = {"U": "<u4", "M": "<i8", "m": "<i8"}
 
 _MARK = b"peerattn-sha256:"
@@ -87,9 +87,9 @@ def write_state(
     spec : dict
         Whatever JSON holds; tuples come back as lists.
     kind : str
-        What the file holds, for example the name of a class; `read_state` asks for the same.
+        What the file holds, for example the name of a class; `read_state` requires the same.
     place : str
-        What the file is for, where it has a place among others; `read_state` asks for the same.
+        What the file is for, where it has a place among others; `read_state` requires the same.
 
     Raises
     ------

@@ -106,7 +106,7 @@ def test_errors(frame, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"bad.parquet: cannot be read by period"):
         scan_panel(tmp_path / "bad.parquet")
     frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "mixed.parquet")
-    with pytest.raises(InputError, match="stand in several places of a file: sort the file by 'period'"):
+    with pytest.raises(InputError, match="are in several places of a file: sort the file by 'period'"):
         scan_panel(tmp_path / "mixed.parquet")
     with pytest.raises(InputError, match="training_rows.* a whole number"):
         scan_panel(path, training_rows=0.5)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.panel.columns import ColumnChoice
+from peerattn.panel.columns import ColumnChoice, is_number
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
 
@@ -286,6 +286,26 @@ def refuse_large(values: np.ndarray, name: str) -> None:
         raise InputError(
             f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
         )
+
+
+def as_float(column: pd.Series) -> np.ndarray:
+    """Return a characteristic as numbers, finite or NaN."""
+    try:
+        if column.dtype != object and not is_number(column):
+            raise TypeError
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+        ) from error
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise InputError(
+            f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
+            "replace it by NaN (missing) or by a number."
+        )
+    refuse_large(values, f"column {column.name!r} of X")
+    return values
 
 
 def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:

@@ -25,7 +25,7 @@ from peerattn.panel.columns import (
 )
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.panel import Panel, refuse_infinity, refuse_large
+from peerattn.panel.panel import Panel, as_float, refuse_infinity
 
 
 @contextmanager
@@ -384,28 +384,9 @@ def _split_columns(
         if name in codes or (not only_declared and holds_text(column)):
             code_columns[name] = canonical_codes(column).array
             continue
-        numbers[name] = _as_float(column)
+        numbers[name] = as_float(column)
         if not only_declared and looks_like_code(name) and are_whole(numbers[name]):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
     both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
     return next(both), next(both)
-
-
-def _as_float(column: pd.Series) -> np.ndarray:
-    try:
-        if column.dtype != object and not is_number(column):
-            raise TypeError
-        values = column.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
-        ) from error
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        raise InputError(
-            f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
-            "replace it by NaN (missing) or by a number."
-        )
-    refuse_large(values, f"column {column.name!r} of X")
-    return values

@@ -30,8 +30,8 @@ def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: 
     .. math:: M_{ab} = \max\Big(0, \log \frac{n_{ab}}{n_a\, q_b}\Big), \quad q_b \propto n_b^{3/4}, \qquad
               M \approx U \Sigma V', \quad E \propto U \Sigma^{1/2}
 
-    with :math:`n_{ab}` the number of times that b occurs within five symbols of a, and :math:`n_a` its sum. The mean squared length
-    of the rows of E is 1. Columns past the number of symbols are zero, and so are symbols without neighbours.
+    with :math:`n_{ab}` the number of times that b occurs within five symbols of a, and :math:`n_a` its sum. The mean
+    squared length of the rows of E is 1. Columns past the number of symbols are zero, and so are symbols without neighbours.
 
     Parameters
     ----------

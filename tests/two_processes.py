@@ -25,7 +25,7 @@ from peerattn.panel import scan_panel
 from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
 
-FEW = {"random_state": 0, "n_heads": 1, "dtype": "float64", "codes": ["industry"]}
+FEW = {"random_state": 0, "n_heads": 1, "codes": ["industry"]}
 JOINT = {"kappa": None, **FEW}
 
 
@@ -79,6 +79,7 @@ def losses(rows):
         [slope],
         lambda z: (z @ slope - target).square().mean(),
         repeat(x[rows]),
+        max_steps=100,
         learning_rate=0.1,
     )
     return record.losses

@@ -474,7 +474,7 @@ def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
     models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
     result = compare(models, panel, cv=CV)
     first, *lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"16 fits; roughly \d+ (s|min) on one core", first)
+    assert re.fullmatch(r"20 fits; roughly \d+ (s|min) on one core", first)
     ridge = [line for line in lines if "Ridge" in line]
     assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [
         f"Ridge, fold {k} of 2" for k in (1, 2)
@@ -482,14 +482,14 @@ def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
     r2 = result.scores.loc["Ridge", "r2_mean"]
     assert re.search(r": \d+\.\d s, R² so far ", ridge[0])
     assert ridge[1].endswith(f"R² so far {r2:.3f}".replace("-", "−"))  # of both folds
-    assert [line for line in lines if "Bad" in line] == ["2/16 Bad, fold 1 of 2: failed, ValueError"]
+    assert [line for line in lines if "Bad" in line] == ["2/20 Bad, fold 1 of 2: failed, ValueError"]
     empty = [line for line in lines if "Attention" in line]
     assert len(empty) == 2 and all(line.endswith("; kept 0 heads: no peers found") for line in empty)
-    assert len(lines) == 15  # what failed is not tried again
+    assert len(lines) == 19  # what failed is not tried again
 
 
 def test_what_the_store_holds_is_not_announced_as_work(panel, capsys, tmp_path):
-    for said in ("12 fits; roughly", "0 fits, 12 found in the store; roughly"):
+    for said in ("16 fits; roughly", "0 fits, 16 found in the store; roughly"):
         compare({"Ridge": Ridge()}, panel, cv=CV, store=tmp_path)
         assert capsys.readouterr().err.startswith(said)
 

@@ -6,7 +6,7 @@ import pytest
 
 from peerattn import WalkForward, compare, describe_panel
 from peerattn.exceptions import InputError
-from peerattn.models import OwnCharacteristicsRegressor
+from peerattn.models import IndustryPeerRegressor, OwnCharacteristicsRegressor
 
 
 def panel(n=30, periods=24):
@@ -54,7 +54,8 @@ def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     months = X.index.get_level_values("period").unique()
     factors = pd.DataFrame({"mkt": np.random.default_rng(1).normal(size=24) * 0.04}, index=months)
     labels = {"size": ("Size", "log of assets")}
-    result = compare({"OLS": OwnCharacteristicsRegressor()}, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
+    models = {"OLS": OwnCharacteristicsRegressor(), "Peers": IndustryPeerRegressor(industry="sic")}  # by halves: what peers add
+    result = compare(models, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
                      outcome_horizon=0, labels=labels, verbose=False)  # fmt: skip
     page = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     for words in ("Descriptive statistics", "Size: log of assets", "The spread as a strategy", "deflated", "net of cost", "Alpha",

@@ -117,18 +117,19 @@ TEXTS = ["a fine film", "a dull film", "fine and warm", "dull and cold"] * 6
 IMAGES = np.random.default_rng(0).random((20, 4, 4))
 WAVE = np.sin(np.arange(140) / 3)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(140, 1))
 SMALL = {"n_layers": 2, "n_heads": 2, "d_model": 8, "random_state": 0}
+FEW = SMALL | {"max_steps": 20}  # what is pruned need not be good
 SEQUENCES = {
-    "language": (LanguageModel(**SMALL, block_size=8), "abcd " * 40, None),
-    "masked": (MaskedLanguageModel(**SMALL), TEXTS, None),
+    "language": (LanguageModel(**FEW, block_size=8), "abcd " * 40, None),
+    "masked": (MaskedLanguageModel(**FEW), TEXTS, None),
     "texts": (TextClassifier(**SMALL, n_epochs=1, line=False), TEXTS, ["good", "bad"] * 12),
-    "translation": (Translator(**SMALL, average=1), TEXTS, TEXTS[::-1]),
+    "translation": (Translator(**FEW, average=1), TEXTS, TEXTS[::-1]),
     "images": (VisionTransformerClassifier(**SMALL, patch=2, n_epochs=1), IMAGES, [0, 1] * 10),
     "series": (
-        AttentionForecaster(**SMALL, horizon=4, lookback=32, patch=8, line=False),
+        AttentionForecaster(**FEW, horizon=4, lookback=32, patch=8, line=False),
         WAVE,
         None,
     ),
-    "anomalies": (AttentionAnomalyDetector(**SMALL, window=32, patch=8), WAVE, None),
+    "anomalies": (AttentionAnomalyDetector(**FEW, window=32, patch=8), WAVE, None),
 }
 
 
@@ -169,7 +170,7 @@ def test_a_pruned_sequence_model_is_the_model_with_silenced_heads(name, tmp_path
 
 
 def test_attention_of_unequal_layers_is_filled_with_zeros():
-    model = LanguageModel(**SMALL, block_size=8).fit("abcd " * 20)
+    model = LanguageModel(**FEW, block_size=8).fit("abcd " * 20)
     first, second = model.n_heads_by_layer()
     seen = prune(model, [(first, 1), (second, 0), (second, 1)]).attention("abcd").weights
     assert seen.shape == (2, 2, 4, 4) and (seen[0, 1] == 0).all()

@@ -14,7 +14,6 @@ from peerattn.models.attention.base import AttentionModel
 
 #: Parts whose estimators read a matrix or a panel; those of ``sequence`` read texts, images, graphs or series.
 ROOMS = ("models", "panel", "evaluation")
-AWAITED = {"IntervalRegressor": pytest.mark.skip(reason="awaits: fails a check of scikit-learn at its defaults")}
 OPTIONAL = {"check_array_api_input"}  # runs where SCIPY_ARRAY_API is set
 
 
@@ -34,6 +33,7 @@ def estimators():
                 and not value.__name__.startswith("_")
                 and value.__init__ is not object.__init__
                 and not any(getattr(getattr(value, n), "__isabstractmethod__", False) for n in dir(value))
+                and all(p.default is not p.empty for p in inspect.signature(value).parameters.values())
             }
     return sorted(found, key=lambda value: value.__name__)
 
@@ -63,7 +63,7 @@ def instances():
 
 @pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [pytest.param(one, id=name, marks=AWAITED.get(name, ())) for name, one in instances()])
+@pytest.mark.parametrize("estimator", [pytest.param(one, id=name) for name, one in instances()])
 def test_check_estimator(estimator):
     results = check_estimator(estimator, on_fail="raise", on_skip=None)
     assert len(results) > 40
@@ -72,7 +72,7 @@ def test_check_estimator(estimator):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:X carries neither")
-@pytest.mark.parametrize("estimator", [one for one in estimators() if one.__name__ not in AWAITED])
+@pytest.mark.parametrize("estimator", estimators())
 def test_names_of_columns_are_checked(estimator):
     assert issubclass(SkipTestWarning, Warning)
     check_dataframe_column_names_consistency(estimator.__name__, estimator())

@@ -79,7 +79,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     ['prediction', 'lower', 'upper']
     """
 
-    estimator: Any = None
+    estimator: Any
     level: float = 0.9
     calibration_periods: int | None = None
     n_refits: int = 3
@@ -191,8 +191,6 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         return np.ceil(rank * _FIFTHS).astype(object).where(rank.notna(), None).reset_index(drop=True)
 
     def _read(self, X: Any, y: Any = None) -> Panel:
-        if self.estimator is None:
-            raise InputError("estimator: pass the regressor whose predictions get intervals.")
         panel = as_panel(X, y, firm=self.firm, period=self.period)
         if not panel.dated:
             raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")

@@ -87,7 +87,6 @@ def test_the_spread_holds_the_estimate_and_widens_with_the_share(panel, model):
     assert "refits on blocks" in str(found) and "direction p=" in repr(found)
 
 
-@pytest.mark.skip(reason="awaits: refits of heads with a null peer need far more steps to settle than a test may take")
 def test_the_first_steps_do_not_decide(panel, model, monkeypatch):
     """Whatever the number of steps that refits begin with, the spread is nearly the same."""
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]

@@ -103,16 +103,15 @@ def test_a_spread_that_is_the_market_of_the_month_after_has_no_alpha():
         compare(models, X, y.rename("ret"), cv=split, factors=frame(months, market), verbose=False)
 
 
-@pytest.mark.skip(reason="awaits: compare now warns of per cent earlier")
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
 def test_returns_in_per_cent_are_noted_or_refused():
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(9), range(2001, 2013)], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=108)}, index=index)
     y = pd.Series(10 * rng.normal(size=108), index, name="ret_next")
-    models = {"OLS": OwnCharacteristicsRegressor()}
-    found = compare(models, X, y, verbose=False)
-    assert not found.is_return and "per cent" in found.notes[-1]
-    assert compare(models, X, y / 100, verbose=False).is_return
+    models, options = {"OLS": OwnCharacteristicsRegressor()}, {"cv": WalkForward(2, 2), "verbose": False}
+    found = compare(models, X, y, **options)
+    assert not found.panel.is_return and any("per cent" in note for note in found.notes)
+    assert compare(models, X, y / 100, **options).panel.is_return
     with pytest.raises(InputError, match="is_return.*per cent"):
-        compare(models, X, y, is_return=True, verbose=False)
+        compare(models, X, y, is_return=True, **options)

@@ -104,15 +104,16 @@ def test_rank_ic_of_few_periods_and_of_constants():
     assert "none" in repr(none)
 
 
-@pytest.mark.skip(reason="awaits: periods a and b are refused, since their order is not known")
 def test_rank_ic_takes_periods_of_any_kind():
     y, prediction = np.arange(6.0), np.array([1.0, 0, 2, 3, 5, 4])
     for period in (
         pd.PeriodIndex(["2020-02", "2020-01"] * 3, freq="M"),
-        ["b", "a"] * 3,
+        ["2020-02", "2020-01"] * 3,
         pd.Series([2, 1] * 3),
     ):
         assert rank_ic(y, prediction, period).by_period.index.is_monotonic_increasing
+    with pytest.raises(InputError, match="text that names no dates .'b', 'a'."):
+        rank_ic(y, prediction, ["b", "a"] * 3)
 
 
 def test_no_variation_is_nan_not_an_error():

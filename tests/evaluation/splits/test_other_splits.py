@@ -266,7 +266,6 @@ def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
     assert any(note.startswith("Not a forecast") for note in result.notes) and "Not a forecast" in str(result)
 
 
-@pytest.mark.skip(reason="awaits: Comparison.choice went; say what takes its place")
 def test_several_outcomes_give_one_block_each(panel, tmp_path):
     X, y = panel
     flat = X.assign(roa=y, growth=y**2).reset_index()
@@ -280,7 +279,7 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
     )
     assert isinstance(both, Comparisons) and list(both) == ["roa", "growth"] and len(both) == 2
     alone = run({"Ridge": Ridge()}, X, y)
-    assert both["roa"].choice.characteristics == ("size", "lev")
+    assert both["roa"].panel.choice.characteristics == ("size", "lev")
     assert np.allclose(both["roa"].predictions["Ridge"], alone.predictions["Ridge"])
     assert str(both).count("out of sample") >= 2 and both._repr_html_().count("<table") == 2
     assert both.to_frame().loc[("growth", "Ridge"), "rmse"] > 0
@@ -305,7 +304,6 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
             compare({"Ridge": Ridge()}, flat, outcome=outcome, verbose=False)
 
 
-@pytest.mark.skip(reason="awaits: ModelNote.shown_outcomes went; say what takes its place")
 def test_cross_attention_searches_a_reference(panel):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
@@ -314,7 +312,7 @@ def test_cross_attention_searches_a_reference(panel):
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}
     seen = run({"Across": explains}, X, y, task="explain", reference=(reference, y.to_numpy()))
-    assert next(model for model in seen.models if model.name == "Across").shown_outcomes
+    assert "peers' outcomes" in next(model for model in seen.models if model.name == "Across").reads
     with pytest.raises(InputError, match="pass reference=, without outcomes"):
         run({"Across": across}, X, y)
     with pytest.raises(InputError, match="cannot do task='forecast'"):

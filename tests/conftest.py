@@ -1,4 +1,4 @@
-"""Searches for heads are short in tests: what they find is for the benchmarks, and for tests marked ``full_search``."""
+"""Searches and boosting are short in tests: what they find is for the benchmarks, and for tests marked ``full_search``."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from importlib import import_module
 import pytest
 
 SHORT: dict[str, object] = {
-    "descent.STEPS": 6,
-    "descent.LBFGS_STEPS": 5,
-    "starts.STARTS": 4,
-    "starts.KEPT": 2,
-    "own_shape.TREES": 30,
+    "attention.descent.STEPS": 6,
+    "attention.descent.LBFGS_STEPS": 5,
+    "attention.starts.STARTS": 4,
+    "attention.starts.KEPT": 2,
+    "attention.own_shape.TREES": 30,
+    "own_history.TREES": 20,
 }
-ROOM = "peerattn.models.attention."
+ROOM = "peerattn.models."
 
 
 def _usual() -> dict[str, object]:
-    parts = {name: name.split(".") for name in SHORT}
-    return {name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()}
+    parts = {name: name.rsplit(".", 1) for name in SHORT}
+    return {
+        name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()
+    }
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from peerattn.panel.stored import is_stored
 
 FEWEST_PERIODS = 4  # of which the last third weighs the candidates
 MOST_LEVELS = 50  # of a code; more are left to the firm's own mean
-LEAVES = 8
+LEAVES, TREES = 8, 100  # of a boosted fit
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,12 @@ class _Fitted:
     def __init__(self, model: OwnHistoryRegressor) -> None:
         self.design, self.mean, self.gaps = model.design_, model.mean_, tuple(model.gaps)
         self.with_history = model.with_history_
-        options = {"max_leaf_nodes": LEAVES, "early_stopping": False, "random_state": model.random_state}
+        options = {
+            "max_iter": TREES,
+            "max_leaf_nodes": LEAVES,
+            "early_stopping": False,
+            "random_state": model.random_state,
+        }
         self.lines, self.history = (make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS)) for _ in range(2))
         self.curves, self.rest = (HistGradientBoostingRegressor(**options) for _ in range(2))
 

@@ -54,7 +54,10 @@ def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     months = X.index.get_level_values("period").unique()
     factors = pd.DataFrame({"mkt": np.random.default_rng(1).normal(size=24) * 0.04}, index=months)
     labels = {"size": ("Size", "log of assets")}
-    models = {"OLS": OwnCharacteristicsRegressor(), "Peers": IndustryPeerRegressor(industry="sic")}  # by halves: what peers add
+    models = {
+        "OLS": OwnCharacteristicsRegressor(),
+        "Peers": IndustryPeerRegressor(industry="sic"),
+    }  # by halves: what peers add
     result = compare(models, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
                      outcome_horizon=0, labels=labels, verbose=False)  # fmt: skip
     page = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")

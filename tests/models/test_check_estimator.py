@@ -3,14 +3,29 @@
 import importlib
 import inspect
 import pkgutil
+from functools import partial
 
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import ElasticNetCV
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, check_estimator
 
 import peerattn
+from peerattn.models import own_characteristics
 from peerattn.models.attention.base import AttentionModel
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fewest_steps():
+    """The contract does not ask what is found."""
+    with pytest.MonkeyPatch.context() as few:
+        for constant, value in {"descent.STEPS": 2, "descent.LBFGS_STEPS": 1, "own_shape.TREES": 3}.items():
+            few.setattr(f"peerattn.models.attention.{constant}", value)
+        few.setattr("peerattn.models.own_history.TREES", 3)
+        few.setattr(own_characteristics, "ElasticNetCV", partial(ElasticNetCV, alphas=[0.01, 1.0]))
+        yield
+
 
 #: Parts whose estimators read a matrix or a panel; those of ``sequence`` read texts, images, graphs or series.
 ROOMS = ("models", "panel", "evaluation")

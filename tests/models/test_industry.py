@@ -48,8 +48,7 @@ def test_check_estimator(options):
     check_estimator(IndustryPeerRegressor(**options))
 
 
-@pytest.mark.parametrize("min_peers", [1, 3])
-@pytest.mark.parametrize("shrinkage", [0.0, 1.5, 20.0])
+@pytest.mark.parametrize(("shrinkage", "min_peers"), [(0.0, 3), (1.5, 1), (20.0, 3)])
 def test_shrinkage_by_brute_force(shrinkage, min_peers):
     X, y = simulated_panel()
     model = IndustryPeerRegressor(industry="sic", shrinkage=shrinkage, min_peers=min_peers).fit(X[["sic"]], y)

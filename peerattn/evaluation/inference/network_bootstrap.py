@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from peerattn.network.measures.asymmetry import cyclic_part
 from peerattn.render import Table, show_label
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
-FIRST_STEPS, MOST_STEPS = 100, 3200
-SETTLED = 0.05  # of the spread of the draws: how far twice the steps may move them
+MOST_ROUNDS = 8  # of optimisation
+SETTLED = 0.05  # of the spread of the draws: how far another round may move them
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +134,9 @@ def bootstrap_network(
 
     Periods are drawn in circular blocks (Politis and Romano 1992), all firms of a period together. Every refit starts
     from the fitted model and keeps its heads, so that it tells how weights move **given that these heads were found**; no
-    confidence interval of a weight is given. **Refits run to convergence**: the steps are doubled, from 100, until twice as many
-    move the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the weight in a refit on
-    the periods as they are), and a model whose refits have not settled after 3,200 steps is refused. The test of
+    confidence interval of a weight is given. **Refits run to convergence** of the criterion of ``fit``: until another round moves
+    the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the weight in a refit on
+    the periods as they are), and a model whose refits have not settled after eight rounds is refused. The test of
     direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
@@ -173,7 +174,6 @@ def bootstrap_network(
     -----
     **What it conditions on**: encodings, the heads that were kept and the neighbourhood of the fitted parameters. That
     another random start may find other heads is not in it: ``model.stability_`` tells of that, and is no sampling error.
-    Refits are trained side by side.
 
     References
     ----------
@@ -201,7 +201,7 @@ def bootstrap_network(
     if not 1 <= length <= start.n_periods:
         raise InputError(f"block_length: expected 1 to {start.n_periods} (periods), got {block_length!r}.")
     rng = np.random.default_rng(random_state)
-    counts = np.vstack([np.ones(start.n_periods), block_counts(rng, start.n_periods, length, n_draws)])
+    counts = np.vstack([np.ones(start.n_periods, dtype=np.intp), block_counts(rng, start.n_periods, length, n_draws)])
     if at is None:
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)
@@ -227,10 +227,10 @@ def bootstrap_network(
 
 
 def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcomes: Any) -> list[np.ndarray]:
-    """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that more steps no longer move."""
-    steps, moved, before = FIRST_STEPS, 1.0, None
-    while steps <= MOST_STEPS:
-        found = list(start.weights(start.refit(counts, steps=steps, seed=seed), at, outcomes))
+    """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that another round no longer moves."""
+    moved, before = 1.0, None
+    for members in islice(start.refits(counts, seed=seed), MOST_ROUNDS):
+        found = list(start.weights(members, at, outcomes))
         weight = np.concatenate([weights[0].ravel() for weights in found])
         odds = np.concatenate([_log_odds(weights).reshape(len(counts), -1) for weights in found], axis=1)
         shift = (odds[1:] - odds[0]) * np.sqrt(weight)
@@ -238,10 +238,10 @@ def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcome
         moved = 1.0 if before is None else float(np.linalg.norm(shift - before)) / max(spread, 1e-300)
         if moved <= SETTLED or spread == 0.0:
             return found
-        before, steps = shift, 2 * steps
+        before = shift
     raise InputError(
-        f"model: its refits have not converged after {MOST_STEPS:,} steps (twice the steps still move weights by {moved:.0%} of "
-        "their spread), so they tell nothing. Fit it with fewer heads."
+        f"model: its refits have not converged after {MOST_ROUNDS} rounds (the last still moves weights by {moved:.0%} of their "
+        "spread), so they tell nothing. Fit it with fewer heads."
     )
 
 

@@ -20,7 +20,7 @@ from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.columns import looks_like_outcome, possible_leaks
 from peerattn.render import show_label
 
-ROUNDS = 8  # own outcomes moved, one firm a period each
+ROUNDS = 8  # own outcomes moved, one in each period at least
 MOVE = 10.0  # standard deviations
 REACH = 12  # periods over which an outcome may be made
 Found = tuple[bool, str]  # whether the claim stands, and what was seen
@@ -92,22 +92,27 @@ def columns(
 
 
 def own_outcome(subject: Subject) -> Found:
-    """The own outcome has no effect on the own prediction."""
+    """The own outcome has no effect on the own prediction.
+
+    One outcome is moved at a time: in a later period others may read it.
+    """
     if not subject.entry.shown_outcomes:
         return True, "predict is shown no outcome of the tested periods"
     if subject.entry.reference is not None:
         return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
     rng, period, known = subject.rng(1), subject.period, subject.y.notna().to_numpy()
     own = others = 0.0
-    for _ in range(ROUNDS):
-        firms = [rng.choice(np.flatnonzero((period == t) & known)) for t in np.unique(period[known])]
+    shown = np.unique(period[known])
+    rounds = max(ROUNDS, len(shown))
+    for t in np.resize(shown, rounds):
+        firm = rng.choice(np.flatnonzero((period == t) & known))
         y = subject.y.copy()
-        y.iloc[firms] += MOVE * subject.scale
+        y.iloc[firm] += MOVE * subject.scale
         change = (subject.fitted.predict(subject.X, y) - subject.base).abs().to_numpy()
-        own = max(own, change[firms].max())
-        others = max(others, np.delete(change, firms).max(initial=0.0))
+        own = max(own, change[firm])
+        others = max(others, np.delete(change, firm).max(initial=0.0))
     evidence = (
-        f"{ROUNDS * len(firms)} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
+        f"{rounds} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
         f"another firm's by up to {others:.2g}"
     )
     return own <= 1e-8 * subject.scale, evidence
@@ -189,14 +194,18 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
 
 
 def order_and_batch(subject: Subject) -> Found:
-    """Row order, index order and batch size change nothing."""
+    """Row order, index order and batch size change nothing; earlier periods stay, whose outcomes a model may read."""
     rng, X, y, fitted = subject.rng(3), subject.X, subject.y, subject.fitted
     order = rng.permutation(len(X))
-    parts = [np.flatnonzero(subject.period == t) for t in subject.tested]
+    parts = [np.flatnonzero(subject.period <= t) for t in subject.tested]
+    cut = [
+        fitted.predict(X.iloc[at], y.iloc[at])[subject.period[at] == t]
+        for t, at in zip(subject.tested, parts, strict=True)
+    ]
     found = {
         "rows shuffled": fitted.predict(X.iloc[order], y.iloc[order]),
         "levels swapped": fitted.predict(X.swaplevel(), y.swaplevel()).swaplevel(),
-        "a period at a time": pd.concat([fitted.predict(X.iloc[at], y.iloc[at]) for at in parts]),
+        "later periods left out": pd.concat(cut),
     }
     if subject.entry.native:
         found["training rows shuffled"] = subject.fit(rng).predict(X, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.attention.batches import Batch, make_batch
+from peerattn.models.attention.batches import make_batch
 from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.pools import Section, of_each
@@ -49,24 +49,14 @@ def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
 
 @torch.no_grad()
 def contribution_spread(module: PeerModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
-    """Return the standard deviation of each head's contribution within a cross-section, (H,)."""
+    """Return the standard deviation of each head's contribution within some cross-sections, (H,)."""
     if not module.spec.n_heads:
         return np.zeros(0)
-    return spread_within(lambda batch: module(batch.focal, batch.peers, batch.pairs)[1], sections, settings)
-
-
-def spread_within(
-    heads_of: Callable[[Batch], Tensor], sections: Sequence[Section], settings: Settings
-) -> np.ndarray:
-    """Return the standard deviation of contributions within some cross-sections, (..., H).
-
-    ``heads_of`` gives the contributions (..., 1, H, n, K) of a batch of one cross-section.
-    """
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
 
     def variance(section: Section) -> np.ndarray:
         batch = make_batch([section], settings.terms, settings.dtype, settings.device)
-        heads = heads_of(batch)[..., 0, :, :, :]
+        heads = module(batch.focal, batch.peers, batch.pairs)[1][..., 0, :, :, :]
         share = (batch.weight / batch.weight.sum())[0, :, None]
         mean = (heads * share).sum(-2, keepdim=True)
         return np.asarray(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())

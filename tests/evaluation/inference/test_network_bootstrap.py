@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import repeat
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +12,10 @@ from peerattn.evaluation.inference import network_bootstrap
 from peerattn.evaluation.inference.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.attention.batches import SectionTensors, make_batch
-from peerattn.models.attention.descent import minimise
-from peerattn.models.attention.warm_start import RATE, WarmStart, squared_errors
+from peerattn.models.attention import descent
+from peerattn.models.attention.projection import projected_loss
+from peerattn.models.attention.samples import Sample
+from peerattn.models.attention.warm_start import WarmStart
 
 OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
 
@@ -35,29 +33,25 @@ def model(panel, full_search):
 
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch):
-    """Refits stop after their first doubling: whether they have settled has a test of its own."""
-    monkeypatch.setattr(network_bootstrap, "FIRST_STEPS", 20)
+    """Refits stop after their second round: whether they have settled has a test of its own."""
     monkeypatch.setattr(network_bootstrap, "SETTLED", 100.0)
 
 
-def test_draws_side_by_side_equal_one_training_each(panel, model):
-    """A stacked refit equals plain training on the repeated periods."""
+def test_each_refit_fits_its_own_draw_best(panel, model):
+    """By the criterion of fit on the periods that were drawn, as often as they were."""
     start = WarmStart(model, panel.X, panel.y)
-    start.settings = settings = replace(start.settings, dtype=torch.float64)
-    start.tensors = SectionTensors(start.sections, settings.terms, settings.dtype)
     counts = block_counts(np.random.default_rng(0), start.n_periods, 3, 3)
-    together = start.refit(counts, steps=3, seed=0)
-    for draw, (member,) in zip(counts, together, strict=True):
-        module = model.members_[0].module().requires_grad_(True)
-        sections = [start.sections[t] for t in np.repeat(np.arange(len(draw)), draw)]
-        batch = make_batch(sections, settings.terms, settings.dtype)
+    refits = [member.module().double() for (member,) in next(start.refits(counts, seed=0))]
+    fitted = model.members_[0].module().double()
 
-        def loss(b, m=module):
-            return squared_errors(m(b.focal, b.peers, b.pairs)[0], b).sum() / b.weight.sum()
+    def loss(module, count):
+        sections = [start.sections[t] for t in np.repeat(np.arange(len(count)), count)]
+        (batch,) = (sample := Sample(sections, start.settings)).whole()
+        return float(projected_loss(module, None, batch, True, sample).sum())
 
-        minimise(module.parameters(), loss, repeat(batch), 3, RATE)
-        for name, value in module.state_dict().items():
-            np.testing.assert_allclose(value.numpy(), member.state[name], atol=1e-7)
+    for k, count in enumerate(counts):
+        losses = [loss(module, count) for module in [*refits, fitted]]
+        assert np.argmin(losses) == k and losses[k] < losses[-1]
 
 
 def test_a_refit_changes_neither_model_nor_the_global_generator(panel, model):
@@ -87,22 +81,22 @@ def test_the_spread_holds_the_estimate_and_widens_with_the_share(panel, model):
     assert "refits on blocks" in str(found) and "direction p=" in repr(found)
 
 
-def test_the_first_steps_do_not_decide(panel, model, monkeypatch):
-    """Whatever the number of steps that refits begin with, the spread is nearly the same."""
+def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
+    """Whatever the number of steps in a round, the spread is nearly the same."""
+    monkeypatch.setattr(network_bootstrap, "SETTLED", 0.05)
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
     found = []
-    for first in (10, 100):
-        monkeypatch.setattr(network_bootstrap, "FIRST_STEPS", first)
+    for steps in (10, 40):
+        monkeypatch.setattr(descent, "LBFGS_STEPS", steps)
         found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=9, top_k=3).draws)
     spread = [draws.std(axis=0).mean() for draws in found]
     assert spread[0] == pytest.approx(spread[1], rel=0.1)
 
 
 def test_refits_that_do_not_converge_are_refused(panel, model, monkeypatch):
-    monkeypatch.setattr(network_bootstrap, "FIRST_STEPS", 2)
-    monkeypatch.setattr(network_bootstrap, "MOST_STEPS", 8)
+    monkeypatch.setattr(network_bootstrap, "MOST_ROUNDS", 2)
     monkeypatch.setattr(network_bootstrap, "SETTLED", 1e-9)
-    with pytest.raises(InputError, match="refits have not converged after 8 steps"):
+    with pytest.raises(InputError, match="refits have not converged after 2 rounds"):
         bootstrap_network(model, panel.X, panel.y, n_draws=3)
 
 
@@ -114,7 +108,7 @@ def test_few_edges_of_many(panel, model):
     expected = model.peer_network(panel.X).edges(top_k=2)
     pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), expected)
     start = WarmStart(model, panel.X, panel.y)  # what is settled is the refit on the periods as they are
-    (alone,) = start.refit(np.ones((1, start.n_periods), dtype=int), steps=40, seed=0)
+    (alone,) = next(start.refits(np.ones((1, start.n_periods), dtype=int), seed=0))
     weights = np.concatenate([w[0] for w in start.weights([alone], panel.X, None)])
     near = found.edges.groupby(["period", "firm"])["settled"].max().to_numpy()
     assert np.corrcoef(weights.max(axis=1), near)[0, 1] > 0.99
@@ -127,9 +121,8 @@ def test_a_tied_head_has_no_direction(panel):
     assert (found.direction["statistic"] < 1e-10).all()
 
 
-def test_refits_learn_what_own_lines_leave(panel, monkeypatch):
+def test_refits_learn_what_own_lines_leave(panel):
     """Targets and what peers show are residuals from least squares."""
-    monkeypatch.setattr(network_bootstrap, "SETTLED", np.inf)  # five steps of training: it need not converge
     model = PeerAttentionRegressor(**OPTIONS | {"task": "explain"}).fit(panel.X, panel.y)
     start = WarmStart(model, panel.X, panel.y)
     periods, z = panel.X.index.get_level_values("period"), (panel.y - model.y_center_) / model.y_scale_

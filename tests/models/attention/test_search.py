@@ -19,7 +19,6 @@ from peerattn.models.attention.projection import (
     products,
     projected_loss,
     ridge_solution,
-    solve,
     squared_errors,
     summed,
 )

@@ -91,7 +91,7 @@ def test_float32_is_close():
 @pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")  # of KernelReg itself
 @pytest.mark.parametrize("criterion", ["cv_ls", "aic"])
 def test_criterion_is_kernel_regs_and_no_worse(criterion):
-    x, y = smooth_sample(60)
+    x, y = smooth_sample(40)
     model = NadarayaWatsonRegressor(bandwidth=criterion).fit(x, y)
     theirs = KernelReg(y, x, "cc", "lc", bw=criterion, rng=0)
     value = {
@@ -241,13 +241,13 @@ def test_significance():
         sector=np.random.default_rng(6).choice(list("AB"), 120)
     )
     y = y + 0.5 * (frame["sector"] == "A")
-    result = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=99, random_state=0)
+    result = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=49, random_state=0)
     p = result.to_frame()["p_value"]
     assert p["size"] <= 0.02 and p["sector"] <= 0.02 and p["noise"] > 0.1
-    again = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=99, random_state=0)
+    again = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=49, random_state=0)
     pd.testing.assert_frame_equal(again.table, result.table)
-    assert "99 wild-bootstrap draws" in str(result) and "noise" in result._repr_html_()
-    assert repr(result) == "Significance(3 columns, 120 rows, 99 draws)"
+    assert "49 wild-bootstrap draws" in str(result) and "noise" in result._repr_html_()
+    assert repr(result) == "Significance(3 columns, 120 rows, 49 draws)"
 
 
 def test_significance_by_period():

@@ -17,7 +17,7 @@ from peerattn.network.measures.asymmetry import cyclic_part
 from peerattn.render import Table, show_label
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
-MOST_ROUNDS = 8  # of optimisation
+MOST_ROUNDS = 12  # of optimisation
 SETTLED = 0.05  # of the spread of the draws: how far another round may move them
 
 
@@ -136,7 +136,7 @@ def bootstrap_network(
     from the fitted model and keeps its heads, so that it tells how weights move **given that these heads were found**; no
     confidence interval of a weight is given. **Refits run to convergence** of the criterion of ``fit``: until another round moves
     the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the weight in a refit on
-    the periods as they are), and a model whose refits have not settled after eight rounds is refused. The test of
+    the periods as they are), and a model whose refits have not settled after twelve rounds is refused. The test of
     direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.

@@ -95,15 +95,18 @@ def identification(
     (_, plus), (_, minus) = (_reduced(y - b * endogenous, X, Q, weight, config) for b in (1, -1))
     freedom = _denominator(len(y) - X.shape[1] - Q.shape[1], config)
 
-    def p(b: float) -> float:
-        """Of coefficient b: its covariance is quadratic in b, known from three values."""
-        slopes, cov = reduced - b * first, A + b * (plus - minus) / 2 + b**2 * ((plus + minus) / 2 - A)
-        if np.linalg.eigvalsh(cov)[0] <= 0:
-            return float("nan")
-        return float(stats.f.sf(slopes @ np.linalg.solve(cov, slopes) / len(slopes), len(slopes), freedom))
+    def p(b: Any) -> np.ndarray:
+        """Of coefficients b: their covariances are quadratic in b, known from three values."""
+        at = np.asarray(b)[..., None]
+        slopes = reduced - at * first
+        cov = A + at[..., None] * (plus - minus) / 2 + at[..., None] ** 2 * ((plus + minus) / 2 - A)
+        sound = np.linalg.eigvalsh(cov)[..., 0] > 0
+        cov[~sound] = np.eye(len(first))
+        squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
+        return np.where(sound, stats.f.sf(squares / len(first), len(first), freedom), np.nan)
 
     j, j_p = _hansen(y, endogenous, X, Q, weight, config)
-    return Identification(f, p(0.0), _confidence_set(p, scale), j, j_p)
+    return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
 
 
 def _denominator(rest: int, config: dict[str, Any]) -> int:
@@ -128,7 +131,7 @@ def _reduced(
 def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
     """Return the intervals of a grid (finer where peer effects lie) that the test does not reject."""
     grid = np.unique(np.concatenate([GRID, -GRID]))
-    kept = np.array([p(b / scale) >= 1 - LEVEL for b in grid])
+    kept = p(grid / scale) >= 1 - LEVEL
     edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int)))
     ends = [(grid[start], grid[stop - 1]) for start, stop in edges.reshape(-1, 2)]
     return tuple(

@@ -15,7 +15,7 @@ from peerattn.network import PeerNetwork
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
-FAST = [v for name in ("n_heads=2", "kappa=null") for v in ("--set", f"attention.{name}")]
+FAST = [v for name in ("n_heads=1", "own=linear", "kappa=null") for v in ("--set", f"attention.{name}")]
 
 
 def said(capsys, *arguments):
@@ -46,7 +46,7 @@ def test_fit_learns_from_the_rows_until_the_period(saved):
 
     panel = read_panel(SAMPLE, outcome="roa_next", period="year", industry="sic")
     past = panel.X.index.get_level_values("period") <= 2009
-    model = PeerAttentionRegressor(n_heads=2, kappa=None, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0)
     expected = model.fit(panel.X[past], panel.y[past]).predict(panel.X)
     got = load_model(saved).predict(load_model(saved).panel(SAMPLE))
     pd.testing.assert_series_equal(got, expected, check_names=False, check_exact=True)
@@ -133,6 +133,8 @@ def test_simulate_is_read_by_compare(capsys, tmp_path, monkeypatch):
         "--models",
         "industry",
         "--test-periods",
+        "3",
+        "--refit-every",
         "3",
     ]
     assert said(capsys, "compare", "s.csv", *compared, "--quiet")[0] == 0

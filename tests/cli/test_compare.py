@@ -18,7 +18,7 @@ from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
 command_module = importlib.import_module("peerattn.cli.compare")
-FAST = ["--models", "industry,kernel", "--test-periods", "4"]
+FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4"]
 
 
 @pytest.fixture
@@ -159,10 +159,12 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
         "industry",
         "--test-periods",
         "4",
+        "--refit-every",
+        "4",
         "--quiet",
     ]
     options = ["--models", "cross_attention,again=cross_attention"]
-    for name, quick in product(("cross_attention", "again"), ("kappa=null", "n_heads=1")):
+    for name, quick in product(("cross_attention", "again"), ("kappa=null", "n_heads=1", "own=linear")):
         options += ["--set", f"{name}.{quick}"]
     run = ["compare", "panel.parquet", *labels, *options, "--reference", "listed.csv"]
     code, text, err = said(capsys, *run, "--out", "a")
@@ -189,7 +191,7 @@ def test_simulated_dataset_is_a_panel_with_industries():
 def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch):
     panel = simulate_panel(12, 12, 2, n_industries=3, truth="industry", random_state=0)
     monkeypatch.setattr(panels, "simulated", lambda seed: panel)
-    options = ["--task", "explain", "--models", "industry,kernel", "--test-periods", "3"]
+    options = ["--task", "explain", "--models", "industry,kernel", "--test-periods", "3", "--refit-every", "3"]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -381,6 +383,8 @@ SAMPLE = [
     "sic",
     "--test-periods",
     "4",
+    "--refit-every",
+    "4",
 ]
 
 
@@ -389,13 +393,15 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
         "--set",
         "attention.kappa=null",
         "--set",
-        "attention.n_heads=2",
+        "attention.n_heads=1",
+        "--set",
+        "attention.own=linear",
         "--seed",
         "3",
         "--group-by",
         "leverage",
     ]
-    settings += ["--refit-every", "4", "--models", "industry,attention", "--limit", 'generated, "not real"']
+    settings += ["--models", "industry,attention", "--limit", 'generated, "not real"']
     settings += ["--no-return"]
     code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
     assert code == 0 and "is_return = false" in (sample / "first" / "report.toml").read_text()
@@ -513,6 +519,8 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
         "--models",
         "ols",
         "--test-periods",
+        "4",
+        "--refit-every",
         "4",
     ]
     for rows, missing in ((factors, None), (factors.iloc[:-1], "2012-10")):

@@ -6,7 +6,7 @@ import pytest
 
 from peerattn import WalkForward, compare, describe_panel
 from peerattn.exceptions import InputError
-from peerattn.models import NadarayaWatsonRegressor, OwnCharacteristicsRegressor
+from peerattn.models import OwnCharacteristicsRegressor, PeerAttentionRegressor
 
 
 def panel(n=30, periods=24):
@@ -56,7 +56,7 @@ def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     labels = {"size": ("Size", "log of assets")}
     models = {
         "OLS": OwnCharacteristicsRegressor(),
-        "Peers": NadarayaWatsonRegressor(codes=["sic"]),
+        "Peers": PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0),
     }  # by halves: what peers add
     result = compare(models, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
                      outcome_horizon=0, labels=labels, verbose=False)  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
+from peerattn.models import own_history
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
@@ -49,6 +50,7 @@ def shown_output(page: Path) -> list[str | None]:
 def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(own_history, "TREES", 100)  # controls print what readers will see
     names: dict[str, object] = {"__name__": "page"}
     found = blocks(page, "python")
     assert found

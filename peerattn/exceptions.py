@@ -110,6 +110,18 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
 
 
+def check_at_least(least: int, **numbers: Any) -> None:
+    """Raise an InputError that names the first of these numbers that is no integer of at least ``least``.
+
+    >>> check_at_least(1, n_heads=0)
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: n_heads: expected an integer of at least 1, got 0.
+    """
+    for name, number in numbers.items():
+        if not isinstance(number, Integral) or number < least:
+            raise InputError(f"{name}: expected an integer of at least {least}, got {number!r}.")
+
+
 def extra(module: str, name: str, needed_by: str) -> Any:
     """Return a module that an extra of this package brings, or say how to install it.
 

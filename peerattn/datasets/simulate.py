@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_at_least, checked
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel
 
@@ -239,12 +239,8 @@ def simulate_panel(
 def _check_arguments(
     n_firms: int, n_periods: int, p: int, n_networks: int, d_head: int, truth: str, n_industries: int
 ) -> None:
-    counts = {"n_periods": n_periods, "n_characteristics": p, "n_networks": n_networks, "d_head": d_head}
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name}: expected at least 1, got {count}.")
-    if n_firms < 3:
-        raise InputError(f"n_firms: expected at least 3, got {n_firms}.")
+    check_at_least(1, n_periods=n_periods, n_characteristics=p, n_networks=n_networks, d_head=d_head)
+    check_at_least(3, n_firms=n_firms)
     if truth not in get_args(Truth):
         raise InputError(f"truth: expected one of {', '.join(map(repr, get_args(Truth)))}, got {truth!r}.")
     if truth == "industry" and (n_industries < 1 or n_networks > 1):

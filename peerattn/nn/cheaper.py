@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.masks import causal_mask, local_mask
 
@@ -56,14 +56,9 @@ def cheaper_attention(
     if len(given) > 1:
         raise InputError(f"{next(iter(given))}: expected one of {list(ways)} at most, got {list(given)}.")
     for name, (attend, n) in given.items():
-        _at_least_one(name, n)
+        check_at_least(1, **{name: n})
         return partial(attend, **{name: n}, causal=causal)
     return attention
-
-
-def _at_least_one(name: str, n: int) -> None:
-    if n < 1:
-        raise InputError(f"{name}: expected an integer of at least 1, got {n}.")
 
 
 def sparse_attention(
@@ -121,7 +116,7 @@ def sparse_attention(
     >>> sparse_attention(x, x, x, keep=1).flatten()
     tensor([0., 2., 2.])
     """
-    _at_least_one("keep", keep)
+    check_at_least(1, keep=keep)
     column = torch.arange(key.shape[-2], device=key.device)
     own = column[key.shape[-2] - query.shape[-2] :, None]  # where the queries' own rows stand among the keys
 
@@ -330,7 +325,7 @@ def local_attention(
     tensor([0.5000, 1.0000, 2.0000, 3.0000, 3.5000])
     """
     n, n_keys = query.shape[-2], key.shape[-2]
-    _at_least_one("window", window)
+    check_at_least(1, window=window)
     of_pairs = bias is not None or (mask is not None and mask.shape[-2] != 1)
     if of_pairs or return_weights or n != n_keys:
         may = local_mask(n, window, n_keys, device=query.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
@@ -94,8 +94,7 @@ def local_mask(
             [0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """
-    if window < 0:
-        raise InputError(f"window: expected a number of rows of at least 0, got {window}.")
+    check_at_least(0, window=window)
     place = torch.arange(n_queries if n_keys is None else n_keys, device=device)
     return (place[len(place) - n_queries :, None] - place).abs() <= window
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
@@ -96,8 +96,7 @@ class MultiheadAttention(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if n_heads < 1:
-            raise InputError(f"n_heads: expected an integer of at least 1, got {n_heads}.")
+        check_at_least(1, n_heads=n_heads)
         if d_head is None and d_model % n_heads:
             raise InputError(
                 f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "

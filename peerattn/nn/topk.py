@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 
 _CHUNK = 32  # keys whose largest score stands for all of them in the first round
 
@@ -171,8 +171,7 @@ def _check(
             "query and key: expected two matrices of one width, or as many for each head, got "
             f"{tuple(query.shape)} and {tuple(key.shape)}."
         )
-    if k < 1:
-        raise InputError(f"k: expected an integer of at least 1, got {k}.")
+    check_at_least(1, k=k)
     n_queries, n_keys = query.shape[-2], key.shape[-2]
     if exclude is not None and (exclude[0].shape != (n_queries,) or exclude[1].shape != (n_keys,)):
         raise InputError(

@@ -69,7 +69,7 @@ class StoredPanel:
         """Yield the panels of the periods in these places; forwards is fastest."""
         readers: dict[int, Reader] = {}
         for place in at:
-            yield self._panel([self._frame(place, readers)])
+            yield self._panel([place], readers)
 
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
@@ -90,7 +90,7 @@ class StoredPanel:
             f"pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics; {per_row:,} bytes are "
             "reckoned for a row.",
         )
-        return self._panel([self._frame(place, readers) for place in at])
+        return self._panel(at, readers)
 
     @property
     def sampled(self) -> np.ndarray:
@@ -156,18 +156,14 @@ class StoredPanel:
         outcome = [] if self.outcome is None else [self.outcome]
         return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
 
-    def _frame(self, place: int, readers: dict[int, Reader]) -> pd.DataFrame:
-        """Return the rows of one period."""
+    def _panel(self, places: Iterable[int], readers: dict[int, Reader]) -> Panel:
+        """Return the rows of some periods as a Panel; the frames are given up as they are joined."""
         frames = []
-        for run in self.runs[place]:
+        for run in (run for place in places for run in self.runs[place]):
             reader = readers.setdefault(run.file, Reader(self.files[run.file], self._columns()))
             frames.append(reader.take(run.start, run.stop))
             if run.stop == reader.file.rows:
                 del readers[run.file]
-        return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-
-    def _panel(self, frames: list[pd.DataFrame]) -> Panel:
-        """Return the panel of some periods' rows."""
         frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         frames.clear()
         firm, period = self.names

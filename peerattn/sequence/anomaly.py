@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
@@ -204,7 +203,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
             Rows that follow each other; at least one window.
         """
-        check_is_fitted(self)
         return self._scores(self._module().double(), self._scaled(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -217,7 +215,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
-        check_is_fitted(self)
         last = self._last_window(X)
         hidden = self._hidden(self._n_patches - self._block)
         layers = self._recorded(lambda module: module.double()(last, hidden))

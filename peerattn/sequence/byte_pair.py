@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import check_at_least
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 END_OF_WORD = "</w>"
@@ -83,8 +83,7 @@ class BytePairTokenizer(Tokenizer):
         InputError
             When a text is empty, or ``n_merges`` negative.
         """
-        if self.n_merges < 0:
-            raise InputError(f"n_merges: expected an integer of at least 0, got {self.n_merges}.")
+        check_at_least(0, n_merges=self.n_merges)
         words = Counter(word for text in check_texts(X) for word in text.split())
         self.merges_ = learned_merges(words, self.n_merges, self.min_count)
         self._start()

@@ -12,7 +12,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.patches import PatchForecast, pinball, spread_of
@@ -135,6 +135,10 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         self
         """
         self._check_options()
+        return self._fit(X)
+
+    def _examples(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the standardised rows that train, and those that choose penalty and step, after the window before them."""
         size = self.lookback + self.horizon
         values = check_series(self, X, reset=True)
         n_train = len(values) - round(self.validation_share * len(values))
@@ -146,23 +150,26 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
             )
         self._learn_scale(values[:n_train])
         scaled = (values - self.mean_) / self.scale_
-        train, validation = scaled[:n_train], scaled[n_train - self.lookback :]
-        generator = self._generator()
-        module = self._build(generator)
-        self.penalty_ = self._set_line(module, train, validation) if self.line else float("nan")
-        windows = torch.tensor(train, dtype=torch.float32).unfold(0, size, 1)  # (n, columns, L + H), a view
-        if self.quantiles is not None:
-            self._set_offsets(module, windows)
-        held = windows_of(validation, size)
-        n_blocks = len(held) // self.horizon
-        later = torch.tensor(_thinned(held), dtype=torch.float32)
-        self._learn_beyond_line(module, windows, later, n_blocks, generator)
-        return self
+        return scaled[:n_train], scaled[n_train - self.lookback :]
 
-    def _learn_beyond_line(
-        self, module: PatchForecast, windows: Tensor, held: Tensor, n_blocks: int, generator: torch.Generator
+    def _start(self, module: PatchForecast, examples: tuple[np.ndarray, np.ndarray]) -> None:
+        self.penalty_ = float("nan")
+        if self.line:
+            moments = (WindowMoments.of(rows, self.lookback, self.horizon) for rows in examples)
+            coefficients, self.penalty_ = window_ridge(*moments)
+            module.line.copy_(torch.tensor(coefficients))
+        if self.quantiles is not None:
+            self._set_offsets(module, self._windows(examples[0]))
+
+    def _windows(self, rows: np.ndarray) -> Tensor:  # (n, columns, L + H), a view
+        return torch.tensor(rows, dtype=torch.float32).unfold(0, self.lookback + self.horizon, 1)
+
+    def _learn(
+        self, module: PatchForecast, examples: Any, generator: torch.Generator, **options: Any
     ) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
+        train, validation = map(self._windows, examples)
+        held = _thinned(validation).to(self.device)
 
         def held_losses() -> np.ndarray:
             module.eval()
@@ -171,14 +178,14 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
             module.train()
             return losses.double().cpu().numpy()
 
-        module, held = module.to(self.device), held.to(self.device)
         self._keep(module)
         start, without = self.state_, held_losses()
-        every = max(1, self.max_steps // 12)
-        self._learn(
-            module, windows, generator, validate=lambda: float(held_losses().mean()), validate_every=every
-        )
-        self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), n_blocks)
+        options = {
+            "validate": lambda: float(held_losses().mean()),
+            "validate_every": max(1, self.max_steps // 12),
+        }
+        super()._learn(module, train, generator, **options)
+        self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), len(validation) // self.horizon)
         if self._line_alone:
             self.state_ = start
 
@@ -188,12 +195,6 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     @property
     def _line_alone(self) -> bool:
         return self.line and self.gain_ <= self.gain_error_
-
-    def _set_line(self, module: PatchForecast, train: np.ndarray, validation: np.ndarray) -> float:
-        moments = (WindowMoments.of(part, self.lookback, self.horizon) for part in (train, validation))
-        coefficients, penalty = window_ridge(*moments)
-        module.line.copy_(torch.tensor(coefficients))
-        return penalty
 
     def _set_offsets(self, module: PatchForecast, windows: Tensor) -> None:
         """Let every quantile start where the line's errors have it, in units of the window's spread."""
@@ -341,10 +342,8 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         return found * self.scale_[:, None, None] + self.mean_[:, None, None]
 
     def _check_options(self) -> None:
-        for name in ("horizon", "lookback", "patch", "max_steps", "batch_size"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name}: expected an integer of at least 1, got {value!r}.")
+        counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
+        check_at_least(1, **{name: getattr(self, name) for name in counts})
         self._check_channels()
         if not 0 < self.validation_share < 1:
             raise InputError(

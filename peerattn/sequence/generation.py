@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 
 
 class Reader(Protocol):
@@ -82,8 +82,7 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
     """Raise an InputError when an option of `sample` is out of range."""
     if not temperature >= 0:
         raise InputError(f"temperature: expected a number of at least 0, got {temperature}.")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top_k: expected an integer of at least 1, got {top_k}.")
+    check_at_least(1, top_k=1 if top_k is None else top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise InputError(f"top_p: expected a share above 0 and at most 1, got {top_p}.")
 
@@ -125,10 +124,7 @@ def beam_search(
     ----------
     Wu et al. (2016), Google's neural machine translation system, equation 14.
     """
-    if n_beams < 1 or max_symbols < 1:
-        raise InputError(
-            f"n_beams, max_symbols: expected integers of at least 1, got {n_beams}, {max_symbols}."
-        )
+    check_at_least(1, n_beams=n_beams, max_symbols=max_symbols)
     n, device = len(start), start.device
     sequences = start.repeat_interleave(n_beams, dim=0)  # (n K, t)
     scores = torch.full((n, n_beams), -torch.inf, device=device)

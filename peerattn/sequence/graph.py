@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.sequence.base import SequenceEstimator, checked_classes
 from peerattn.sequence.symbol_regression import class_folds
@@ -166,8 +166,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         InputError
             When an edge names a node that is not there, or no class is known.
         """
-        if self.n_layers < 1:
-            raise InputError(f"n_layers: expected an integer of at least 1, got {self.n_layers}.")
+        check_at_least(1, n_layers=self.n_layers)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         labels, known = _labels(y, X.shape[0], "y")
         self.classes_, codes = np.unique(labels[known], return_inverse=True)

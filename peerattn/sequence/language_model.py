@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import CheaperAttention, SequenceEstimator
 from peerattn.sequence.generation import beam_search, check_sampling, sample
@@ -291,8 +291,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         a block at a time, so that with a cache a symbol costs one row, and two where it moves.
         """
         check_sampling(temperature, top_k, top_p)
-        if n_symbols < 1:
-            raise InputError(f"n_symbols: expected an integer of at least 1, got {n_symbols}.")
+        check_at_least(1, n_symbols=n_symbols)
         sequences = self._read(prompt, name="prompt")[None].to(self.device)
         tokenizer = self.tokenizer_
         end = tokenizer.end if tokenizer is not None and self.ends_ else None

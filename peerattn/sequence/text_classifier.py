@@ -266,9 +266,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         encoder = self._encoder(generator)
         return ClassifierModule(encoder, self._sizes().d_model, len(self.classes_), self.dropout, generator)
 
-    def _sizes(self) -> Any:
-        return self if self.pretrained is None else self.pretrained
-
     def _batches(
         self, examples: tuple[Sequence[list[int]], np.ndarray], generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import check_at_least
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, pad
@@ -54,8 +54,8 @@ class TextEstimator(SequenceEstimator):
     dropout: float
 
     def _sizes(self) -> Any:
-        """Return the estimator whose arguments set the size of the encoder."""
-        return self
+        """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
+        return getattr(self, "pretrained", None) or self
 
     def _encoder(self, generator: torch.Generator) -> TextEncoder:
         size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
@@ -75,8 +75,7 @@ class TextEstimator(SequenceEstimator):
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
         check_is_fitted(self, "tokenizer_")
         longest = self._sizes().n_positions
-        if longest < 2:
-            raise InputError(f"n_positions: expected an integer of at least 2, got {longest}.")
+        check_at_least(2, n_positions=longest)
         end = [self.tokenizer_.end] * self.tokenizer_.closes
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import CheaperAttention, SequenceEstimator, StartsFromFitted
 from peerattn.sequence.generation import beam_search
@@ -132,8 +132,7 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
 
     def _examples(self, X: Any, y: Any) -> list[tuple[list[int], list[int]]]:
         sources, targets = _check_pairs(X, y)
-        if self.position_shift < 0:
-            raise InputError(f"position_shift: expected an integer of at least 0, got {self.position_shift}.")
+        check_at_least(0, position_shift=self.position_shift)
         self.tokenizer_ = fitted_tokenizer(self, [*sources, *targets])
         return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
 

@@ -113,7 +113,7 @@ def test_attention_looks_back_only(model):
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),
         (lambda m: m.generate("a", top_k=0), "top_k: expected an integer of at least 1"),
-        (lambda m: m.generate("a", n_beams=0), "n_beams, max_symbols: expected integers"),
+        (lambda m: m.generate("a", n_beams=0), "n_beams: expected an integer of at least 1, got 0"),
         (lambda m: clone(m).fit("a"), "X: expected at least 2 symbol.s., got 1"),
         (
             lambda m: clone(m).fit("docs/guide.md"),

@@ -166,7 +166,7 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     mask : bool Tensor broadcastable to (..., n_queries, n_keys), default None
         True where a query may attend.
     normalise : bool, default True
-        False: kernel sums, which say how much there is nearby, too, and may be signed.
+        False: kernel sums, which also measure the number of near rows, and may be signed.
 
     Returns
     -------

@@ -166,11 +166,11 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         """Change the module before its first step."""
 
     def _batches(self, examples: Any, generator: torch.Generator) -> Iterable[Any]:
-        """Yield batches without end."""
+        """Yield batches indefinitely."""
         raise NotImplementedError
 
     def _loss(self, module: Any, batch: Any) -> Tensor:
-        """Return what a step makes smaller."""
+        """Return the loss that a step reduces."""
         raise NotImplementedError
 
     def _training(self, examples: Any) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class TranslatorModule(torch.nn.Module):
         """
         found, heads = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
         weights = heads.sum(1)
-        share = weights.sum(-1, keepdim=True).clamp_min(1e-30)  # 1, less where the head is silenced
+        share = weights.sum(-1, keepdim=True).clamp_min(1e-30)  # below 1 where the head is silenced
         gate = self.gate(torch.cat([rows, found], dim=-1)) - share.log()
         return weights / share, gate[..., 0]
 

@@ -60,7 +60,7 @@ class WordPieceTokenizer(Tokenizer):
     Parameters
     ----------
     lowercase : bool, default True
-        Also takes accents off, as the "uncased" vocabularies want.
+        Also removes accents, as the "uncased" vocabularies require.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A linear classifier of texts: the cheap control, and what attention starts from."""
+"""A linear classifier of texts: the cheap control, and where attention starts."""
 
 from __future__ import annotations
 

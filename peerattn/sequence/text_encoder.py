@@ -80,7 +80,7 @@ class TextEstimator(SequenceEstimator):
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
     def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Yield places, symbols and lengths of batches of texts of like length: every text once."""
+        """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
         for places in by_length(sequences, _READ_AT_ONCE):
             yield places, *pad([sequences[k] for k in places], self.device)
 
@@ -102,7 +102,7 @@ def by_length(sequences: Sequence[Sequence[int]], size: int) -> Iterator[list[in
 def batches_of_texts(
     sequences: Sequence[list[int]], batch_size: int, generator: torch.Generator
 ) -> Iterator[np.ndarray]:
-    """Yield which texts make up each batch, of like length, for ever: every text once a pass.
+    """Yield which texts make up each batch, of similar length, indefinitely: every text once a pass.
 
     A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
     batches, so that little is padded and the batches' order stays random.

@@ -38,7 +38,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = No
 
 
 def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[Any, Any]:
-    """Return the estimator that :func:`save_estimator` wrote, and what was said about it."""
+    """Return the estimator that :func:`save_estimator` wrote, and the description saved with it."""
     arrays, spec = read_state(path, "model")
     estimator = decoded(spec.get("model"), arrays)
     if not isinstance(estimator, cls):

@@ -179,12 +179,10 @@ def simulate_panel(
     >>> panel.network.peers("F001", period="2000-01", k=2).columns.tolist()
     ['peer', 'weight']
     """
-    _check_arguments(n_firms, n_periods, n_characteristics, n_networks, d_head, truth, n_industries)
-    if n_layers < 1 or (n_layers > 1 and (truth == "industry" or n_networks > 1)):
-        raise InputError(
-            "n_layers: expected at least 1, and of 2 or more one network that is no industry; got "
-            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
-        )
+    check_at_least(1, n_periods=n_periods, n_characteristics=n_characteristics)
+    check_at_least(1, n_networks=n_networks, n_layers=n_layers, d_head=d_head)
+    check_at_least(3, n_firms=n_firms)
+    _check_truth(truth, n_networks, n_layers, n_industries)
     _check_shares(
         signal_share=signal_share, own_share=own_share, persistence=persistence, missing_share=missing_share
     )
@@ -236,17 +234,18 @@ def simulate_panel(
     )
 
 
-def _check_arguments(
-    n_firms: int, n_periods: int, p: int, n_networks: int, d_head: int, truth: str, n_industries: int
-) -> None:
-    check_at_least(1, n_periods=n_periods, n_characteristics=p, n_networks=n_networks, d_head=d_head)
-    check_at_least(3, n_firms=n_firms)
+def _check_truth(truth: str, n_networks: int, n_layers: int, n_industries: int) -> None:
     if truth not in get_args(Truth):
         raise InputError(f"truth: expected one of {', '.join(map(repr, get_args(Truth)))}, got {truth!r}.")
     if truth == "industry" and (n_industries < 1 or n_networks > 1):
         raise InputError(
             "truth='industry' takes n_industries of 1 or more and one network; got "
             f"n_industries={n_industries}, n_networks={n_networks}."
+        )
+    if n_layers > 1 and (truth == "industry" or n_networks > 1):
+        raise InputError(
+            "n_layers: 2 or more need one network that is no industry; got "
+            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
         )
 
 

@@ -308,10 +308,12 @@ def checked_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
     return labels
 
 
-def class_numbers(classes: np.ndarray, y: Any) -> Tensor:
+def class_numbers(classes: np.ndarray, y: Any, name: str = "y") -> Tensor:
     """Return the place of every class among those of ``fit``."""
     labels = np.asarray(y)
     new = ~np.isin(labels, classes)
     if new.any():
-        raise InputError(f"y: expected classes of fit {classes.tolist()}, got {labels[new].tolist()[0]!r}.")
+        raise InputError(
+            f"{name}: expected classes of fit {classes.tolist()}, got {labels[new].tolist()[0]!r}."
+        )
     return torch.as_tensor(np.searchsorted(classes, labels))

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn import Dropout, GraphAttention
-from peerattn.sequence.base import SequenceEstimator, checked_classes
+from peerattn.sequence.base import SequenceEstimator, checked_classes, class_numbers
 from peerattn.sequence.symbol_regression import class_folds
 
 UNKNOWN = -1
@@ -170,8 +170,6 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         labels, known = _labels(y, X.shape[0], "y")
         self.classes_, codes = np.unique(labels[known], return_inverse=True)
-        if not len(self.classes_):
-            raise InputError("y: expected some known classes, got unknown ones (−1) only.")
         self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(X))
         generator = self._generator()
         graph = self._tensors(X, edges)
@@ -220,13 +218,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         if y is None:
             return None
         labels, known = _labels(y, n, "y_validation")
-        unseen = set(labels[known].tolist()) - set(self.classes_.tolist())
-        if unseen or not known.any():
-            raise InputError(
-                f"y_validation: expected classes that y has, {self.classes_.tolist()}, got "
-                f"{sorted(unseen, key=str) if unseen else 'unknown ones (−1) only'}."
-            )
-        return np.flatnonzero(known), np.searchsorted(self.classes_, labels[known])
+        return np.flatnonzero(known), class_numbers(self.classes_, labels[known], "y_validation").numpy()
 
     def _build(self, generator: torch.Generator) -> GraphNetwork:
         return GraphNetwork(
@@ -344,6 +336,8 @@ def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     else:
         assert_all_finite(labels, input_name=name)
         known = labels != UNKNOWN
+    if not known.any():
+        raise InputError(f"{name}: expected some known classes, got unknown ones (−1) only.")
     check_classification_targets(labels[known])
     return labels, np.asarray(known, dtype=bool)
 

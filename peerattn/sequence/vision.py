@@ -198,6 +198,9 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         cut = images.unflatten(1, (-1, self.patch)).unflatten(3, (-1, self.patch))  # (n, R, p, C, p, c)
         return cut.transpose(2, 3).flatten(3).flatten(1, 2)
 
+    def _scores(self, module: VisionTransformer, images: np.ndarray) -> Tensor:
+        return module(self._patches(self._standardised(images)))
+
     # ------------------------------------------------------------------ prediction
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -210,9 +213,7 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         """
         check_is_fitted(self)
         images, module = self._checked(X), self._module()
-        return self._in_parts(
-            lambda part: module(self._patches(self._standardised(part))).double().softmax(-1), images
-        )
+        return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of every image."""
@@ -222,8 +223,7 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         images, truth = self._checked(X), class_numbers(self.classes_, y)
         for k in range(0, len(images), 256):
-            scores = module(self._patches(self._standardised(images[k : k + 256])))
-            classes = truth[k : k + 256].to(self.device)
+            scores, classes = self._scores(module, images[k : k + 256]), truth[k : k + 256].to(self.device)
             yield F.cross_entropy(scores, classes, reduction="sum"), len(classes)
 
     def attention(self, image: Any) -> AttentionMap:
@@ -235,7 +235,7 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         """
         check_is_fitted(self)
         one = self._checked(np.asarray(image)[None])
-        layers = self._recorded(lambda module: module(self._patches(self._standardised(one))))
+        layers = self._recorded(lambda module: self._scores(module, one))
         columns = self.image_shape_[1] // self.patch
         n_patches = columns * (self.image_shape_[0] // self.patch)
         names = ("cls", *(f"{k // columns},{k % columns}" for k in range(n_patches)))

@@ -130,7 +130,7 @@ def test_saved_and_loaded_is_the_same(communities, fitted, tmp_path):
         ({"edges": [[0.5], [1.0]]}, "expected integers"),
         ({"y": np.full(40, -1)}, "some known classes"),
         ({"y": [0, 1]}, "one class per node"),
-        ({"y_validation": np.full(40, 7)}, "y_validation: expected classes that y has, [3, 8], got [7]"),
+        ({"y_validation": np.full(40, 7)}, "y_validation: expected classes of fit [3, 8], got 7"),
     ],
 )
 def test_what_cannot_be_used_is_named(communities, change, words):

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from peerattn.cli.options import PanelOptions
-from peerattn.exceptions import InputError, PeerAttnWarning, did_you_mean, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
+from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.frames import read_frame
 
 
@@ -90,33 +91,28 @@ class SavedModel:
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
         frame = read_frame(source).rename(columns=str)
         columns = [*frame.columns, *(str(name) for name in frame.index.names if name is not None)]
-        for name in (self.firm, self.period, *self.characteristics, *self.codes):
-            if name not in columns:
-                raise InputError(
-                    f"{source}: the model reads column {name!r}, which is missing.{did_you_mean(name, columns)}"
-                )
+        needed = (self.firm, self.period, *self.characteristics, *self.codes)
+        refuse_unknown(f"{source}: read by the model", needed, columns)
         if self.outcome not in columns:
             frame = frame.assign(**{self.outcome: float("nan")})
         return read_panel(frame, outcome=self.outcome, firm=self.firm, period=self.period, **chosen)
 
-    def stored(self, source: Path) -> StoredPanel:
-        """Return a panel in files, read as the training panel was, one period at a time."""
+    def write_by_period(self, what: str, source: Path, folder: Path, **options: Any) -> StoredPanel:
+        """Write ``what``, the predictions or networks of a panel in files, one period at a time; return that panel."""
         if self.preset is not None or not hasattr(self.model, "write_predictions"):
             raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
-        return scan_panel(
+        shown = {"outcomes": self.outcome} if self.shows_outcomes else {}
+        stored = scan_panel(
             source,
-            outcome=self.outcome if self.shows_outcomes else None,
+            outcome=shown.get("outcomes"),
             firm=self.firm,
             period=self.period,
             characteristics=self.characteristics,
             codes=self.codes,
             industry=self.industry,
         )
-
-    @property
-    def shown_column(self) -> dict[str, str]:
-        """What a call on files is passed: the column of the outcomes where they are shown."""
-        return {"outcomes": self.outcome} if self.shows_outcomes else {}
+        getattr(self.model, f"write_{what}")(stored, folder, **shown, **options)
+        return stored
 
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""

@@ -51,10 +51,9 @@ def network(
             raise InputError(
                 "--out: a folder takes the networks of all periods; leave out --period and --firm."
             )
-        stored = saved.stored(panel)
-        chosen = {} if top_k is None else {"top_k": top_k}
         with output.working(f"networks of {saved.name}"):
-            saved.model.write_networks(stored, out, **saved.shown_column, **chosen)
+            chosen = {} if top_k is None else {"top_k": top_k}
+            stored = saved.write_by_period("networks", panel, out, **chosen)
         message = f"networks of {len(stored.periods):,} periods in the folder {out.resolve()}\n\n{RELEVANCE}"
         about = {"model": saved.name, "periods": len(stored.periods), "folder": str(out.resolve())}
         output.say(message, about)

@@ -107,15 +107,14 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
     import pandas as pd
 
     from peerattn.models.attention.reference import Reference
+    from peerattn.panel.columns import refuse_unknown
     from peerattn.panel.frames import read_frame
 
     frame = read_frame(Path(options.reference)).rename(columns=str)
     frame = frame.reset_index() if frame.index.names != [None] else frame
     frame = frame.rename(columns={options.firm or "firm": "firm", options.period or "period": "period"})
     wanted = [*panel.columns, *([panel.outcome] if task == "explain" else [])]
-    for name in ["firm", *wanted]:
-        if name not in frame:
-            raise unknown_name("--reference", "column", name, frame.columns)
+    refuse_unknown("--reference", ["firm", *wanted], frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])

@@ -28,9 +28,8 @@ def predict(
 
     saved = load_model(model)
     if not out.suffix:
-        stored = saved.stored(panel)
         with output.working(f"predicting with {saved.name}"):
-            saved.model.write_predictions(stored, out, **saved.shown_column)
+            stored = saved.write_by_period("predictions", panel, out)
         message = (
             f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
         )

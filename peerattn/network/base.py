@@ -12,6 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.cross_section import Array, CrossSection, check_count, check_rows, where_in
+from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import find_firm, find_period
 
 Net = TypeVar("Net", bound="BaseNetwork")
@@ -303,9 +304,7 @@ def _checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
     """Return an own copy of a network's stability, its columns checked; None stays None."""
     if frame is None:
         return None
-    missing = [name for name in _STABILITY if name not in frame.columns]
-    if missing:
-        raise InputError(f"stability: column {missing[0]!r} is missing; expected {', '.join(_STABILITY)}.")
+    refuse_unknown("stability", _STABILITY, frame.columns)
     strange = sorted(set(frame["comparison"]) - {"seeds", "folds"})
     if strange:
         raise InputError(f"stability: expected comparisons 'seeds' or 'folds', got {strange[0]!r}.")

@@ -10,9 +10,10 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, did_you_mean
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import Net
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
+from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import in_time
 
 
@@ -140,12 +141,7 @@ def from_edges(
        period firm
     0    2001    C
     """
-    for column in ("firm", "peer", "weight"):
-        if column not in edges.columns:
-            raise InputError(
-                f"edges: column {column!r} is missing; expected period, firm, peer, weight, got "
-                f"{list(map(str, edges.columns))}.{did_you_mean(column, edges.columns)}"
-            )
+    refuse_unknown("edges", ("firm", "peer", "weight"), edges.columns)
     ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
     framed = isinstance(firms, pd.DataFrame)

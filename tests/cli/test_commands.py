@@ -171,7 +171,7 @@ def test_refusals(capsys, saved, tmp_path):
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
     assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
     pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)
-    assert "the model reads column 'leverage', which is missing" in refused(
+    assert "read by the model: no column is named 'leverage'" in refused(
         capsys, "predict", saved, tmp_path / "less.csv"
     )
     assert "no column is named 'firma'. Near matches: 'firm'" in refused(

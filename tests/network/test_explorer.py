@@ -222,7 +222,7 @@ def test_bad_arguments_are_named(tmp_path: Path) -> None:
         network.to_explorer(tmp_path / "n.html", top_k=0)
     with pytest.raises(InputError, match="at most 60"):
         network.to_explorer(tmp_path / "n.html", codes=pd.Series(range(61)))
-    with pytest.raises(InputError, match="column 'lower' is missing"):
+    with pytest.raises(InputError, match="intervals: no column is named 'lower'"):
         network.to_explorer(tmp_path / "n.html", intervals=network.edges())
     bounds = intervals_of(network)
     with pytest.raises(InputError, match="'Nobody' is not in the network"):

@@ -336,7 +336,7 @@ def test_edges_and_back() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e.drop(columns="peer"), "'peer' is missing"),
+        (lambda e: e.drop(columns="peer"), "edges: no column is named 'peer'"),
         (lambda e: pd.concat([e, e.head(1)]), "given twice"),
         (lambda e: e.assign(weight=-1.0), "negative"),
         (lambda e: e.assign(weight=np.nan), "NaN"),

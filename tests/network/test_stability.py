@@ -148,7 +148,7 @@ def test_stability_is_said_wherever_a_network_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (STABILITY.drop(columns="common_top5"), "column 'common_top5' is missing"),
+        (STABILITY.drop(columns="common_top5"), "stability: no column is named 'common_top5'"),
         (STABILITY.assign(comparison="runs"), "expected comparisons 'seeds' or 'folds', got 'runs'"),
     ],
 )

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError
 from peerattn.network.attributes import code_numbers, need_series
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
+from peerattn.panel.columns import refuse_unknown
 from peerattn.render import printable, show_label
 
 _MOST_GROUPS = 60
@@ -142,23 +143,18 @@ def _pairs(network: BaseNetwork, section: CrossSection) -> dict[str, list[Any]] 
 
 def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> pd.DataFrame:
     """``lower`` and ``upper`` by the positions of period, firm and peer."""
-    wanted = [*(["period"] if network.is_dated else []), "firm", "peer", "lower", "upper"]
-    for column in wanted:
-        if column not in intervals.columns:
-            raise InputError(
-                f"intervals: column {column!r} is missing; expected {', '.join(wanted)}."
-                f"{did_you_mean(column, map(str, intervals.columns))}"
-            )
+    when = ["period"] if network.is_dated else []
+    refuse_unknown("intervals", [*when, "firm", "peer", "lower", "upper"], intervals.columns)
     ends = [network.labels.get_indexer_for(pd.Index(intervals[side])) for side in ("firm", "peer")]
     for side, positions in zip(("firm", "peer"), ends, strict=True):
         if (positions < 0).any():
             stranger = intervals[side].iloc[int(np.argmax(positions < 0))]
             raise InputError(f"intervals: {side} {stranger!r} is not in the network.")
-    when = np.zeros(len(intervals), dtype=int)
+    place = np.zeros(len(intervals), dtype=int)
     if network.is_dated:
-        when = network.periods.get_indexer_for(pd.Index(intervals["period"]))
+        place = network.periods.get_indexer_for(pd.Index(intervals["period"]))
     frame = intervals[["lower", "upper"]].astype(np.float64)
-    frame = frame.set_axis(pd.MultiIndex.from_arrays([when, *ends]))[when >= 0]
+    frame = frame.set_axis(pd.MultiIndex.from_arrays([place, *ends]))[place >= 0]
     if frame.index.has_duplicates:
         raise InputError("intervals: a pair of firms is given twice in one period.")
     return frame

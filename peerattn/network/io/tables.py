@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, did_you_mean, unknown_name
+from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.building import from_edges
+from peerattn.panel.columns import refuse_unknown
 from peerattn.render import csv_text, show_label, write_atomic
 
 
@@ -65,9 +66,7 @@ def from_csv(
     if not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}.")
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    for column in ("firm", "peer", "weight"):
-        if column not in frame.columns:
-            raise InputError(f"path: column {column!r} is missing.{did_you_mean(column, frame.columns)}")
+    refuse_unknown("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
     labels = frame.columns.intersection(["period", "firm", "peer"])
@@ -159,9 +158,7 @@ def from_edge_file(
         raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
-    for column in columns:
-        if column not in frame.columns:
-            raise unknown_name("path", "column", column, frame.columns)
+    refuse_unknown("path", columns, frame.columns)
     edges = frame[list(columns)].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
     if both_ways:
         turned = edges.rename(columns={"firm": "peer", "peer": "firm"})

@@ -13,7 +13,7 @@ from scipy import stats
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
-from peerattn.network.inference.dyads import dyads
+from peerattn.network.inference.dyads import dyads, observations
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
 
@@ -124,9 +124,10 @@ def dyadic_regression(
     {'constant': 0.1375, 'same code': 0.5875}
     """
     blocks = dyads(network, regressors, periods)
-    pairs, y, X = _observations(blocks)
-    names = list(regressors) if effects else ["constant", *regressors]
-    X = X[:, 1:] if effects else X
+    pairs, y, X = observations(blocks)
+    names = list(regressors)
+    if not effects:
+        names, X = ["constant", *names], np.column_stack([np.ones(len(y)), X])
     if len(y) <= len(names):
         raise InputError(
             f"network: only {len(y)} pairs have every regressor known; {len(names)} coefficients need more."
@@ -153,7 +154,7 @@ def dyadic_regression(
     cov = _covariance(i, j, without - params, X * rest[:, None], bread)
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
-    t, n_firms = params / errors, len(np.unique(np.concatenate([focal, peers])))
+    t, n_firms = params / errors, len(firms)
     p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
     index = pd.Index(names)
     return DyadicRegression(
@@ -168,17 +169,6 @@ def dyadic_regression(
         rsquared=float(1 - rest @ rest / ((y - y.mean()) @ (y - y.mean()))) if np.ptp(y) else float("nan"),
         effects=tuple(map(str, groups)),
     )
-
-
-def _observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFrame, Array, Array]:
-    """Firm, peer and period, weight, and regressors (with a constant) of every ordered pair."""
-    pairs, y, X = [], [], []
-    for period, (positions, weights, regressors) in enumerate(blocks):
-        i, j = np.nonzero(~np.eye(len(positions), dtype=bool))
-        pairs.append(pd.DataFrame({"firm": positions[i], "peer": positions[j], "period": period}))
-        y.append(weights[i, j])
-        X.append(np.column_stack([np.ones(len(i)), regressors[:, i, j].T]))
-    return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)
 
 
 def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:

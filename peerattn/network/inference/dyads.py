@@ -118,14 +118,29 @@ def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, p
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
-def pair_rows(weights: Array, regressors: Array) -> tuple[Array, Array]:
-    """Return the pairs of distinct firms as observations: y (n (n − 1),) and X (n (n − 1), p).
+def observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFrame, Array, Array]:
+    """Return the ordered pairs of distinct firms in all periods as observations.
+
+    Parameters
+    ----------
+    blocks : list
+        As :func:`dyads` gives them.
+
+    Returns
+    -------
+    tuple
+        Columns ``firm``, ``peer`` (positions in the labels) and ``period`` of each pair; weights (N,); regressors (N, p).
 
     Examples
     --------
-    >>> y, X = pair_rows(np.array([[9.0, 1], [2, 9]]), np.zeros((1, 2, 2)))
-    >>> y.tolist(), X.shape
-    ([1.0, 2.0], (2, 1))
+    >>> pairs, y, X = observations([(np.array([3, 5]), np.array([[9.0, 1], [2, 9]]), np.zeros((1, 2, 2)))])
+    >>> pairs.to_numpy().tolist(), y.tolist(), X.shape
+    ([[3, 5, 0], [5, 3, 0]], [1.0, 2.0], (2, 1))
     """
-    off = ~np.eye(len(weights), dtype=bool)
-    return weights[off], regressors[:, off].T
+    pairs, y, X = [], [], []
+    for period, (positions, weights, regressors) in enumerate(blocks):
+        i, j = np.nonzero(~np.eye(len(positions), dtype=bool))
+        pairs.append(pd.DataFrame({"firm": positions[i], "peer": positions[j], "period": period}))
+        y.append(weights[i, j])
+        X.append(regressors[:, i, j].T)
+    return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)

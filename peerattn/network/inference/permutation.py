@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
-from peerattn.network.inference.dyads import dyads, pair_rows
+from peerattn.network.inference.dyads import dyads, observations
 from peerattn.render import Regression, Table
 from peerattn.render.regression import Parentheses
 
@@ -139,7 +139,12 @@ def mrqap(
     if not blocks:
         raise InputError("network: no period has four firms with every regressor known.")
     rng = np.random.default_rng(random_state)
-    y, X = _stacked([(weights, x) for _, weights, x in blocks])
+    pairs, weights, stack = observations(blocks)
+    values = pd.DataFrame(np.column_stack([weights, stack]))
+    centred = (
+        values - values.groupby(pairs["period"]).transform("mean")
+    ).to_numpy()  # a constant for each period
+    y, X = centred[:, 0], centred[:, 1:]
     firms = [positions for positions, _, _ in blocks]
     _check_rank(X, list(regressors))
     coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
@@ -157,13 +162,6 @@ def mrqap(
         n_permutations=n_permutations,
         method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing",
     )
-
-
-def _stacked(blocks: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """All pairs, each period centred (its own constant)."""
-    pairs = [pair_rows(weights, regressors) for weights, regressors in blocks]
-    y = np.concatenate([y - y.mean() for y, _ in pairs])
-    return y, np.concatenate([X - X.mean(axis=0) for _, X in pairs])
 
 
 def _check_rank(X: Array, names: list[str]) -> None:

@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array
+from peerattn.network.cross_section import Array, CrossSection
 from peerattn.panel.labels import find_period
 from peerattn.render import Table, show_label
 
@@ -245,12 +245,12 @@ def reciprocity(network: BaseNetwork) -> pd.Series:
     network.check_whole("reciprocity", signed=False)
     found = []
     for _, section in network.sections():
-        as_sparse = section.is_sparse and section.is_square
-        weights: Any = section.csr() if as_sparse else section.square()[1]
-        own = weights.diagonal().sum()
-        total = weights.sum() - own
-        smaller = weights.minimum(weights.T) if as_sparse else np.minimum(weights, weights.T)
-        found.append(float((smaller.sum() - own) / total) if total else np.nan)
+        if not section.is_square:
+            both, weights = section.square()
+            section = CrossSection(both, both, weights)
+        others = section.others().astype(np.float64)
+        total = others.sum()
+        found.append(float(others.minimum(others.T).sum() / total) if total else np.nan)
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 

@@ -25,10 +25,10 @@ from peerattn.cli.panels import (
 )
 
 if TYPE_CHECKING:
-    from peerattn.evaluation import Comparison, NewFirms, WalkForward
-    from peerattn.panel import Panel
+    from peerattn.evaluation import Comparison
 
 _EDGES = 50  # of each firm, in edges.parquet
+_PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to compare, as they are
 
 
 @command(
@@ -54,6 +54,7 @@ def compare(
     output: Output,
 ) -> None:
     """Compare models out of sample on a panel and write the report."""
+    from peerattn.evaluation import compare as compare_models
     from peerattn.render import check_writable
 
     options, sets, made = _configured(options, read_settings(settings), config)
@@ -65,10 +66,11 @@ def compare(
     cv = take_split(panel, options)
     folder = check_writable(out, argument="--out")  # found out before the work, not after it
     output.announce(f"{panel}\nmodels: {', '.join(models)}, and the controls\n{split_in_words(cv)}")
-    result = _compare(
+    same = {name: getattr(options, name) for name in _PASSED_ON}
+    result = compare_models(
         models,
         panel,
-        cv,
+        cv=cv,
         task=task,
         reference=reference,
         groups=options.group_by or (),
@@ -78,10 +80,7 @@ def compare(
         store=None if fresh else folder / "fits",
         verbose=not output.quiet,
         factors=read_factors(options.factors),
-        baseline=options.baseline,
-        is_return=options.is_return,
-        market_value=options.market_value,
-        outcome_horizon=options.outcome_horizon,
+        **same,
     )
     result = replace(result, configuration=write_config(options, sets, result, folder))
     written = _write(result, folder)
@@ -109,12 +108,6 @@ def _configured(
         sets[name] = sets.get(name, {}) | values
     changed = changes.keys() - {"panel"} or settings
     return Configuration(CompareOptions(**kept | changes), sets, {} if changed else read.made)
-
-
-def _compare(models: dict[str, Any], panel: Panel, cv: WalkForward | NewFirms, **options: Any) -> Comparison:
-    from peerattn.evaluation import compare as compare_models
-
-    return compare_models(models, panel, cv=cv, **options)
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peerattn.cli import options as o
 from peerattn.cli.app import command
 from peerattn.cli.output import Output
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +52,11 @@ def describe(
 
 def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
     """Return the column of a label: the one given, else the likeliest; None where none looks like one."""
+    from peerattn.panel.columns import refuse_unknown
+
     columns = list(frame.columns)
     if given is not None:
-        if given not in columns:
-            raise unknown_name(f"--{what}", "column", given, columns)
+        refuse_unknown(f"--{what}", [given], columns)
         return given
     pattern = _FIRM if what == "firm" else _PERIOD
     whole = [name for name in columns if pattern.fullmatch(name)]

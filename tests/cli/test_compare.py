@@ -1,6 +1,5 @@
 """``peerattn compare`` as a user meets it: what it prints, what it writes, and how it says no."""
 
-import importlib
 import json
 import re
 import subprocess
@@ -11,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import cli
+from peerattn import cli, evaluation
 from peerattn.cli import app, config, options, panels
 from peerattn.cli.options import CompareOptions
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
-command_module = importlib.import_module("peerattn.cli.compare")
 FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4"]
 
 
@@ -288,7 +286,7 @@ def test_a_folder_knows_no_dates_of_outcomes(capsys, tmp_path):
 
 def test_unwritable_folder_is_found_before_the_work(capsys, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(command_module, "_compare", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(evaluation, "compare", lambda *_, **__: pytest.fail("the work began"))
     line = refused(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path / "file" / "out")
     assert "--out" in line
 
@@ -302,7 +300,7 @@ def test_a_bug_is_not_bad_input(capsys, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("a wire came loose")
 
-    monkeypatch.setattr(command_module, "_compare", broken)
+    monkeypatch.setattr(evaluation, "compare", broken)
     code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
     assert code == 1
     assert "a wire came loose" in err and "this is a bug" in err
@@ -312,7 +310,7 @@ def test_stopping_is_no_traceback(capsys, tmp_path, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command_module, "_compare", stopped)
+    monkeypatch.setattr(evaluation, "compare", stopped)
     code, _, err = said(capsys, "compare", "--dataset", "grunfeld", "--out", tmp_path)
     assert code == 130
     assert err.strip() == "peerattn: stopped."

@@ -22,12 +22,12 @@ def audit(
     """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
     from peerattn.evaluation import audit as audit_model
 
-    panel, seed, wanted = take_panel(options), options.seed or 0, str(task or "forecast")
+    panel, seed, wanted = take_panel(options), options.seed or 0, task or "forecast"
     [(title, estimator)] = take_models([model], panel, wanted, seed, read_settings(settings)).items()
     cv = take_split(panel, options)
     output.announce(str(panel))
     with output.working(f"auditing {title}: four fits"):
-        found = audit_model(estimator, panel, cv=cv, task=wanted, random_state=seed)  # type: ignore[arg-type]
+        found = audit_model(estimator, panel, cv=cv, task=wanted, random_state=seed)
     verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
     result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
     output.say(f"{found}\n\n{verdict}", result)

@@ -58,7 +58,7 @@ def compare(
     from peerattn.render import check_writable
 
     options, sets, made = _configured(options, read_settings(settings), config)
-    panel, task = take_panel(options), str(options.task or "forecast")
+    panel, task = take_panel(options), options.task or "forecast"
     reference = take_reference(options, panel, task)
     models = take_models(
         options.models, panel, task, options.seed or 0, sets, reference=reference is not None

@@ -83,8 +83,8 @@ def _check(key: str, value: Any) -> None:
     fits = type(value) is kind and (kind is not list or all(type(entry) is str for entry in value))
     if not fits:
         raise InputError(f"--config: {key}: expected {_WORDS[kind]}, got {value!r}.")
-    if key == "dataset" and value not in list(Dataset):
-        raise InputError(f"--config: dataset: expected one of {', '.join(Dataset)}, got {value!r}.")
+    if key == "dataset" and value not in get_args(Dataset):
+        raise InputError(f"--config: dataset: expected one of {', '.join(get_args(Dataset))}, got {value!r}.")
 
 
 _NULL = "null"  # as --set writes it; TOML has no such value

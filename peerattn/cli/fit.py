@@ -54,7 +54,7 @@ def fit(
     from peerattn.processes import all_sum
     from peerattn.training.checkpoint import remove_checkpoint
 
-    wanted = str(task or "forecast")
+    wanted = task or "forecast"
     with _together() as first:
         panel = take_panel(options, training_rows)
         chosen = take_models([model], panel, wanted, options.seed or 0, read_settings(settings))

@@ -63,7 +63,7 @@ class SavedModel:
             characteristics=panel.choice.characteristics,
             codes=panel.choice.codes,
             industry=panel.industry,
-            preset=options.preset and options.preset.value,
+            preset=options.preset,
             versions=versions(),
         )
 

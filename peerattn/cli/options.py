@@ -4,44 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-
-class Dataset(StrEnum):
-    """Panels that need no file."""
-
-    grunfeld = "grunfeld"
-    multiples = "multiples"
-    russell = "russell"
-    simulated = "simulated"
-
-
-class PresetName(StrEnum):
-    """Files whose columns are known."""
-
-    crsp_compustat = "crsp_compustat"
-    jensen_kelly_pedersen = "jensen_kelly_pedersen"
-    open_source_asset_pricing = "open_source_asset_pricing"
-    gu_kelly_xiu = "gu_kelly_xiu"
-
-
-class Task(StrEnum):
-    """Predict from characteristics, or explain beside the peers' outcomes."""
-
-    forecast = "forecast"
-    explain = "explain"
-
-
-class Window(StrEnum):
-    """Learn from all past periods, or from the last ones."""
-
-    expanding = "expanding"
-    rolling = "rolling"
-
+#: Panels that need no file.
+Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
+#: Files whose columns are known.
+PresetName = Literal["crsp_compustat", "jensen_kelly_pedersen", "open_source_asset_pricing", "gu_kelly_xiu"]
+Task = Literal["forecast", "explain"]
+Window = Literal["expanding", "rolling"]
 
 _RETURN = (
     "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]"
@@ -182,4 +155,4 @@ class CompareOptions(SplitOptions):
 def given(options: PanelOptions) -> dict[str, Any]:
     """Return the options that were given, as a configuration holds them."""
     found = {key: value for key, value in vars(options).items() if value is not None}
-    return {key: str(v) if isinstance(v, Path | StrEnum) else v for key, v in found.items()}
+    return {key: str(value) if isinstance(value, Path) else value for key, value in found.items()}

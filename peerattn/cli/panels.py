@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions
 from peerattn.exceptions import InputError, unknown_name
@@ -31,7 +31,7 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     path, dataset, preset = options.panel, options.dataset, options.preset
     if (path is None) == (dataset is None):
         came = "neither" if path is None else f"both {path} and --dataset {dataset}"
-        raise InputError(f"PANEL: expected a file or --dataset ({', '.join(Dataset)}), got {came}.")
+        raise InputError(f"PANEL: expected a file or --dataset ({', '.join(get_args(Dataset))}), got {came}.")
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is not None:
@@ -45,8 +45,8 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
         )
     from peerattn.datasets import load_grunfeld, load_multiples, load_russell
 
-    made = {Dataset.grunfeld: load_grunfeld, Dataset.multiples: load_multiples, Dataset.russell: load_russell}
-    return _share(simulated(options.seed or 0) if dataset not in made else made[Dataset(dataset)]())
+    made = {"grunfeld": load_grunfeld, "multiples": load_multiples, "russell": load_russell}
+    return _share(made[dataset]() if dataset in made else simulated(options.seed or 0))
 
 
 def _named(names: Iterable[str]) -> str:
@@ -212,7 +212,7 @@ def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most six fits."""
     from peerattn.evaluation import NewFirms, WalkForward
 
-    window = str(options.window or "expanding")
+    window = options.window or "expanding"
     if (window == "rolling") != (options.train_periods is not None):
         raise InputError("--window rolling and --train-periods go together: give both or neither.")
     tested, every = options.test_periods, options.refit_every
@@ -220,7 +220,7 @@ def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
         known = panel.y.dropna().index.get_level_values("period").nunique()
         every = max(1, -(-(known // 3 if tested is None or tested >= known else tested) // MOST_FITS))
     lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": options.horizon or 1}
-    walk = WalkForward(tested, every, window=window, **lengths)  # type: ignore[arg-type]
+    walk = WalkForward(tested, every, window=window, **lengths)
     groups = getattr(options, "new_firms", None)
     return walk if groups is None else NewFirms(walk, n_splits=groups, random_state=options.seed or 0)
 

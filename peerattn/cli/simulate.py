@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -12,13 +11,7 @@ from peerattn.cli import options as o
 from peerattn.cli.app import command
 from peerattn.cli.output import FRAMES, Output, writable_file, write_frame
 
-
-class Truth(StrEnum):
-    """What determines the peers of a firm."""
-
-    directed = "directed"
-    symmetric = "symmetric"
-    industry = "industry"
+Truth = Literal["directed", "symmetric", "industry"]
 
 
 def _share(default: float, help: str) -> Any:
@@ -59,7 +52,7 @@ def simulate(
             characteristics,
             signal_share=signal_share,
             own_share=own_share,
-            truth=truth.value,
+            truth=truth,
             n_industries=industries,
             missing_share=missing_share,
             random_state=seed or 0,

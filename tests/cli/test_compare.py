@@ -181,7 +181,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
 
 
 def test_simulated_dataset_is_a_panel_with_industries():
-    panel = panels.take_panel(CompareOptions(dataset=options.Dataset.simulated, seed=3))
+    panel = panels.take_panel(CompareOptions(dataset="simulated", seed=3))
     assert panel.industry == "industry"
     assert panel.y.notna().all()
 
@@ -204,7 +204,7 @@ def test_refits_by_default(tested, expected):
 
 
 def test_rolling_window():
-    rolling = CompareOptions(test_periods=4, refit_every=2, window=options.Window.rolling, train_periods=5)
+    rolling = CompareOptions(test_periods=4, refit_every=2, window="rolling", train_periods=5)
     cv = panels.take_split(load_grunfeld(), rolling)
     assert (cv.window, cv.train_periods, cv.refit_every) == ("rolling", 5, 2)
 

@@ -7,9 +7,9 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from peerattn.cli.options import CompareOptions, Dataset, given
+from peerattn.cli.options import CompareOptions, given
 from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
 
 if TYPE_CHECKING:
@@ -20,13 +20,14 @@ _WORDS = {list: "a list of texts", int: "a whole number", bool: "true or false",
 
 
 def _kind(hint: Any) -> Any:
-    """Return what an option is in TOML: a list, a whole number, a truth value, or a text.
+    """Return what an option is in TOML: a list, a whole number, a truth value, a text, or one of some texts.
 
-    >>> [_kind(hint) for hint in (list[str] | None, int | None, Path | None)]
-    [<class 'list'>, <class 'int'>, <class 'str'>]
+    >>> [_kind(hint) for hint in (list[str] | None, int | None, Path | None, Literal["a", "b"] | None)]
+    [<class 'list'>, <class 'int'>, <class 'str'>, ('a', 'b')]
     """
-    kind = get_origin(get_args(hint)[0]) or get_args(hint)[0]
-    return kind if kind in _WORDS else str
+    one = get_args(hint)[0]  # of "... | None"
+    kind = get_args(one) if get_origin(one) is Literal else get_origin(one) or one
+    return kind if kind in _WORDS or isinstance(kind, tuple) else str
 
 
 #: Keys of [compare], which are the names of the command's options, and the kind of each.
@@ -80,11 +81,12 @@ def _check(key: str, value: Any) -> None:
     if key not in KEYS:
         raise unknown_name("--config", "option of [compare]", key, KEYS)
     kind = KEYS[key]
-    fits = type(value) is kind and (kind is not list or all(type(entry) is str for entry in value))
-    if not fits:
-        raise InputError(f"--config: {key}: expected {_WORDS[kind]}, got {value!r}.")
-    if key == "dataset" and value not in get_args(Dataset):
-        raise InputError(f"--config: dataset: expected one of {', '.join(get_args(Dataset))}, got {value!r}.")
+    if isinstance(kind, tuple):
+        fits, expected = value in kind, f"one of {', '.join(kind)}"
+    else:
+        fits, expected = type(value) is kind, _WORDS[kind]
+    if not fits or (kind is list and any(type(entry) is not str for entry in value)):
+        raise InputError(f"--config: {key}: expected {expected}, got {value!r}.")
 
 
 _NULL = "null"  # as --set writes it; TOML has no such value

@@ -82,8 +82,7 @@ class SavedModel:
         InputError
             For a file without the model's columns.
         """
-        chosen: dict[str, Any] = {"characteristics": self.characteristics, "codes": self.codes}
-        chosen["industry"] = self.industry
+        chosen = {name: getattr(self, name) for name in ("characteristics", "codes", "industry")}
         if self.preset is not None:
             from peerattn.datasets.presets import PRESETS, read_preset
 
@@ -102,15 +101,9 @@ class SavedModel:
         if self.preset is not None or not hasattr(self.model, "write_predictions"):
             raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
         shown = {"outcomes": self.outcome} if self.shows_outcomes else {}
-        stored = scan_panel(
-            source,
-            outcome=shown.get("outcomes"),
-            firm=self.firm,
-            period=self.period,
-            characteristics=self.characteristics,
-            codes=self.codes,
-            industry=self.industry,
-        )
+        names = ("firm", "period", "characteristics", "codes", "industry")
+        columns: dict[str, Any] = {name: getattr(self, name) for name in names}
+        stored = scan_panel(source, outcome=shown.get("outcomes"), **columns)
         getattr(self.model, f"write_{what}")(stored, folder, **shown, **options)
         return stored
 
@@ -147,19 +140,15 @@ def load_model(path: Path) -> SavedModel:
             raise InputError(
                 f"path: {str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
             )
-        listed: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in about.items()
-        }
-        saved = SavedModel(model, **listed)
+        tuples = {name: tuple(value) for name, value in about.items() if isinstance(value, list)}
+        saved = SavedModel(model, **about | tuples)
     except (InputError, TypeError) as error:
         raise InputError(f"MODEL: {str(error).removeprefix('path: ')}") from error
     now = versions()
-    other = [
-        f"{name} {now.get(name)} (was {was})" for name, was in saved.versions.items() if now.get(name) != was
-    ]
+    other = {name: was for name, was in saved.versions.items() if now.get(name) != was}
     if other:
-        message = f"{path.name} was saved under other versions: now {', '.join(other)}."
-        warn_user(OtherVersionWarning(message))
+        changes = ", ".join(f"{name} {now.get(name)} (was {was})" for name, was in other.items())
+        warn_user(OtherVersionWarning(f"{path.name} was saved under other versions: now {changes}."))
     return saved
 
 
@@ -169,6 +158,5 @@ def versions() -> dict[str, str]:
 
     from peerattn import __version__
 
-    return {"peerattn": __version__} | {
-        name: version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")
-    }
+    used = ("torch", "scikit-learn", "numpy", "pandas")
+    return {"peerattn": __version__} | {name: version(name) for name in used}

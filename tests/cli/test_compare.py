@@ -474,6 +474,7 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\ntest_periods = true", "expected a whole number"),
         ("[compare]\nmodels = [1]", "expected a list of texts"),
         ("[compare]\ndataset = 'x'", "expected one of grunfeld, multiples, russell, simulated"),
+        ("[compare]\ntask = 'x'", "task: expected one of forecast, explain, got 'x'"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "[other] is no section"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,21 +43,21 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"path: expected the name of a file, got the folder {str(target)!r}.")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        temporary.touch(exist_ok=False)
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         raise InputError(
             f"path: cannot write {str(target)!r}: {getattr(error, 'strerror', error)}."
         ) from error
-    os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(_usual_mode(target))
+        if target.exists():
+            shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except OSError as error:  # a full disk, for one
         raise InputError(
-            f"path: cannot write {str(target)!r}: {error.strerror or error}. What stood there before is unchanged."
+            f"path: cannot write {str(target)!r}: {error.strerror or error}. The previous file, if any, is unchanged."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
@@ -64,15 +66,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def unfinished(folder: str | os.PathLike[str]) -> list[Path]:
     """Return what killed processes left in a folder of files that :func:`atomic_path` was writing."""
     return sorted(Path(folder).glob(".*.part"))
-
-
-def _usual_mode(target: Path) -> int:
-    """The mode of the file that is replaced, else what a plain ``open`` would give (mkstemp gives 0600)."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, check_count
+from peerattn.network.cross_section import check_count
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
 from peerattn.render import PALETTE, show_label
@@ -73,7 +73,9 @@ def ego_plot(
         top = max((abs(float(side["weight"].iloc[0])) for side in sides if len(side)), default=1.0)
         for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
             beside: dict[str, Any] = {"ha": "right" if direction < 0 else "left"}
-            for at, (name, weight) in zip(_heights(len(side)), side.itertuples(index=False, name=None)):
+            end = (len(side) - 1) / 2
+            heights = np.linspace(end, -end, len(side))
+            for at, (name, weight) in zip(heights, side.itertuples(index=False, name=None)):
                 share = abs(weight) / top
                 ends = [(1.75 * direction, at), (0.62 * direction, at * 0.16)]
                 axes.add_patch(
@@ -90,10 +92,6 @@ def ego_plot(
                 note.set(style="italic", alpha=0.75)
         axes.set(xlim=(-4.2, 4.2), ylim=(-(rows / 2) - 0.3, rows / 2 + 0.9))
     return axes
-
-
-def _heights(count: int) -> Array:
-    return np.linspace((count - 1) / 2, -(count - 1) / 2, count)
 
 
 def _broken(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -74,18 +74,16 @@ def placebo(
         raise InputError("values: a matched placebo needs the size of firms.")
     sections = []
     for period, section in network.sections():
-        groups = np.zeros(len(section.rows), dtype=int)
-        if values is not None and kind == "matched":
-            groups = _size_groups(network, values, section.rows, period, n_groups)
-        draw = _relabelled if kind == "relabelled" else _rewired
-        sections.append(CrossSection(section.rows, section.rows, frozen(draw(section, groups, rng))))
+        if kind == "relabelled":
+            order, weights = rng.permutation(len(section.rows)), cast("Any", section.weights)
+            made = weights[order][:, order]
+        else:
+            groups = np.zeros(len(section.rows), dtype=int)
+            if kind == "matched" and values is not None:
+                groups = _size_groups(network, values, section.rows, period, n_groups)
+            made = _rewired(section, groups, rng)
+        sections.append(CrossSection(section.rows, section.rows, frozen(made)))
     return network.replaced(sections)
-
-
-def _relabelled(section: CrossSection, _: Array, rng: np.random.Generator) -> Any:
-    order = rng.permutation(len(section.rows))
-    weights: Any = section.weights
-    return weights[order][:, order]
 
 
 def _rewired(section: CrossSection, groups: Array, rng: np.random.Generator) -> Any:
@@ -115,7 +113,9 @@ def _shuffled_in_time(network: Net, rng: np.random.Generator) -> Net:
     stack = [section for _, section in network.sections()]
     if len(stack) < 2:
         raise InputError("kind: 'shuffled in time' needs several periods.")
-    order = _derangement(len(stack), rng)
+    order = places = np.arange(len(stack))
+    while (order == places).any():  # no period keeps its place
+        order = rng.permutation(len(stack))
     sections = []
     for now, other in zip(stack, (stack[t] for t in order), strict=True):
         _, here, there = np.intersect1d(now.rows, other.rows, return_indices=True)
@@ -127,11 +127,3 @@ def _shuffled_in_time(network: Net, rng: np.random.Generator) -> Net:
         kept: Any = sparse.csr_array(found) if now.is_sparse else found
         sections.append(CrossSection(now.rows, now.rows, frozen(kept)))
     return network.replaced(sections)
-
-
-def _derangement(count: int, rng: np.random.Generator) -> Array:
-    """A random order in which nothing keeps its place."""
-    while True:
-        order = rng.permutation(count)
-        if (order != np.arange(count)).all():
-            return order

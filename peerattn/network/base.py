@@ -197,7 +197,7 @@ class BaseNetwork:
         Returns
         -------
         pandas.DataFrame
-            Shape (n_firms, n_peers); rows look, columns are looked to.
+            Shape (n_firms, n_peers); rows are focal firms, columns are peers.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""One period's weights: who looks (rows), who is looked to (columns), and how much."""
+"""One period's weights of focal firms (rows) on peers (columns)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CrossSection:
     rows : ndarray of int, shape (n_firms,)
         The focal firms.
     columns : ndarray of int, shape (n_peers,)
-        The firms that may be looked to; the same array as ``rows`` when every firm is both.
+        The possible peers; the same array as ``rows`` when every firm is both.
     weights : ndarray or scipy.sparse.csr_array, shape (n_firms, n_peers)
         ``weights[i, j]`` is the weight that focal firm i puts on peer j. Read-only.
     """
@@ -118,7 +118,7 @@ class CrossSection:
         return self.rows[i], self.columns[j], w.astype(np.float64)
 
     def square(self) -> tuple[Array, Array]:
-        """Return the firms that both look and are looked to, and their dense weights among each other.
+        """Return the firms that are both focal firms and peers, and their dense weights among each other.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The directed peer network: who looks to whom, period by period."""
+"""The directed peer network: weights of focal firms (rows) on peers (columns), period by period."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 class PeerNetwork(BaseNetwork):
     """Directed, weighted network of firms over periods.
 
-    ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows look, columns are
-    looked to. Rows sum to one, or to zero where a firm has no admissible peer (an isolate).
+    ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows are focal
+    firms, columns are peers. Rows sum to one, or to zero where a firm has no admissible peer (an isolate).
 
     Make one with :meth:`from_matrices`, :meth:`from_edges` or :meth:`from_parquet`.
 

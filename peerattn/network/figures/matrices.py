@@ -27,7 +27,7 @@ _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 @checked
 def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
-    """Draw one period's weights: rows look, columns are looked to.
+    """Draw one period's weights: rows are focal firms, columns are peers.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
         Where to draw; by default a new figure.
     order : None, "ties", "in-strength", Series or mapping of firm to group, or sequence of firms
         Order of rows and columns: as they come; firms that give each other weight side by side (the default above 40
-        firms); the most looked-to first; by group (an industry by firm, or by firm and period: groups are ruled off and
-        the larger ones named, in each the most looked-to first); or as listed.
+        firms); the largest incoming weight first; by group (an industry by firm, or by firm and period: groups are ruled off and
+        the larger ones named, in each the largest incoming weight first); or as listed.
 
     Returns
     -------

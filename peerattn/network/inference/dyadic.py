@@ -83,13 +83,13 @@ def dyadic_regression(
     Parameters
     ----------
     network : PeerNetwork
-        Its weights are explained, among firms that both look and are looked to.
+        Its weights are explained, among firms that are both focal firms and peers.
     regressors : mapping of str to SameCode, Difference, PeerNetwork or DataFrame
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional
         Default all.
     effects : sequence of str
-        Absorbed in place of the constant: ``"firm"`` (who looks), ``"peer"`` (who is looked to: its popularity), ``"period"``, or
+        Absorbed in place of the constant: ``"firm"`` (the focal firm), ``"peer"`` (its popularity), ``"period"``, or
         several joined by ``×``, such as ``"peer×period"``.
 
     Returns

@@ -36,7 +36,7 @@ class SameCode:
 
 @dataclass(frozen=True)
 class Difference:
-    """Regressor x_j − x_i (how much larger the firm looked to is), or its size.
+    """Regressor x_j − x_i (how much larger the peer is), or its size.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def dyads(
 ) -> list[tuple[Array, Array, Array]]:
     """Return, for each period, positions of the firms, the weights (n, n), and regressors (p, n, n).
 
-    Firms that only look or are only looked to, and firms with an unknown regressor, are left out.
+    Firms that are only focal firms or only peers, and firms with an unknown regressor, are left out.
 
     Raises
     ------

@@ -92,7 +92,7 @@ def mrqap(
     Parameters
     ----------
     network : PeerNetwork
-        Its weights are explained, among firms that both look and are looked to.
+        Its weights are explained, among firms that are both focal firms and peers.
     regressors : mapping of str to SameCode, Difference, PeerNetwork or DataFrame
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @checked
 def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
-    """Return one period as a directed graph: an edge from the firm that looks to the firm looked to.
+    """Return one period as a directed graph: an edge from the focal firm to the peer.
 
     Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
 

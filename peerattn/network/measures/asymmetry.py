@@ -144,7 +144,7 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
     Parameters
     ----------
     network : PeerNetwork
-        Firms that both look and are looked to are compared. Weights on oneself are left out.
+        Firms that are both focal firms and peers are compared. Weights on oneself are left out.
 
     Returns
     -------

@@ -82,7 +82,7 @@ def weight_to_groups(section: CrossSection, group: Array, count: int) -> Array:
 
 @checked
 def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
-    """Return how much the firms of one group look to each group: the mean row, summed over peers' groups.
+    """Return the weight of one group of focal firms on each group of peers: the mean row, summed over peers' groups.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> 
     Returns
     -------
     pandas.DataFrame
-        Rows: groups that look, columns: groups looked to. Rows sum to one where every peer has a group and no firm is
+        Rows: groups of focal firms, columns: groups of peers. Rows sum to one where every peer has a group and no firm is
         an isolate.
 
     Examples
@@ -140,7 +140,7 @@ def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index ``period`` (from the second on); ``turnover`` (mean over firms that look in both periods of
+        Index ``period`` (from the second on); ``turnover`` (mean over firms with peers in both periods of
         ``½ Σ_j |w_ij,t − w_ij,t−1|``: 0 nothing moves, 1 everything), ``jaccard`` (mean share of common
         ``top_k`` peers) and ``firms`` compared.
 
@@ -169,7 +169,7 @@ def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
 
 
 def _moved(before: CrossSection, now: CrossSection, size: int, top_k: int) -> tuple[float, float, int]:
-    """Turnover and the Jaccard index of the firms that look in both periods, and their number."""
+    """Turnover and the Jaccard index of the firms with peers in both periods, and their number."""
     firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
     if not len(firms):
         return np.nan, np.nan, 0

@@ -1,4 +1,4 @@
-"""How spread out weights are, over a firm's peers and over the firms looked to; who gives and who takes."""
+"""How spread out weights are, over a firm's peers and over the firms that receive them; connectedness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def in_strength(network: BaseNetwork) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns ``period, firm, in_strength``. The mean is the share of firms that look; of a signed network the
+        Columns ``period, firm, in_strength``. The mean is the share of focal firms with a peer; of a signed network the
         signed sum.
 
     Examples
@@ -80,8 +80,8 @@ def concentration(network: BaseNetwork) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Index ``period``; ``effective_peers`` (median over firms), ``herfindahl`` (Σ of squared shares of
-        in-strength: 1/n when all are looked to alike, 1 when one takes all) and ``gini`` of in-strength
-        (0 when all are looked to alike). Sizes of weights are used where they are signed.
+        in-strength: 1/n when all receive the same, 1 when one receives all) and ``gini`` of in-strength
+        (0 when all receive the same). Sizes of weights are used where they are signed.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns ``period, firm, to, from, net``; NaN where a firm is not looked to (``to``) or does not look (``from``).
+        Columns ``period, firm, to, from, net``; NaN where a firm is no possible peer (``to``) or no focal firm (``from``).
         Over firms that do both, net adds up to zero.
 
     References

@@ -38,7 +38,7 @@ class Validation:
     p_precision, p_auc, p_matched : float
         One-sided p values by exchanging firms: all firms, and for ``p_matched`` firms of one industry and size group.
     k, n_firms, n_links, n_permutations : int
-        Peers looked at, firms and links compared (over all periods), permutations.
+        Peers considered, firms and links compared (over all periods), permutations.
     regression : DyadicRegression or None
         In the last period, links (0 or 1) on the weight in standard deviations, same industry and difference in size; errors
         robust to pairs that share a firm. None where no firm is both a focal firm and a peer.
@@ -134,7 +134,7 @@ def validate(
         Supply chains, text-based peers, common analysts, ...: a link where the weight is above zero; see
         :meth:`PeerNetwork.from_edge_file`. One undated cross-section holds for all periods.
     k : int, default 10
-        Peers of each firm that are looked at.
+        Peers of each firm that are considered.
     codes, size : pandas.Series, optional
         Industry and size by firm, or by firm and period (the last known counts): what the network must beat.
     n_size_groups : int, default 5
@@ -227,12 +227,12 @@ class _Period:
         self.top = strongest(weights.maximum(0), k) > 0
 
     def _firms(self, links: Array) -> tuple[Array, Array, Array]:
-        """Links of each firm, peers that are looked at, and which firms have some of both and are not linked to all."""
+        """Links of each firm, peers considered, and which firms have some of both and are not linked to all."""
         count, taken = links.sum(axis=1), self.top.sum(axis=1)
         return count, taken, (count > 0) & (count < self.possible) & (taken > 0)
 
     def _hits(self, values: Array) -> Array:
-        """Sum of values over the peers that are looked at, by firm."""
+        """Sum of values over the peers considered, by firm."""
         return np.asarray(self.top.multiply(values).sum(axis=1)).ravel()
 
     def scores(self, order: Array | None = None) -> Array:

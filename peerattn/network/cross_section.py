@@ -184,30 +184,24 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
     InputError
         When the shape is wrong, or a weight is NaN or infinite.
     """
-    if sparse.issparse(weights):
-        kept: Any = sparse.csr_array(weights, dtype=_float_type(weights.dtype), copy=True)
-        values = kept.data
-    else:
-        try:
-            array = np.asarray(weights)
-            kept = values = np.array(array, dtype=_float_type(array.dtype), order="C", copy=True)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}."
-            ) from error
+    try:
+        given = weights if sparse.issparse(weights) else np.asarray(weights, order="C")
+        dtype = np.float32 if given.dtype in (np.float32, np.float16) else np.float64
+        make: Any = sparse.csr_array if sparse.issparse(given) else np.array
+        kept = make(given, dtype=dtype, copy=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}."
+        ) from error
     if kept.shape != shape:
         raise InputError(
             f"weights{where}: expected one row for each of {shape[0]} firms and one column for each of "
             f"{shape[1]} peers, got shape {kept.shape}."
         )
-    if not np.isfinite(values).all():
-        count = int((~np.isfinite(values)).sum())
+    values = kept.data if sparse.issparse(kept) else kept
+    if count := int((~np.isfinite(values)).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
     return frozen(kept)
-
-
-def _float_type(dtype: Any) -> type[np.floating[Any]]:
-    return np.float32 if np.dtype(dtype) in (np.float32, np.float16) else np.float64
 
 
 def check_count(argument: str, value: Any, *, optional: bool = True) -> None:

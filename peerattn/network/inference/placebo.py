@@ -67,7 +67,9 @@ def placebo(
             f"kind: expected 'relabelled', 'rewired', 'matched' or 'shuffled in time', got {kind!r}."
         )
     if any(not section.is_square for _, section in network.sections()):
-        raise InputError("placebo: focal firms and peers differ in some period; take subset(firms=...) of firms that are both.")
+        raise InputError(
+            "placebo: focal firms and peers differ in some period; take subset(firms=...) of firms that are both."
+        )
     if kind == "shuffled in time":
         return _shuffled_in_time(network, rng)
     if kind == "matched" and values is None:

@@ -189,7 +189,16 @@ def test_simulated_dataset_is_a_panel_with_industries():
 def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch):
     panel = simulate_panel(12, 12, 2, n_industries=3, truth="industry", random_state=0)
     monkeypatch.setattr(panels, "simulated", lambda seed: panel)
-    options = ["--task", "explain", "--models", "industry,kernel", "--test-periods", "3", "--refit-every", "3"]
+    options = [
+        "--task",
+        "explain",
+        "--models",
+        "industry,kernel",
+        "--test-periods",
+        "3",
+        "--refit-every",
+        "3",
+    ]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import json
 import sys
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from pathlib import Path
 from unittest.mock import patch
@@ -20,13 +20,22 @@ from peerattn import (
     cli,
     simulate_panel,
 )
-from peerattn.models.attention import batches, descent, samples
+from peerattn.models.attention import descent, samples, starts
+from peerattn.models.attention.base import AttentionModel
 from peerattn.panel import scan_panel
 from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
 
-FEW = {"random_state": 0, "n_heads": 1, "codes": ["industry"]}
-JOINT = {"kappa": None, **FEW}
+FEW = {"random_state": 0, "n_heads": 1, "own": "none", "codes": ["industry"]}
+JOINT = {**FEW, "kappa": None, "own": "linear"}
+#: Few steps, in which what two sums differ by in the last bit does not grow.
+SHORT = [
+    (descent, "STEPS", 4),
+    (descent, "LBFGS_STEPS", 4),
+    (starts, "STARTS", 4),
+    (starts, "KEPT", 2),
+    (AttentionModel, "_dtype", lambda model, dated: torch.float64),
+]
 
 
 def panel():
@@ -42,25 +51,25 @@ def fits(X, y):
     noise = y.sample(frac=1, random_state=0).set_axis(y.index)
     yield "searched", PeerAttentionRegressor(**FEW), noise
     yield "covariance", PeerAttentionRegressor(task="explain", **FEW), noise
-    yield "quantile", PeerAttentionRegressor(loss=0.8, own="linear", **JOINT), y
+    yield "quantile", PeerAttentionRegressor(loss=0.8, **JOINT), y
     yield "classes", PeerAttentionClassifier(**JOINT), y > 0
     yield "outcomes", PeerAttentionRegressor(task="explain", **JOINT), y
 
 
 def fitted(name, model, X, y, **options):
-    """Return the model, fitted.
-
-    Where names say so a step has few rows, so that a process may have none of them; a search has few steps, in which what two
-    sums differ by in the last bit does not grow.
-    """
-    small = {
-        "searched": [(samples, "ROWS", 12), (descent, "STEPS", 4)],
-        "classes": [(batches, "ROWS_PER_STEP", 12)],
-    }
-    with ExitStack() as changed:
-        for module, constant, value in small.get(name, []):
-            changed.enter_context(patch.object(module, constant, value))
+    """Return the model, fitted; where names say so a step has few rows, so that a process may have none of them."""
+    few = [(samples, "ROWS", 12)] if name in ("searched", "classes") else []
+    with changed(SHORT + few):
         return model.fit(X, y, **options)
+
+
+@contextmanager
+def changed(constants):
+    """Set constants for a while."""
+    with ExitStack() as each:
+        for module, constant, value in constants:
+            each.enter_context(patch.object(module, constant, value))
+        yield
 
 
 def predicted(model, X, y):
@@ -161,4 +170,5 @@ def main(folder):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]))
+    with changed(SHORT):
+        main(Path(sys.argv[1]))

@@ -31,7 +31,7 @@ report: $(STAMP)
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4 --dist worksteal
 
 # Executes the course and the gallery; warnings are errors. What only it needs is installed on its first run.
 docs: .venv/made-docs-$(KEY)

@@ -1,5 +1,6 @@
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -193,12 +194,12 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
 
 def test_the_future_changes_no_prediction(panel):
     models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}
-    before = run(models, panel, cv=WalkForward(4, 1)).predictions
+    before = run(models, panel, cv=WalkForward(4, 2)).predictions
     X, y = panel.X.copy(), panel.y.copy()
     later = X.index.get_level_values("period") > 2009
     X.loc[later, ["size", "lev"]] = 77.0
     y = y.where(X.index.get_level_values("period") < 2009, 5 * y + 3)  # known only after 2009
-    after = compare(models, X, y, cv=WalkForward(4, 1), industry="sic", verbose=False).predictions
+    after = compare(models, X, y, cv=WalkForward(4, 2), industry="sic", verbose=False).predictions
     past = before["period"] <= 2009
     pd.testing.assert_frame_equal(before[past].drop(columns="outcome"), after[past].drop(columns="outcome"))
     assert not np.allclose(before[~past]["Ridge"], after[~past]["Ridge"])
@@ -213,8 +214,9 @@ def test_the_models_passed_are_not_changed(panel):
 
 def test_forms_of_input_agree(flat, panel):
     models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}
-    expected = run(models, panel).predictions
     names = {"firm": "gvkey_name", "period": "fyear", "industry": "sic"}
+    run = partial(compare, cv=WalkForward(4, 4), verbose=False)
+    expected = run(models, panel).predictions
     from_frame = run(models, flat, outcome="roa_next", **names)
     levels = ["gvkey_name", "fyear"]
     shuffled = panel.X.rename_axis(levels).sample(frac=1, random_state=0).swaplevel()

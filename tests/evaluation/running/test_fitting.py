@@ -100,8 +100,9 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
         "Peers": IndustryPeerRegressor(industry="sic"),
         "Attention": PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0),
     }
-    one = run(panel, models)
-    two = run(panel, models, n_jobs=2)
+    cv = WalkForward(2, 2)
+    one = run(panel, models, cv=cv)
+    two = run(panel, models, cv=cv, n_jobs=2)
     with (
         # two workers: on a single core joblib does not ask the cluster
         distributed.LocalCluster(
@@ -110,8 +111,8 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
-        dask = run(panel, models)
-        there = run(panel, {"Where": Whereabouts()})
+        dask = run(panel, models, cv=cv)
+        there = run(panel, {"Where": Whereabouts()}, cv=cv)
     assert (there.predictions["Where"] == 1).all()
     for other in (two, dask):
         pd.testing.assert_frame_equal(one.predictions, other.predictions, check_exact=True)

@@ -44,7 +44,7 @@ def years(X, at):
 
 
 def run(models, X, y, **options):
-    return compare(models, X, y, verbose=False, **({"cv": WalkForward(4, 2)} | options))
+    return compare(models, X, y, verbose=False, **({"cv": WalkForward(4, 4)} | options))
 
 
 @pytest.mark.parametrize(("horizon", "embargo"), [(1, 0), (3, 0), (2, 2)])
@@ -274,7 +274,7 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
         flat,
         outcome=["roa", "growth"],
         codes=["sic"],
-        cv=WalkForward(4, 2),
+        cv=WalkForward(4, 4),
         verbose=False,
     )
     assert isinstance(both, Comparisons) and list(both) == ["roa", "growth"] and len(both) == 2
@@ -286,8 +286,8 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
     page = both.to_html(tmp_path / "both.html").read_text(encoding="utf-8")
     for words in (
         "All outcomes",
-        "roa: The comparison",
-        "growth: The comparison",
+        "roa: The models",
+        "growth: The models",
         "Do peers help to predict roa, growth?",
     ):
         assert words in page
@@ -312,7 +312,7 @@ def test_cross_attention_searches_a_reference(panel):
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}
     seen = run({"Across": explains}, X, y, task="explain", reference=(reference, y.to_numpy()))
-    assert "peers' outcomes" in next(model for model in seen.models if model.name == "Across").reads
+    assert "y of the period" in next(model for model in seen.models if model.name == "Across").reads
     with pytest.raises(InputError, match="pass reference=, without outcomes"):
         run({"Across": across}, X, y)
     with pytest.raises(InputError, match="cannot do task='forecast'"):

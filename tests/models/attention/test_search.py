@@ -195,7 +195,8 @@ def indirect():
 
 
 @pytest.mark.full_search
-def test_peers_of_peers_are_found(indirect):
+def test_peers_of_peers_are_found(indirect, monkeypatch):
+    monkeypatch.setattr(starts, "STARTS", 12)
     sections = sections_of(indirect)
     spec, settings = spec_of(sections, n_heads=1, n_layers=2), replace(SETTINGS, dtype=torch.float32)
     found = find_heads(spec, sections[:30], settings, seed=0)[0]

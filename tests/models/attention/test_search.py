@@ -215,7 +215,7 @@ def test_peers_of_peers_are_found(indirect, monkeypatch):
 
 
 def test_of_direct_links_alone_one_layer_is_kept(panel, quick):
-    sections = sections_of(panel)[:30]
+    sections = sections_of(panel)
     found = find_heads(spec_of(sections, n_heads=1, n_layers=2), sections, SETTINGS, seed=0)[0]
     assert found.spec.n_layers == 1
 

@@ -230,7 +230,9 @@ def means_of_others(
         return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
     group, identity, y = peer_group[member].astype(np.int64), peer_identity[member], y[member]
     w = np.ones(len(y)) if weight is None else weight[member]
-    span = int(max(focal_identity.max(initial=0), identity.max())) + 1
+    span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
+    unnamed = identity == NOBODY
+    identity = np.where(unnamed, span - 1 - np.arange(len(identity)), identity)  # each equals no other
     keys, pair = np.unique(group * span + identity, return_inverse=True)
     of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), np.ones(len(keys))], axis=1)
     groups, first, of_group = np.unique(keys // span, return_index=True, return_inverse=True)

@@ -47,9 +47,8 @@ def model(panel):
 def test_importance_counts_the_weights_of_the_stack(panel):
     """Means of a period and differences within it have a weight each; a head is worth what its absence changes."""
     model = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
-    peers = replace(
-        model.stack_.stages["peers"], weights={"heads (within period)": 0.5, "heads (period mean)": 0.2}
-    )
+    weights = {("heads", "heads", " (within period)"): 0.5, ("heads", "heads", " (period mean)"): 0.2}
+    peers = replace(model.stack_.stages["peers"], weights=weights)
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     found, before = head_importance(model, panel.X, panel.y), model.predict(panel.X)
     for name in found.index:

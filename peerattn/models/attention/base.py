@@ -26,7 +26,6 @@ from peerattn.models.attention.fitting import (
 )
 from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import as_seen
 from peerattn.models.attention.losses import Loss, squared_error
 from peerattn.models.attention.members import heads_table, prior_strengths
 from peerattn.models.attention.networks import AttentionNetworks
@@ -469,15 +468,14 @@ class AttentionModel(AttentionNetworks):
 
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
-        stack = self.stack_
-        return as_seen(section, stack.lines, self._loss(), self.task == "explain", stack.limit)
+        return self.stack_.view.seen(section, self._loss(), self.task == "explain")
 
     def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
 
         ``earlier`` holds both already, where the call goes on.
         """
-        past = earlier or self.stack_.history
+        past = earlier or self.stack_.view.history
         if self.task == "forecast" or not self.dated_:
             return (replace(section, past=past) for section in sections)
         listed = list(sections)

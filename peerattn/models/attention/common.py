@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.attention.training import Training
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import Rows, Section, means_of_others
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,16 @@ class Common:
 
     def _section(self, section: Section) -> np.ndarray:
         peers, y = known_peers(section)
-        everyone = np.zeros(len(section.focal), dtype=int), np.zeros(len(peers), dtype=int)
-        period, _ = mean_of_others(section.focal, peers, y, *everyone)
+
+        def of_others(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return means_of_others(mine, section.focal.identity, theirs, peers.identity, y, peers.weight)
+
+        period, _ = of_others(np.zeros(len(section.focal), dtype=int), np.zeros(len(peers), dtype=int))
         if self.code is None:
             return period
-        groups = section.focal.codes[:, self.code], peers.codes[:, self.code]
-        mean, n = mean_of_others(section.focal, peers, y, *groups)
-        return period + np.where(groups[0] > 0, (mean - period) * n / np.maximum(n + self.shrink, 1e-12), 0.0)
+        level = section.focal.codes[:, self.code]
+        mean, n = of_others(level, peers.codes[:, self.code])
+        return period + np.where(level > 0, (mean - period) * n / np.maximum(n + self.shrink, 1e-12), 0.0)
 
 
 def fit_common(training: Training, code: int | None) -> Common | None:
@@ -67,26 +70,3 @@ def known_peers(section: Section) -> tuple[Rows, np.ndarray]:
     peers = section.peers.take(known)
     assert peers.y is not None
     return peers, peers.y
-
-
-def mean_of_others(
-    focal: Rows, peers: Rows, y: np.ndarray, mine: np.ndarray, theirs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weighted mean of the outcomes of each focal row's group, own identity left out, and its weight, (n_focal,).
-
-    Zero where there is no other. Sums of others are sums of all less the own ones; outcomes are bounded, so that none is lost.
-    """
-    weight = np.ones(len(y)) if peers.weight is None else peers.weight
-    size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
-    total, count = (np.bincount(theirs, weight * v, size)[mine] for v in (y, np.ones(len(y))))
-    own = (
-        pd.DataFrame({"who": peers.identity, "group": theirs, "y": weight * y, "n": weight})
-        .groupby(["who", "group"])
-        .sum()
-    )
-    keys = pd.MultiIndex.from_arrays([focal.identity, mine])
-    left_out = own.reindex(keys).fillna(0.0).to_numpy(copy=True)
-    left_out[focal.identity == NOBODY] = 0.0
-    total, count = total - left_out[:, 0], count - left_out[:, 1]
-    some = count > 1e-9
-    return np.where(some, total / np.where(some, count, 1.0), 0.0), np.where(some, count, 0.0)

@@ -71,12 +71,12 @@ def descend(
     generator: torch.Generator,
     times: int,
     rate: float,
-    joint: bool = False,
+    size: int = 1,
 ) -> None:
-    """Optimise the scores of every head by itself, or of all jointly, by Adam, with so many times ROWS a step."""
+    """Optimise the scores of every ``size`` heads jointly, by Adam, with so many times ROWS a step."""
     minimise(
         score_parameters(module).values(),
-        lambda batch: projected_loss(module, found, batch, joint, sample).sum(),
+        lambda batch: projected_loss(module, found, batch, size, sample).sum(),
         sample.drawn(generator, times, module.spec.n_heads),
         STEPS,
         rate,
@@ -89,7 +89,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         return
     module.requires_grad_(True)
     if sample.n_cells * module.spec.n_heads > SMALL:
-        return descend(module, None, sample, generator, 4, FINE_RATE, joint=True)
+        return descend(module, None, sample, generator, 4, FINE_RATE, module.spec.n_heads)
     scores = list(score_parameters(module).values())
     sizes, dtype = [score.numel() for score in scores], scores[0].dtype
 
@@ -102,7 +102,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         put(flat)
         for score in scores:
             score.grad = None
-        gram, (n_own, n_targets) = summed(products(module, None, sample, joint=True))
+        gram, (n_own, n_targets) = summed(products(module, None, sample, module.spec.n_heads))
         b = ridge_solution(gram, n_targets, RIDGE)
         squares = (squared_errors(gram, b)[0] + RIDGE * b.square().sum()).clamp(min=1e-30)
         held = penalty(module, sample).sum()
@@ -113,7 +113,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         for score in scores:
             score.grad = None
         for batch in sample.whole():
-            own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, joint=True))
+            own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, module.spec.n_heads))
             rest = y - own @ b[:, :n_own].to(y) - mixed @ b[:, n_own:].to(y)
             (rest.square().sum() / squares).backward()
         grads = [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,17 +11,20 @@ import pandas as pd
 
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.lines import Lines, own_lines
 from peerattn.models.attention.origins import Origin, forward_origins, row_keys, row_weight
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, loss_of, weigh
 from peerattn.models.attention.stages import remembered
-from peerattn.models.attention.training import Problem, Training
+from peerattn.models.attention.training import Problem, Training, View
 from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 OTHERS = 2  # times κ for what reads other firms, so that about 5 % of panels without peers let any in
-WITHIN, MEAN = " (within period)", " (period mean)"
+WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
+Column = tuple[
+    str, str, str
+]  # of the problem: candidate, which of its predictions, and what of it (WHOLE, WITHIN or MEAN)
 
 
 class Fitted(Protocol):
@@ -32,10 +34,13 @@ class Fitted(Protocol):
         """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
 
 
-def predictions(name: str, part: Fitted, seen: Sequence[Section]) -> dict[str, list[np.ndarray]]:
-    """Return a candidate's predictions by name: one, or those of each of its starts."""
-    found = part.predict(seen)
-    return found if isinstance(found, dict) else {name: found}
+Predictions = dict[str, dict[str, list[np.ndarray]]]  # by candidate and name: of each cross-section
+
+
+def predictions(parts: Mapping[str, Fitted], seen: Sequence[Section]) -> Predictions:
+    """Return what candidates predict: one prediction each, or several by name."""
+    found = {candidate: part.predict(seen) for candidate, part in parts.items()}
+    return {c: p if isinstance(p, dict) else {c: p} for c, p in found.items()}
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Stack:
 
     Attributes
     ----------
-    lines, limit, history
+    view : View
         Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
     fitted : dict
         Candidates that entered, by name.
@@ -69,9 +74,7 @@ class Stack:
         The candidates fitted at each origin, by name: what the reported stability compares.
     """
 
-    lines: Lines
-    limit: float
-    history: History
+    view: View
     fitted: dict[str, Any]
     stages: dict[str, Stage]
     newcomers: dict[str, Stage]
@@ -83,75 +86,49 @@ class Stack:
         """Return the parts that read peers and entered."""
         return {name: part for name, part in self.fitted.items() if hasattr(part, "derivative")}
 
-    def heads(self) -> Any:
-        """Return the softmax heads that entered, mixed by their weights, or None."""
-        found = self.fitted.get("heads")
-        return None if found is None else found.part
-
-    def weight(self, name: str) -> float:
+    def weight(self, candidate: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
-        return _total(self.stages[PEERS], name)
+        weights = self.stages[PEERS].weights.items()
+        return float(sum(w for (name, _, of), w in weights if name == candidate and of != MEAN))
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as peers are learned from, (n_focal, K) each."""
-        found: dict[str, list[np.ndarray]] = {}
-        for name, part in self.fitted.items():
-            found |= predictions(name, part, seen)
+        found = predictions(self.fitted, seen)
         return [
-            self._section(section, {name: each[k] for name, each in found.items()})
+            self._section(section, {c: {n: p[k] for n, p in of.items()} for c, of in found.items()})
             for k, section in enumerate(seen)
         ]
 
-    def _section(self, section: Section, found: dict[str, np.ndarray]) -> np.ndarray:
+    def _section(self, section: Section, found: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
         base = self._weighed(section, found, self.stages)
-        past = [p for name, p in found.items() if _name_in(name, self.stages[HISTORY])]
-        if not past or (spoken := np.isfinite(past[0][:, :1])).all():
+        history = [found[candidate][name] for candidate, name, _ in self.stages[HISTORY].entered()]
+        if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
         return np.where(spoken, base, self._weighed(section, found, self.newcomers))
 
     def _weighed(
-        self, section: Section, found: dict[str, np.ndarray], stages: dict[str, Stage]
+        self, section: Section, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
     ) -> np.ndarray:
-        base = self.lines.predict(section.focal)
+        base = self.view.lines.predict(section.focal)
         for group, stage in stages.items():
-            used = {name: p for name, p in found.items() if _name_in(name, stage)}
-            columns = differences(used, base, group == COMMON, splits(stage))
-            moves = [w * columns[c] for c, w in stage.weights.items() if w > 0 and c in columns]
+            entered = stage.entered()
+            moves = [
+                stage.weights[c, n, of] * difference(found[c][n], base, group, of) for c, n, of in entered
+            ]
             base = base + sum(moves) if moves else base
         return base
 
 
-def _total(stage: Stage, name: str = "") -> float:
-    """Return the sum of a group's weights (of differences within a period, where there are two), or of one part of it."""
-    found = (w for c, w in stage.weights.items() if c.startswith(name) and not c.endswith(MEAN))
-    return float(sum(found))
+def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
+    """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
 
-
-def _name_in(name: str, stage: Stage) -> bool:
-    return any(name + end in stage.weights for end in ("", WITHIN))
-
-
-def splits(stage: Stage) -> bool:
-    """Tell whether a group's candidates have a weight for the period's mean and one for the differences within it."""
-    return any(column.endswith(MEAN) for column in stage.weights)
-
-
-def differences(
-    found: dict[str, np.ndarray], base: np.ndarray, adds: bool, split: bool
-) -> dict[str, np.ndarray]:
-    """Return ``P_m − B`` of the candidates in one cross-section, by column of the problem, (n_focal, K).
-
-    What is common to a period ``adds``: it is what others leave, not a prediction of its own.
+    What is common to a period adds to the base: it is what others leave, not a prediction of its own.
     """
-    columns: dict[str, np.ndarray] = {}
-    for name, p in found.items():
-        D = p if adds else np.where(np.isfinite(p), p - base, 0.0)
-        if split:
-            mean = D.mean(axis=0, keepdims=True) if len(D) else D
-            columns |= {name + WITHIN: D - mean, name + MEAN: np.broadcast_to(mean, D.shape)}
-        else:
-            columns[name] = D
-    return columns
+    D = predicted if group == COMMON else np.where(np.isfinite(predicted), predicted - base, 0.0)
+    if of == WHOLE or not len(D):
+        return D
+    mean = np.broadcast_to(D.mean(axis=0), D.shape)
+    return mean if of == MEAN else D - mean
 
 
 def fit_stack(
@@ -168,51 +145,58 @@ def fit_stack(
     ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within
     it. With ``kappa=None`` candidates, of which there may be one a group, enter in full, unjudged.
     """
-    origins = (
-        forward_origins(sections, problem.purge, problem.dated) if kappa is not None and candidates else []
-    )
-    fit = partial(_fit, checkpoint=checkpoint)
+    judges = kappa is not None and bool(candidates)
+    origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
     trials: dict[str, list[Any]] = {each.name: [] for each in candidates}
+
+    def fit(each: Candidate, training: Training) -> Fitted | None:
+        """Fit a candidate from where it stood at the origin before, or read what was fitted; own models are fitted again."""
+        start = next((part for part in reversed(trials[each.name]) if part is not None), None)
+        if each.group == SHAPE:
+            return each.fit(training, start)
+        return remembered(checkpoint, lambda: each.fit(training, start))
+
     judged = []
     for origin in origins:
         training = Training.of(origin.training, problem)
-        seen = with_past(training, [training.seen(s) for s in origin.judged])
-        found: dict[str, tuple[str, list[np.ndarray]]] = {}
-        for each in candidates:
-            part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
-            trials[each.name].append(part)
-            if part is not None:
-                found |= {column: (each.group, p) for column, p in predictions(each.name, part, seen).items()}
-        judged.append(_Judged(origin, seen, training, found))
-    weighed = None if kappa is None else _Weighed(candidates, judged, problem, kappa, split)
-    newcomers = weighed.stages(without=HISTORY) if weighed else _in_full(candidates)
-    stages = weighed.stages() if weighed else _in_full(candidates)
+        seen = with_past(training.history, training.seen(origin.judged))
+        parts = {each.name: fit(each, training) for each in candidates}
+        for name, part in parts.items():
+            trials[name].append(part)
+        known = {name: part for name, part in parts.items() if part is not None}
+        judged.append(_Judged(origin, seen, training.lines, predictions(known, seen)))
     training = Training.of(sections, problem)
+    if kappa is None:
+        stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
+        for each in candidates:
+            stages[each.group] = Stage({(each.name, each.name, WHOLE): 1.0}, float("nan"), 0.0)
+        newcomers, evidence, steps = stages, _no_evidence(stages), pd.DataFrame()
+    else:
+        weighed = _Weighed(candidates, judged, problem, kappa, split)
+        stages, bases = weighed.stages()
+        evidence, steps = weighed.tables(stages, bases)
+        newcomers = weighed.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages
+    entered = [c for of in (stages, newcomers) for stage in of.values() for c in stage.entered()]
     fitted = {}
     for each in candidates:
-        both = (known[each.group].weights.items() for known in (newcomers, stages))
-        weights = {c: w for of in both for c, w in of if c.startswith(each.name) and w > 0}
-        if weights:
-            part = fit(each, training, next((p for p in reversed(trials[each.name]) if p), None))
-            if isinstance(part, HeadStarts):
-                part = part.weighed(_of_starts(weights))
-            if part is not None:
-                fitted[each.name] = part
-    evidence, steps = weighed.tables(stages) if weighed else (_no_evidence(stages), pd.DataFrame())
+        names = {name for candidate, name, _ in entered if candidate == each.name}
+        part = fit(each, training) if names else None
+        if isinstance(part, HeadStarts):
+            part = part.weighed({name: _share(stages[PEERS], each.name, name) for name in sorted(names)})
+        if part is not None:
+            fitted[each.name] = part
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    seen_by = (training.lines, training.limit, training.history)
-    return Stack(*seen_by, fitted, stages, newcomers, evidence, steps, compared)
+    return Stack(training.view, fitted, stages, newcomers, evidence, steps, compared)
 
 
-def _of_starts(weights: dict[str, float]) -> dict[str, float]:
-    """Return the weights of the starts that entered: of differences within a period, where there are two."""
-    entered = {c.removesuffix(WITHIN).removesuffix(MEAN) for c, w in weights.items() if w > 0}
-    return {name: weights.get(name, weights.get(name + WITHIN, 0.0)) for name in sorted(entered)}
+def _share(stage: Stage, candidate: str, name: str) -> float:
+    """Return the weight of one prediction of a candidate: of differences within a period, where there are two."""
+    return sum(stage.weights.get((candidate, name, of), 0.0) for of in (WHOLE, WITHIN))
 
 
-def with_past(training: Training, seen: Sequence[Section]) -> list[Section]:
+def with_past(history: History, seen: Sequence[Section]) -> list[Section]:
     """Return cross-sections with what is known of the firms' past: that of training, and of the call where outcomes are shown."""
-    past = known_past(training.history, seen)
+    past = known_past(history, seen)
     return [replace(section, past=past) for section in seen]
 
 
@@ -221,30 +205,14 @@ def known_past(history: History, seen: Sequence[Section]) -> History:
     return history.joined(History.of([replace(s, focal=replace(s.focal, y=None)) for s in seen]))
 
 
-def _fit(
-    candidate: Candidate, training: Training, start: Any, checkpoint: Checkpoint | None
-) -> Fitted | None:
-    """Fit a candidate, or read what was fitted before; own models of other packages are fitted again."""
-    if candidate.group == SHAPE:
-        return candidate.fit(training, start)
-    return remembered(checkpoint, lambda: candidate.fit(training, start))
-
-
-def _in_full(candidates: Sequence[Candidate]) -> dict[str, Stage]:
-    stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
-    for each in candidates:
-        stages[each.group] = Stage({each.name: 1.0}, float("nan"), 0.0)
-    return stages
-
-
 @dataclass(frozen=True)
 class _Judged:
-    """One origin: the later cross-sections as seen, and what every candidate says of them."""
+    """One origin: the later cross-sections as seen, own lines, and what every candidate says of them."""
 
     origin: Origin
     seen: list[Section]
-    training: Training
-    found: dict[str, tuple[str, list[np.ndarray]]]
+    lines: Lines
+    found: Predictions
 
 
 class _Weighed:
@@ -258,68 +226,58 @@ class _Weighed:
         kappa: float,
         split: bool,
     ):
-        self.candidates, self.judged, self.problem, self.kappa = candidates, judged, problem, kappa
-        self.split, self.bases = split, [self._own_lines()]
+        self.candidates, self.judged, self.problem, self.kappa, self.split = (
+            candidates, judged, problem, kappa, split,
+        )  # fmt: skip
+        self.lines = [p for each in judged for p in own_lines(each.lines, each.seen)]
         self.rows = self._rows() if judged else None
-        self._common = {c.name for c in candidates if c.group == COMMON}
-
-    def _own_lines(self) -> list[np.ndarray]:
-        return [each.training.lines.predict(s.focal) for each in self.judged for s in each.seen]
 
     def _rows(self) -> HeldOut:
-        origin = [s for each in self.judged for s in each.origin.judged]
-        rows = [s.focal for s in origin]
+        rows = [s.focal for each in self.judged for s in each.origin.judged]
         firm = np.concatenate(
             [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
         )
         period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
-        return HeldOut(np.concatenate(self.bases[0]), y, weight, pd.factorize(firm)[0], period)
+        return HeldOut(np.concatenate(self.lines), y, weight, pd.factorize(firm)[0], period)
 
-    def stages(self, without: str = "") -> dict[str, Stage]:
-        """Return the weights of each group given those before it, one group left out."""
-        self.bases = self.bases[:1]
-        return {group: self._stage(group, left_out=group == without) for group in GROUPS}
+    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[list[np.ndarray]]]:
+        """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
+        stages, bases = {}, [self.lines]
+        for group in GROUPS:
+            unjudged = group == without or self.rows is None or (group == PEERS and self._unjudged())
+            columns = {} if unjudged else self._columns(group, bases[-1])
+            stages[group] = self._weigh(group, columns, bases[-1])
+            moves = [(w, columns[c]) for c, w in stages[group].weights.items() if w > 0]
+            bases.append([b + sum(w * D[k] for w, D in moves) for k, b in enumerate(bases[-1])])
+        return stages, bases
 
-    def _stage(self, group: str, left_out: bool) -> Stage:
-        base, split = self.bases[-1], self.split and group == PEERS
-        names = list(
-            dict.fromkeys(n for each in self.judged for n, (g, _) in each.found.items() if g == group)
-        )
-        if self.rows is None or not names or left_out or (group == PEERS and self._unjudged()):
-            self.bases.append(base)
+    def _weigh(self, group: str, columns: dict[Column, list[np.ndarray]], base: list[np.ndarray]) -> Stage:
+        if not columns or self.rows is None:
             return Stage({}, float("nan"), 0.0)
-        columns = self._columns(names, base, split)
         held = replace(self.rows, base=np.concatenate(base))
-        joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+        joined = {column: np.concatenate(parts) for column, parts in columns.items()}
         others = group in (COMMON, PEERS)  # groups that read other firms
-        kappa = self.kappa * (OTHERS if others else 1)
-        stage = weigh(held, joined, self.problem.loss, kappa, mutual=others and self._mutual())
-        moved = [
-            b + sum(stage.weights[name] * parts[k] for name, parts in columns.items())
-            for k, b in enumerate(base)
-        ]
-        self.bases.append(moved)
-        return stage
+        mutual = others and self.problem.dated and self.problem.outcomes
+        return weigh(held, joined, self.problem.loss, self.kappa * (OTHERS if others else 1), mutual=mutual)
 
-    def _mutual(self) -> bool:
-        return self.problem.dated and self.problem.outcomes
-
-    def _columns(self, names: list[str], base: list[np.ndarray], split: bool) -> dict[str, list[np.ndarray]]:
+    def _columns(self, group: str, base: list[np.ndarray]) -> dict[Column, list[np.ndarray]]:
         """Return the problem's columns, cross-section by cross-section; zero at an origin where a candidate was not fitted."""
-        columns: dict[str, list[np.ndarray]] = {}
+        of_group = {each.name for each in self.candidates if each.group == group}
+        names = dict.fromkeys(
+            (c, name) for each in self.judged for c, of in each.found.items() if c in of_group for name in of
+        )
+        ends = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)
+        columns: dict[Column, list[np.ndarray]] = {(*name, end): [] for name in names for end in ends}
         k = 0
         for each in self.judged:
-            here = {name: each.found[name][1] for name in names if name in each.found}
             for at in range(len(each.seen)):
-                now = {name: p[at] for name, p in here.items()}
-                found = differences(now, base[k], names[0] in self._common, split)
-                for name in names:
-                    for end in (WITHIN, MEAN) if split else ("",):
-                        D = found.get(name + end, np.zeros_like(base[k]))
-                        columns.setdefault(name + end, []).append(D)
+                for (candidate, name, of), parts in columns.items():
+                    found = each.found.get(candidate, {}).get(name)
+                    none = np.zeros_like(base[k])
+                    parts.append(none if found is None else difference(found[at], base[k], group, of))
                 k += 1
-        return {name: parts for name, parts in columns.items() if any(p.any() for p in parts)}
+        return {column: parts for column, parts in columns.items() if any(p.any() for p in parts)}
 
     def _unjudged(self) -> str:
         """Return why peers cannot be judged, or nothing."""
@@ -329,25 +287,22 @@ class _Weighed:
             return f"{self.rows.n_periods:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
         return ""
 
-    def tables(self, stages: dict[str, Stage]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def tables(
+        self, stages: dict[str, Stage], bases: list[list[np.ndarray]]
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group, and held-out R² step by step."""
         evidence = _no_evidence(stages)
         tried = {c.group for c in self.candidates}
         for group in GROUPS:
-            reason = (
-                (self._unjudged() if group == PEERS or self.rows is None else "")
-                if group in tried
-                else "not tried"
-            )
+            unjudged = self._unjudged() if group == PEERS or self.rows is None else ""
+            reason = unjudged if group in tried else "not tried"
             evidence.loc[group, "judged"], evidence.loc[group, "reason"] = not reason, reason
         evidence["periods"] = 0.0 if self.rows is None else round(self.rows.n_periods, 1)
         if self.rows is None:
             return evidence, pd.DataFrame(columns=["r2", "gain"])
-        zero = loss_of(self.problem.loss, np.zeros_like(self.rows.base), self.rows.y) @ self.rows.weight
-        r2 = [
-            1 - float(loss_of(self.problem.loss, np.concatenate(b), self.rows.y) @ self.rows.weight) / zero
-            for b in self.bases
-        ]
+        loss, y, weight = self.problem.loss, self.rows.y, self.rows.weight
+        zero = loss_of(loss, np.zeros_like(self.rows.base), y) @ weight
+        r2 = [1 - float(loss_of(loss, np.concatenate(b), y) @ weight) / zero for b in bases]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
         return evidence, steps.rename_axis("step")
 
@@ -355,13 +310,15 @@ class _Weighed:
 def _no_evidence(stages: dict[str, Stage]) -> pd.DataFrame:
     rows = {
         group: {
-            "factor": _total(stage),
+            "factor": float(sum(w for (_, _, of), w in stage.weights.items() if of != MEAN)),
             "t": stage.t,
             "gain": stage.gain,
             "periods": 0.0,
             "judged": False,
             "reason": "entered in full" if stage.weights else "not judged",
-            "entered": ", ".join(f"{name} {w:.2f}" for name, w in stage.weights.items() if w > 0),
+            "entered": ", ".join(
+                f"{name}{of} {stage.weights[c, name, of]:.2f}" for c, name, of in stage.entered()
+            ),
         }
         for group, stage in stages.items()
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.lines import Lines, own_lines
 from peerattn.models.attention.members import Heads
 from peerattn.models.pools import Section
 
@@ -26,17 +26,20 @@ class HeadStarts:
 
     def predict(self, sections: Sequence[Section]) -> dict[str, list[np.ndarray]]:
         """Return the predictions of each start, by its name."""
-        own = [self.lines.predict(section.focal) for section in sections]
-        return {
-            name: [o + length * a for o, a in zip(own, alone.additions(sections), strict=True)]
-            for name, length, alone in zip(self.names, self.lengths, self.part.alone(), strict=True)
-        }
+        own = own_lines(self.lines, sections)
+        found: dict[str, list[list[np.ndarray]]] = {}
+        for name, length, alone in zip(self.names, self.lengths, self.part.alone(), strict=True):
+            found.setdefault(name, []).append(
+                [o + length * a for o, a in zip(own, alone.additions(sections), strict=True)]
+            )
+        return {name: [np.mean(each, axis=0) for each in zip(*of, strict=True)] for name, of in found.items()}
 
     def weighed(self, weights: Mapping[str, float]) -> HeadStarts:
         """Return the starts that are named, mixed by their weights in the network (evenly where all are zero)."""
         kept = [k for k, name in enumerate(self.names) if name in weights]
-        total = sum(weights.values())
-        mix = tuple(weights[self.names[k]] / total if total else 1 / len(kept) for k in kept)
+        share = [weights[self.names[k]] / self.names.count(self.names[k]) for k in kept]
+        total = sum(share)
+        mix = tuple(each / total if total else 1 / len(kept) for each in share)
         part = replace(self.part, members=tuple(self.part.members[k] for k in kept), mix=mix)
         return replace(
             self,

@@ -100,12 +100,19 @@ def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outp
     return np.asarray(found.x).reshape(shape)
 
 
-def as_seen(section: Section, lines: Lines, loss: Loss, outcomes: bool, limit: float) -> Section:
+def own_lines(lines: Lines, sections: Sequence[Section]) -> list[np.ndarray]:
+    """Return what own lines predict of the focal rows of the sections of all processes, (n_focal, K) each."""
+    return of_each(sections, lambda section: lines.predict(section.focal))
+
+
+def as_seen(
+    section: Section, own: np.ndarray, pool: np.ndarray, loss: Loss, outcomes: bool, limit: float
+) -> Section:
     """Return a cross-section as peers are learned from: what own lines leave of outcomes, the shown ones bounded.
 
-    ``limit`` bounds what one shown outcome may say: the largest absolute residual of the training rows.
+    ``own`` and ``pool`` are what own lines predict of focal rows and peers. ``limit`` bounds what one shown outcome may say:
+    the largest absolute residual of the training rows.
     """
-    own, pool = lines.predict(section.focal), lines.predict(section.peers)
     focal, peers = section.focal, replace(section.peers, y=None)
     if focal.y is not None:
         focal = replace(focal, y=working_residual(loss, own, focal.y))

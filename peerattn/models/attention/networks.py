@@ -139,7 +139,11 @@ class AttentionNetworks(PeerModel):
     def _selected(self, head: int | None) -> Heads:
         """Return the heads, or one of them."""
         if head is None:
-            return self.stack_.heads() or Heads((), self.pair_terms_)
+            return (
+                Heads((), self.pair_terms_)
+                if (heads := self.stack_.fitted.get(HEADS)) is None
+                else heads.part
+            )
         table = self.heads_
         if isinstance(head, bool) or head not in range(len(table)):
             kept = ", ".join(map(str, table.index)) or "none"

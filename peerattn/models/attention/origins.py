@@ -10,7 +10,8 @@ import numpy as np
 
 from peerattn.models.pools import Rows, Section
 
-ORIGINS = 3  # they share the second half of the known outcomes
+SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is judged resembles the final fit
+FOLDS = 3  # of one cross-section
 FEW_ROWS = 50  # known outcomes below which nothing is judged
 
 
@@ -34,7 +35,7 @@ def count_rows(sections: Sequence[Section]) -> float:
 
 
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
-    """Return forward-chained origins nearest to a half, two thirds and five sixths of the rows; of one cross-section, folds.
+    """Return forward-chained origins nearest to two thirds and five sixths of the rows; of one cross-section, folds.
 
     A period of nearly all rows is one cross-section, whatever stray rows come before or after it.
 
@@ -52,8 +53,7 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
     if len(sections) == 1:
         return _folds(sections[0], dated)
     known = np.cumsum([len(section.focal) for section in sections]) / sum(len(s.focal) for s in sections)
-    shares = np.linspace(0.5, 1, ORIGINS + 1)[:-1]
-    edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in shares), len(sections)])
+    edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in SHARES), len(sections)])
     found = []
     for start, stop in zip(edges, edges[1:], strict=False):
         training = list(sections[: start - purge]) if start > purge else []
@@ -67,9 +67,9 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
 
 
 def _folds(section: Section, dated: bool) -> list[Origin]:
-    fold = row_keys(section.focal) % ORIGINS
+    fold = row_keys(section.focal) % FOLDS
     found = []
-    for f in range(ORIGINS):
+    for f in range(FOLDS):
         rest, at = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         if not (len(rest) and len(at)):
             return []

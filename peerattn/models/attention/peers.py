@@ -14,7 +14,7 @@ from peerattn.models.attention.covariance import Covariance, fit_covariance
 from peerattn.models.attention.fitting import PEERS, Candidate
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.heads import Settings, contribution_spread
-from peerattn.models.attention.lines import Lines, stacked_rows
+from peerattn.models.attention.lines import Lines, own_lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.origins import row_weight
@@ -39,7 +39,7 @@ class Peers:
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
         added = self.part.additions(sections)
-        return [self.lines.predict(s.focal) + a for s, a in zip(sections, added, strict=True)]
+        return [own + a for own, a in zip(own_lines(self.lines, sections), added, strict=True)]
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""
@@ -63,17 +63,17 @@ def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
 
 
 def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
-    """Return softmax heads: all together where there are several or a chain, and the best starts."""
+    """Return softmax heads: together, and the mean of the best starts."""
 
     def heads(training: Training, start: HeadStarts | None) -> HeadStarts:
         sections, wide = training.residuals, replace(settings, dtype=torch.float64)
         warm = [] if start is None else [member.module() for member in start.part.members]
-        modules = find_heads(spec, sections, settings, seed, warm)
+        found = find_heads(spec, sections, settings, seed, warm)
+        names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)
         members = tuple(Member.of(m, contribution_spread(m, sections, wide)) for m in modules)
-        names = [HEADS, *(f"{HEADS}, start {k}" for k in range(2, len(modules) + 1))]
         part = Heads(members, settings.terms, (1 / len(members),) * len(members))
         lengths = tuple(step_length(training, training.lines, alone) for alone in part.alone())
-        return HeadStarts(training.lines, part, tuple(names), lengths)
+        return HeadStarts(training.lines, part, names, lengths)
 
     return Candidate(HEADS, PEERS, heads)
 
@@ -82,11 +82,10 @@ def step_length(training: Training, lines: Lines, part: Heads) -> float:
     """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
     if training.loss is squared_error:
         return 1.0
-    base = np.concatenate([lines.predict(s.focal) for s in training.sections])
+    base = np.concatenate(own_lines(lines, training.sections))
     added = np.concatenate(part.additions(training.residuals))
-    rows = stacked_rows(training.sections)
-    assert rows.y is not None
-    y, weight = rows.y, row_weight(rows)
+    rows = [section.focal for section in training.sections]
+    y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
     found = minimize_scalar(
         lambda c: float(loss_of(training.loss, base + c * added, y) @ weight),
         bounds=(0.0, MOST_STEP),

@@ -11,7 +11,7 @@ from torch import Tensor
 from peerattn.models.attention.batches import Batch
 from peerattn.models.attention.peer_module import PeerModule, admissible
 from peerattn.models.attention.samples import Sample
-from peerattn.processes import all_sum, completed
+from peerattn.processes import all_sum
 
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
 #: Pairs up to which all focal rows of a sample rank heads; of larger samples every so many-th row does.
@@ -45,13 +45,13 @@ def columns(module: PeerModule, batch: Batch) -> Tensor:
 
 
 def parts(
-    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool
+    module: PeerModule, found: PeerModule | None, batch: Batch, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what is partialled out (B, n, q), heads' columns (H, B, n, width), and targets (B, n, K) of a batch.
 
     With an own term, all are net of their period's mean; for outcomes as values, a constant is partialled out instead. Rows
-    are multiplied by the root of their weight. ``joint``: the columns of all heads make up one regression, H = 1. A head has
-    one slope on outcomes for all K targets, which then make up n K rows.
+    are multiplied by the root of their weight. The columns of ``size`` heads after each other make up one regression, of which
+    there are H. A head has one slope on outcomes for all K targets, which then make up n K rows.
     """
     y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
     K, outcomes = y.shape[-1], module.spec.values == "outcomes"
@@ -67,7 +67,8 @@ def parts(
         own = (own[:, :, None, :, None] * each[:, None]).flatten(3).flatten(1, 2)
         known, mixed = (z.transpose(2, 3).flatten(1, 2)[..., None] for z in (known, mixed))
         y, weight = y.flatten(1)[..., None], weight.repeat_interleave(K, dim=1)
-    mixed = mixed.flatten(2)[None] if joint else mixed.permute(2, 0, 1, 3)
+    together = mixed.unflatten(2, (-1, size)) if mixed.shape[2] else mixed[:, :, None]
+    mixed = together.flatten(3).permute(2, 0, 1, 3)  # without heads, one regression on own columns
     root, total = weight.sqrt(), weight.sum(1, keepdim=True).clamp(min=1e-12)
 
     def net(z: Tensor) -> Tensor:
@@ -111,13 +112,13 @@ def penalty(module: PeerModule, sample: Sample) -> Tensor:
 
 
 def projected_loss(
-    module: PeerModule, found: PeerModule | None, batch: Batch, joint: bool, sample: Sample
+    module: PeerModule, found: PeerModule | None, batch: Batch, size: int, sample: Sample
 ) -> Tensor:
-    """Return the log of each head's squared error after least squares over all processes, plus its penalty, (H,).
+    """Return the log of each regression's squared error over all processes, plus the penalty of its heads, (H,).
 
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
-    own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, joint))
+    own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, size))
     with torch.no_grad():
         ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
         b = ridge_solution(all_sum(_products(own, mixed, y)), y.shape[-1], ridge)
@@ -125,16 +126,16 @@ def projected_loss(
     rest = rest - mixed @ b[:, own.shape[-1] :]
     squares = all_sum(rest.square().sum((1, 2))) + ridge * b.square().sum((1, 2))
     total = all_sum(y.square().sum()).clamp(min=1e-30)
-    return (squares / total).clamp(min=1e-12).log() + penalty(module, sample)
+    return (squares / total).clamp(min=1e-12).log() + penalty(module, sample).view(len(squares), -1).sum(1)
 
 
 @torch.no_grad()
 def products(
-    module: PeerModule, found: PeerModule | None, sample: Sample, joint: bool = False, most: float = THINNED
+    module: PeerModule, found: PeerModule | None, sample: Sample, size: int = 1, most: float = THINNED
 ) -> Iterator[tuple[Tensor, tuple[int, int]]]:
     """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
     for batch in sample.whole(most):
-        own, mixed, y = (z.double() for z in parts(module, found, batch, joint))
+        own, mixed, y = (z.double() for z in parts(module, found, batch, size))
         yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
 
 
@@ -144,24 +145,10 @@ def summed(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tup
     return all_sum(torch.stack(grams).sum(0)), shapes[0]
 
 
-def held_out_losses(
-    module: PeerModule, found: PeerModule | None, training: Sample, held_out: Sample, joint: bool = False
-) -> Tensor:
-    """Return each head's squared error in every held-out section, (H, T): least squares are of the training sections."""
-    joint = joint or not module.spec.n_heads
-    gram, (_, n_targets) = summed(products(module, found, training, joint))
-    b = ridge_solution(gram, n_targets, RIDGE)[:, None]
-    losses = torch.cat(
-        [squared_errors(gram, b) for gram, _ in products(module, found, held_out, joint)], dim=1
-    )
-    mine = iter(losses.unbind(1))
-    return torch.stack(completed([next(mine) if s.here else None for s in held_out.sections]), dim=1)
-
-
 @torch.no_grad()
 def solve(module: PeerModule, sample: Sample) -> None:
     """Set own term and value vectors (or slopes) by ridge regression over all sections."""
-    gram, (n_own, n_targets) = summed(products(module, None, sample, joint=True, most=math.inf))
+    gram, (n_own, n_targets) = summed(products(module, None, sample, module.spec.n_heads, most=math.inf))
     b = ridge_solution(gram, n_targets, RIDGE)[0]
     if module.spec.n_heads:
         module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))

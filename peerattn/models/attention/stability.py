@@ -25,7 +25,7 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
         Columns part, comparison ("folds"), correlation of the weights, and share of common top-5 peers.
     """
     rows = []
-    few = [replace(s, focal=s.focal.take(slice(0, FIRMS)), past=stack.history) for s in seen]
+    few = [replace(s, focal=s.focal.take(slice(0, FIRMS)), past=stack.view.history) for s in seen]
     for name, part in stack.peers().items():
         own = _weights(part, few)
         rows += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,13 +40,17 @@ class Stage:
     ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss.
     """
 
-    weights: dict[str, float]
+    weights: dict[Any, float]
     t: float
     gain: float
 
+    def entered(self) -> list[Any]:
+        """Return the columns of positive weight."""
+        return [column for column, weight in self.weights.items() if weight > 0]
+
 
 def weigh(
-    held: HeldOut, columns: Mapping[str, np.ndarray], loss: Loss, kappa: float, *, mutual: bool
+    held: HeldOut, columns: Mapping[Any, np.ndarray], loss: Loss, kappa: float, *, mutual: bool
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import torch
 
-from peerattn.models.attention.descent import FINE_RATE, descend
+from peerattn.models.attention.descent import FINE_RATE, descend, finish
 from peerattn.models.attention.heads import Settings, with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import (
     RIDGE,
+    penalty,
     products,
     ridge_solution,
     shared_parameters,
@@ -54,47 +55,77 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
 
 
 def best_starts(
-    spec: PeerSpec,
-    found: PeerModule,
-    left: PeerModule | None,
-    training: Sample,
-    generator: torch.Generator,
+    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
 ) -> PeerModule:
-    """Return the best of many starts beside the heads found before, best first; those left from the last search compete.
+    """Return the best of many starts, best first; those known from earlier periods compete.
 
     What heads share is learned with the first of them.
     """
     if spec.n_layers > 1:
-        return _best_chains(spec, found, left, training, generator)
-    best = left
+        return _best_chains(spec, known, sample, generator)
     if spec.code_levels:
-        within = _within_codes(spec, found, left, training, generator)
-        best = within if left is None else beside(left, within)
-    starts = random_heads(spec, STARTS, generator, training.settings, found if found.spec.n_heads else best)
-    return _halved(starts, best, found, training, generator)[0]
+        within = _within_codes(spec, known, sample, generator)
+        known = within if known is None else beside(known, within)
+    starts = random_heads(spec, STARTS, generator, sample.settings, known)
+    return _halved(starts, known, sample, generator)[0]
+
+
+def alone(starts: PeerModule, sample: Sample, generator: torch.Generator) -> list[PeerModule]:
+    """Return the best starts, each optimised by itself."""
+    best = _first(starts, KEPT).requires_grad_(True)
+    descend(best, None, sample, generator, 2, FINE_RATE)
+    return [with_heads(best, torch.tensor([k])) for k in range(best.spec.n_heads)]
+
+
+def jointly(
+    starts: PeerModule, rival: PeerModule | None, spec: PeerSpec, sample: Sample, generator: torch.Generator
+) -> PeerModule:
+    """Return the best start and, one by one, the heads that lower the error most beside it, all optimised together.
+
+    The set of all heads competes with its ``rival``, the set of an earlier period.
+    """
+    found = with_heads(starts, torch.arange(1))
+    finish(found, sample, generator)
+    for size in range(2, spec.n_heads + 1):
+        more = random_heads(spec, STARTS, generator, sample.settings, found)
+        more, _ = _halved(more, starts, sample, generator, found)
+        sets = _beside_each(found, _first(more, KEPT))
+        if rival is not None and size == spec.n_heads:
+            sets = beside(rival, sets).requires_grad_(True)
+        descend(sets, None, sample, generator, 2, FINE_RATE, size)
+        found, _ = ranked(sets, None, sample, 1, size)
+        finish(found, sample, generator)
+    return found
+
+
+def _first(starts: PeerModule, n: int) -> PeerModule:
+    return with_heads(starts, torch.arange(min(n, starts.spec.n_heads)))
+
+
+def _beside_each(found: PeerModule, more: PeerModule) -> PeerModule:
+    """Return as many sets of heads as there are more, one after another: those found before and one more."""
+    n = found.spec.n_heads
+    both, k = beside(found, more), torch.arange(more.spec.n_heads)
+    order = torch.cat([torch.arange(n).expand(len(k), n), n + k[:, None]], dim=1)
+    return with_heads(both, order.flatten()).requires_grad_(True)
 
 
 def _best_chains(
-    spec: PeerSpec,
-    found: PeerModule,
-    left: PeerModule | None,
-    training: Sample,
-    generator: torch.Generator,
+    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
 ) -> PeerModule:
     """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
     n = spec.n_layers
-    shorter = best_starts(replace(spec, n_layers=n - 1), found, None, training, generator)
-    like = found if found.spec.n_heads else left or shorter
+    shorter = best_starts(replace(spec, n_layers=n - 1), None, sample, generator)
 
     def bracket(
-        known: PeerModule, places: Mapping[int, int], rivals: PeerModule | None
+        chains: PeerModule, places: Mapping[int, int], rivals: PeerModule | None
     ) -> tuple[PeerModule, float]:
-        starts = random_heads(spec, STARTS * n, generator, training.settings, like)
-        _put(known, starts, places)
-        return _halved(starts, rivals, found, training, generator)
+        starts = random_heads(spec, STARTS * n, generator, sample.settings, known or shorter)
+        _put(chains, starts, places)
+        return _halved(starts, rivals, sample, generator)
 
-    best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, left)
-    if left is not None:
+    best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, known)
+    if known is not None:
         return best
     in_vain = 0
     for turn in range(TURNS * (n + 1)):
@@ -109,26 +140,26 @@ def _best_chains(
 def _halved(
     starts: PeerModule,
     rivals: PeerModule | None,
-    found: PeerModule,
-    training: Sample,
+    sample: Sample,
     generator: torch.Generator,
+    found: PeerModule | None = None,
 ) -> tuple[PeerModule, float]:
-    """Return the best of starts, successively halved, and of their rivals, best first, and the squared error of the best."""
-    descend(starts, found, training, generator, 1, RATE)
-    starts, _ = ranked(starts, found, training, starts.spec.n_heads // ETA)
-    descend(starts, found, training, generator, 2, RATE)
-    return ranked(starts if rivals is None else beside(rivals, starts), found, training, KEPT)
+    """Return starts, successively halved, and their rivals, best first beside heads found before, and the error of the best."""
+    descend(starts, found, sample, generator, 1, RATE)
+    starts, _ = ranked(starts, found, sample, starts.spec.n_heads // ETA)
+    descend(starts, found, sample, generator, 2, RATE)
+    every = starts if rivals is None else beside(rivals, starts)
+    return ranked(every, found, sample, every.spec.n_heads)
 
 
 def _within_codes(
-    spec: PeerSpec, found: PeerModule, left: PeerModule | None, training: Sample, generator: torch.Generator
+    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
 ) -> PeerModule:
     """Return a head for each code, optimised from a look to the firms of its own level."""
-    like = found if found.spec.n_heads else left
-    heads = random_heads(spec, len(spec.code_levels), generator, training.settings, like)
+    heads = random_heads(spec, len(spec.code_levels), generator, sample.settings, known)
     for code in range(len(spec.code_levels)):
         heads.look_within(code, code)
-    descend(heads, found, training, generator, 2, FINE_RATE)
+    descend(heads, None, sample, generator, 2, FINE_RATE)
     return heads
 
 
@@ -138,6 +169,7 @@ def _put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> No
 
     A layer sees what its predecessors add behind the inputs, so that what it looked for so far stands first.
     """
+    known = _first(known, KEPT)
     H, S = known.n_heads, starts.n_heads
     theirs, layers = ([*module.earlier(), module] for module in (known, starts))
     for k, place in places.items():
@@ -150,9 +182,13 @@ def _put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> No
                 mine[name][at] = values
 
 
-def ranked(starts: PeerModule, found: PeerModule, training: Sample, n_kept: int) -> tuple[PeerModule, float]:
-    """Return the best starts, best first, and the squared error of the best."""
-    gram, (_, n_targets) = summed(products(starts, found, training))
+def ranked(
+    starts: PeerModule, found: PeerModule | None, sample: Sample, n_kept: int, size: int = 1
+) -> tuple[PeerModule, float]:
+    """Return the best sets of ``size`` heads, best first, and the error of the best: squared, times the penalty's exponential."""
+    gram, (_, n_targets) = summed(products(starts, found, sample, size))
     errors = squared_errors(gram, ridge_solution(gram, n_targets, RIDGE))
-    order = errors.argsort().cpu()
-    return with_heads(starts, order[:n_kept]), float(errors.min())
+    errors = errors * penalty(starts, sample).detach().view(len(errors), size).sum(1).exp()
+    best = errors.argsort().cpu()[:n_kept]
+    heads = best[:, None] * size + torch.arange(size)
+    return with_heads(starts, heads.flatten()), float(errors.min())

@@ -9,7 +9,7 @@ from functools import cached_property
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines, as_seen, fit_lines, largest_residual
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, of_each
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +28,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class View:
-    """How a fitted model sees a cross-section of squared errors: own lines, the bound of a shown outcome, the firms' past."""
+    """How a fitted model sees a cross-section: own lines, the bound of a shown outcome, the firms' past."""
 
     lines: Lines
     limit: float
     history: History
 
-    def seen(self, section: Section) -> Section:
+    def seen(self, section: Section, loss: Loss = squared_error, outcomes: bool = True) -> Section:
         """Return a cross-section as peers are learned from."""
-        return as_seen(section, self.lines, squared_error, True, self.limit)
+        own, pool = self.lines.predict(section.focal), self.lines.predict(section.peers)
+        return as_seen(section, own, pool, loss, outcomes, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +70,21 @@ class Training:
         """Number of levels of each code."""
         return self.problem.code_levels
 
-    def seen(self, section: Section) -> Section:
-        """Return a cross-section as peers are learned from."""
-        return as_seen(section, self.lines, self.loss, self.problem.outcomes, self.limit)
+    def seen(self, sections: Sequence[Section]) -> list[Section]:
+        """Return cross-sections of all processes as peers are learned from."""
+        loss, outcomes = self.loss, self.problem.outcomes
+        own, pool = (
+            of_each(sections, compute)
+            for compute in (lambda s: self.lines.predict(s.focal), lambda s: self.lines.predict(s.peers))
+        )
+        return [
+            as_seen(s, o, p, loss, outcomes, self.limit) for s, o, p in zip(sections, own, pool, strict=True)
+        ]
 
     @cached_property
     def residuals(self) -> list[Section]:
         """The training cross-sections as peers are learned from."""
-        return [self.seen(section) for section in self.sections]
+        return self.seen(self.sections)
 
     @cached_property
     def history(self) -> History:

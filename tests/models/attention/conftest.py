@@ -30,12 +30,12 @@ def plant():
                     module.get_parameter(name).copy_(torch.as_tensor(value))
             members.append(Member.of(module, np.arange(1.0, spec.n_heads + 1)))
         weights = weights or (1.0,)
-        names = ["heads", *(f"heads, start {k}" for k in range(2, len(weights) + 1))]
+        names = ["heads", *(f"start {k}" for k in range(2, len(weights) + 1))]
         mix = tuple(w / sum(weights) for w in weights)
         heads = replace(part.part, members=tuple(members), mix=mix)
         lengths = (1.0,) * len(weights)
         model.stack_.fitted["heads"] = replace(part, part=heads, names=tuple(names), lengths=lengths)
-        stage = replace(model.stack_.stages["peers"], weights=dict(zip(names, weights, strict=True)))
+        stage = replace(model.stack_.stages["peers"], weights={("heads", n, ""): w for n, w in zip(names, weights, strict=True)})
         model.stack_.stages["peers"] = stage
         model.members_, model.heads_ = tuple(members), heads_table(members, model.y_scale_)
         return model

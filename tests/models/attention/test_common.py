@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.models.attention.common import Common, fit_common, mean_of_others
+from peerattn.models.attention.common import Common, fit_common
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.training import Problem, Training
 from peerattn.models.pools import NOBODY, Rows, Section
@@ -68,8 +68,6 @@ def test_the_own_outcome_and_those_of_the_own_identity_do_not_count():
 
 def test_nobody_else_is_zero():
     one = rows(missing=0.0).take([0])
-    mean, n = mean_of_others(one, one, one.y, np.zeros(1, int), np.zeros(1, int))
-    assert mean.tolist() == [0.0] and n.tolist() == [0.0]
     (found,) = Common(None).predict([Section(1, slice(0, 1), one, one.take([]), True)])
     assert found.tolist() == [[0.0]]
 

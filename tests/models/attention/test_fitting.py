@@ -8,6 +8,7 @@ import pytest
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.models.attention.fitting import predictions
 from peerattn.models.attention.stack import Stage
 
 FIRMS, PERIODS = 30, 9
@@ -40,8 +41,13 @@ def entering(model, weights):
     """Let parts enter by given weights: what is tested holds whatever the weights are."""
     stack = model.stack_
     for group, given in weights.items():
-        stack.stages[group] = Stage(given, float("nan"), 0.0)
+        stack.stages[group] = staged(given)
     return model
+
+
+def staged(weights):
+    """Weights by the name of a candidate of one prediction."""
+    return Stage({(name, name, ""): w for name, w in weights.items()}, float("nan"), 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +62,16 @@ def test_the_prediction_is_the_equation(everything):
     """Group after group, B + Σ w (P − B); what is common is added as it is."""
     model, X, y = everything
     stack = model.stack_
-    assert {name for name in GROUPS if any(w > 0 for w in stack.stages[name].weights.values())} == set(GROUPS)
+    assert {name for name in GROUPS if stack.stages[name].entered()} == set(GROUPS)
     sections = list(model._gate_call(X, y)[1])
     seen = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in sections]
     k = 6
-    found = {}
-    for name, part in stack.fitted.items():
-        predicted = part.predict([seen[k]])
-        found |= {
-            n: p[0] for n, p in (predicted if isinstance(predicted, dict) else {name: predicted}).items()
-        }
-    B = stack.lines.predict(seen[k].focal)
+    found = predictions(stack.fitted, [seen[k]])
+    B = stack.view.lines.predict(seen[k].focal)
     for group in GROUPS:
-        weights = {name: w for name, w in stack.stages[group].weights.items() if w > 0}
-        B = B + sum(
-            w * (found[name] if group == "common" else found[name] - B) for name, w in weights.items()
-        )
+        parts = {(c, n): found[c][n][0] for c, n, _ in stack.stages[group].entered()}
+        weights = [(parts[c, n], stack.stages[group].weights[c, n, of]) for c, n, of in stack.stages[group].entered()]
+        B = B + sum(w * (p if group == "common" else p - B) for p, w in weights)
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
     np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
 
@@ -143,9 +143,9 @@ def test_forecasts_of_a_period_read_nothing_later():
     )
     unknown = y.where(past)
     again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
-    own = [m.stack_.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
+    own = [m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
     np.testing.assert_allclose(*own, atol=1e-10)
-    np.testing.assert_allclose(again.stack_.history.raw, model.stack_.history.raw, atol=1e-10)
+    np.testing.assert_allclose(again.stack_.view.history.raw, model.stack_.view.history.raw, atol=1e-10)
 
 
 def test_purged_outcomes_are_not_read():
@@ -154,7 +154,7 @@ def test_purged_outcomes_are_not_read():
     model = PeerAttentionRegressor(
         task="explain", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
     ).fit(X, y)
-    entering(model, {"common": {name: 0.0 for name in model.stack_.stages["common"].weights}})
+    entering(model, {"common": {}})
     assert any(model.stack_.stages["history"].weights.values())
     period = X.index.get_level_values("period")
     call = X[period >= 6].rename(index=lambda t: t + 10, level="period")  # not in the history of training
@@ -175,19 +175,19 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
         X, y
     )
-    (effect,) = [n for n in model.stack_.stages["history"].weights if n in model.stack_.fitted][:1]
-    (peers,) = [n for n in model.stack_.stages["peers"].weights if n in model.stack_.fitted][:1]
+    effect = model.stack_.stages["history"].entered()[0][0]
+    peers = next(c for c, n, _ in model.stack_.stages["peers"].entered() if c == n)
     weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
     entering(model, weights)
     for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
-        model.stack_.newcomers[group] = Stage(given, float("nan"), 0.0)
+        model.stack_.newcomers[group] = staged(given)
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
     new = call.rename(index={"F04": "unseen"}, level="firm")
     shown = told.rename(index={"F04": "unseen"}, level="firm")
     (section,) = model._gate_call(new, shown)[1]
     seen = model._as_seen(replace(section, focal=replace(section.focal, y=None)))
-    base = model.stack_.lines.predict(seen.focal)[:, 0]
+    base = model.stack_.view.lines.predict(seen.focal)[:, 0]
     parts = {name: model.stack_.fitted[name].predict([seen]) for name in (effect, peers)}
     parts = {name: (p[name] if isinstance(p, dict) else p)[0][:, 0] for name, p in parts.items()}
     k = list(section.focal.label).index("unseen")

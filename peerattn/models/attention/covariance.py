@@ -15,7 +15,7 @@ from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.descent import minimise
 from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, of_each
-from peerattn.processes import average_gradients, n_processes
+from peerattn.processes import n_processes
 
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
@@ -459,8 +459,7 @@ def fit_covariance(
         return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
 
     draws = iter(lambda: _drawn(periods, generator), None)
-    together = lambda: average_gradients(list(parameters.values()))  # noqa: E731
-    minimise(parameters.values(), loss, draws, steps, LEARNING_RATE / (3 if warm else 1), together)
+    minimise(parameters.values(), loss, draws, steps, LEARNING_RATE / (3 if warm else 1))
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
     return Covariance(learned, bounds, past is not None)
 

@@ -27,7 +27,7 @@ from peerattn.models.attention.projection import (
     summed,
 )
 from peerattn.models.attention.samples import SMALL, Sample
-from peerattn.processes import all_sum
+from peerattn.processes import all_sum, average_gradients
 
 STEPS = 40  # of Adam, in a bracket of starts and for heads that were found
 FINE_RATE = 0.15  # peak learning rate for heads that were found
@@ -40,7 +40,6 @@ def minimise(
     batches: Iterator[Any],
     steps: int,
     rate: float,
-    after_backward: Callable[[], None] = lambda: None,
 ) -> None:
     """Minimise a loss in place by Adam; the learning rate rises for three tenths of the steps and falls to zero (cosine)."""
     free = [parameter for parameter in parameters if parameter.requires_grad]
@@ -52,7 +51,7 @@ def minimise(
         for parameter in free:
             parameter.grad = None
         value.backward()
-        after_backward()
+        average_gradients(free)
         share = step / top if step < top else 1 + (step - top) / max(steps - 1 - top, 1)
         cycle = rate * max(0.04, 0.5 * (1 - math.cos(math.pi * min(share, 2.0))))
         grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in free]

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize
 
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines, own_lines
+from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.origins import Origin, forward_origins, row_keys, row_weight
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, loss_of, weigh
 from peerattn.models.attention.stages import remembered
@@ -70,6 +72,9 @@ class Stack:
         By group; the second of firms without a past.
     evidence, steps : DataFrame
         See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.
+    level : ndarray (K,)
+        Added at the end: the constant of least loss in training where that is not the squared error, whose level candidates keep
+        (a quantile comes nearer to the median as more is explained).
     trials : dict
         The candidates fitted at each origin, by name: what the reported stability compares.
     """
@@ -80,6 +85,7 @@ class Stack:
     newcomers: dict[str, Stage]
     evidence: pd.DataFrame
     steps: pd.DataFrame
+    level: np.ndarray
     trials: dict[str, list[Any]] = field(default_factory=dict, repr=False)
 
     def peers(self) -> dict[str, Any]:
@@ -95,21 +101,20 @@ class Stack:
         """Return predictions of the focal rows of cross-sections as peers are learned from, (n_focal, K) each."""
         found = predictions(self.fitted, seen)
         return [
-            self._section(section, {c: {n: p[k] for n, p in of.items()} for c, of in found.items()})
-            for k, section in enumerate(seen)
+            self._section(own, {c: {n: p[k] for n, p in of.items()} for c, of in found.items()}) + self.level
+            for k, own in enumerate(self.view.lines.of(seen))
         ]
 
-    def _section(self, section: Section, found: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
-        base = self._weighed(section, found, self.stages)
+    def _section(self, own: np.ndarray, found: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
+        base = self._weighed(own, found, self.stages)
         history = [found[candidate][name] for candidate, name, _ in self.stages[HISTORY].entered()]
         if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
-        return np.where(spoken, base, self._weighed(section, found, self.newcomers))
+        return np.where(spoken, base, self._weighed(own, found, self.newcomers))
 
     def _weighed(
-        self, section: Section, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
+        self, base: np.ndarray, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
     ) -> np.ndarray:
-        base = self.view.lines.predict(section.focal)
         for group, stage in stages.items():
             entered = stage.entered()
             moves = [
@@ -186,7 +191,18 @@ def fit_stack(
         if part is not None:
             fitted[each.name] = part
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    return Stack(training.view, fitted, stages, newcomers, evidence, steps, compared)
+    none = np.zeros(problem.n_outputs)
+    stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, compared)
+    return stack if problem.loss is squared_error or not fitted else replace(stack, level=_level(stack, training))
+
+
+def _level(stack: Stack, training: Training) -> np.ndarray:
+    """Return the constant of least loss that predictions lack, (K,)."""
+    predicted = np.concatenate(stack.predict(with_past(training.history, training.residuals)))
+    rows = [section.focal for section in training.sections]
+    y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
+    loss = lambda level: float(loss_of(training.loss, predicted + level, y) @ weight)  # noqa: E731
+    return np.atleast_1d(minimize(loss, np.zeros(training.n_outputs), method="Powell").x)
 
 
 def _share(stage: Stage, candidate: str, name: str) -> float:
@@ -229,7 +245,7 @@ class _Weighed:
         self.candidates, self.judged, self.problem, self.kappa, self.split = (
             candidates, judged, problem, kappa, split,
         )  # fmt: skip
-        self.lines = [p for each in judged for p in own_lines(each.lines, each.seen)]
+        self.lines = [p for each in judged for p in each.lines.of(each.seen)]
         self.rows = self._rows() if judged else None
 
     def _rows(self) -> HeldOut:

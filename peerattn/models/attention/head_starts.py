@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.attention.lines import Lines, own_lines
+from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.members import Heads
 from peerattn.models.pools import Section
 
@@ -26,7 +26,7 @@ class HeadStarts:
 
     def predict(self, sections: Sequence[Section]) -> dict[str, list[np.ndarray]]:
         """Return the predictions of each start, by its name."""
-        own = own_lines(self.lines, sections)
+        own = self.lines.of(sections)
         found: dict[str, list[list[np.ndarray]]] = {}
         for name, length, alone in zip(self.names, self.lengths, self.part.alone(), strict=True):
             found.setdefault(name, []).append(

@@ -57,6 +57,10 @@ class Lines:
         fitted: np.ndarray = ((self.bounds.clip(rows.x) - self.center) / self.spread) @ self.slope
         return fitted + self.intercept
 
+    def of(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the own term of the focal rows of each cross-section, (n_focal, K), whichever process holds them."""
+        return of_each(sections, lambda section: self.predict(section.focal))
+
 
 def fit_lines(sections: Sequence[Section], loss: Loss, n_outputs: int, *, none: bool = False) -> Lines:
     """Fit own lines to the focal rows: least squares, or the least convex loss; ``none``: zero."""
@@ -100,19 +104,12 @@ def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outp
     return np.asarray(found.x).reshape(shape)
 
 
-def own_lines(lines: Lines, sections: Sequence[Section]) -> list[np.ndarray]:
-    """Return what own lines predict of the focal rows of the sections of all processes, (n_focal, K) each."""
-    return of_each(sections, lambda section: lines.predict(section.focal))
-
-
-def as_seen(
-    section: Section, own: np.ndarray, pool: np.ndarray, loss: Loss, outcomes: bool, limit: float
-) -> Section:
+def as_seen(section: Section, lines: Lines, loss: Loss, outcomes: bool, limit: float) -> Section:
     """Return a cross-section as peers are learned from: what own lines leave of outcomes, the shown ones bounded.
 
-    ``own`` and ``pool`` are what own lines predict of focal rows and peers. ``limit`` bounds what one shown outcome may say:
-    the largest absolute residual of the training rows.
+    ``limit`` bounds what one shown outcome may say: the largest absolute residual of the training rows.
     """
+    ((own, pool),) = of_each([section], lambda s: (lines.predict(s.focal), lines.predict(s.peers)))
     focal, peers = section.focal, replace(section.peers, y=None)
     if focal.y is not None:
         focal = replace(focal, y=working_residual(loss, own, focal.y))

@@ -14,7 +14,7 @@ from peerattn.models.attention.covariance import Covariance, fit_covariance
 from peerattn.models.attention.fitting import PEERS, Candidate
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.heads import Settings, contribution_spread
-from peerattn.models.attention.lines import Lines, own_lines
+from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.origins import row_weight
@@ -39,7 +39,7 @@ class Peers:
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
         added = self.part.additions(sections)
-        return [own + a for own, a in zip(own_lines(self.lines, sections), added, strict=True)]
+        return [own + a for own, a in zip(self.lines.of(sections), added, strict=True)]
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""
@@ -82,7 +82,7 @@ def step_length(training: Training, lines: Lines, part: Heads) -> float:
     """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
     if training.loss is squared_error:
         return 1.0
-    base = np.concatenate(own_lines(lines, training.sections))
+    base = np.concatenate(lines.of(training.sections))
     added = np.concatenate(part.additions(training.residuals))
     rows = [section.focal for section in training.sections]
     y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])

@@ -9,7 +9,7 @@ from functools import cached_property
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines, as_seen, fit_lines, largest_residual
 from peerattn.models.attention.losses import Loss, squared_error
-from peerattn.models.pools import Section, of_each
+from peerattn.models.pools import Section
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,7 @@ class View:
 
     def seen(self, section: Section, loss: Loss = squared_error, outcomes: bool = True) -> Section:
         """Return a cross-section as peers are learned from."""
-        own, pool = self.lines.predict(section.focal), self.lines.predict(section.peers)
-        return as_seen(section, own, pool, loss, outcomes, self.limit)
+        return as_seen(section, self.lines, loss, outcomes, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +70,8 @@ class Training:
         return self.problem.code_levels
 
     def seen(self, sections: Sequence[Section]) -> list[Section]:
-        """Return cross-sections of all processes as peers are learned from."""
-        loss, outcomes = self.loss, self.problem.outcomes
-        own, pool = (
-            of_each(sections, compute)
-            for compute in (lambda s: self.lines.predict(s.focal), lambda s: self.lines.predict(s.peers))
-        )
-        return [
-            as_seen(s, o, p, loss, outcomes, self.limit) for s, o, p in zip(sections, own, pool, strict=True)
-        ]
+        """Return cross-sections as peers are learned from."""
+        return [as_seen(s, self.lines, self.loss, self.problem.outcomes, self.limit) for s in sections]
 
     @cached_property
     def residuals(self) -> list[Section]:

@@ -43,7 +43,9 @@ def test_means_are_those_of_plain_loops(name, answering):
     def mean(i, group):
         others = known & group & ((given.identity != given.identity[i]) | (given.identity[i] == NOBODY))
         total = weight[others].sum()
-        return (float(weight[others] @ given.y[others] / total) if total else 0.0), total
+        named = given.identity[others]
+        n = len(np.unique(named[named != NOBODY])) + (named == NOBODY).sum()
+        return (float(weight[others] @ given.y[others] / total) if total else 0.0), n
 
     for code, shrink in ((None, 0.0), (0, 2.5)):
         (found,) = Common(code, shrink).predict([section])

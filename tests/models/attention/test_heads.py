@@ -82,7 +82,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     raw = sum(mix * one.weights(section, slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
     W = pair.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
     np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
-    base = pair.stack_.lines.predict(seen.focal)
+    base = pair.stack_.view.lines.predict(seen.focal)
     added = [one.additions([seen])[0] for one in both]
     expected = (base + 0.2 * added[0] + 0.6 * added[1])[:, 0] * pair.y_scale_ + pair.y_center_
     predicted = pair.predict(panel.X).xs(section.period, level="period").loc[section.focal.label]

@@ -64,7 +64,7 @@ def test_a_head_is_a_chain_of_layers(stacked):
         expected = np.sum(layers[k], 0)
         np.testing.assert_allclose(mine, expected / expected.sum(1, keepdims=True), atol=1e-10)
     section = next(s for s in model._gate_call(panel.X, None)[1] if s.period == period)
-    own = model.stack_.lines.predict(section.focal)[:, 0]
+    own = model.stack_.view.lines.predict(section.focal)[:, 0]
     expected = (own + added) * model.y_scale_ + model.y_center_
     predicted = model.predict(panel.X).xs(period, level="period").loc[section.focal.label]
     np.testing.assert_allclose(predicted, expected, atol=1e-8)

@@ -290,7 +290,7 @@ def test_every_option_is_searched(name, quick):
     alone = PeerModule(replace(spec, n_heads=0))
     left = []
     for module in (found, alone):  # what the search lowers: of characteristics, the error within periods
-        gram, (_, n_targets) = summed(products(module, None, Sample(sections, settings), joint=True))
+        gram, (_, n_targets) = summed(products(module, None, Sample(sections, settings), 1))
         left.append(squared_errors(gram, ridge_solution(gram, n_targets, RIDGE)).item())
     assert left[0] < 0.97 * left[1]
 

@@ -12,7 +12,6 @@ import torch
 from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, nn, simulate_panel
 from peerattn.evaluation import head_importance, prune, pruning_curve
 from peerattn.exceptions import InputError
-from peerattn.models.attention import search
 from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
@@ -29,14 +28,6 @@ HEADS = {"n_heads": 2, "kappa": None, "similarity": "gaussian", "random_state": 
 @pytest.fixture(scope="module")
 def panel():
     return simulate_panel(14, 8, 3, random_state=0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def every_head():
-    """Another head is taken whatever held-out periods say of it."""
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(search, "ERRORS", -np.inf)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ class Stack:
 
     def _section(self, own: np.ndarray, found: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
         base = self._weighed(own, found, self.stages)
-        history = [found[candidate][name] for candidate, name, _ in self.stages[HISTORY].entered()]
+        history = [found[c][name] for c, name, _ in self.stages[HISTORY].entered() if c in found]
         if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
         return np.where(spoken, base, self._weighed(own, found, self.newcomers))
@@ -116,7 +116,7 @@ class Stack:
         self, base: np.ndarray, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
     ) -> np.ndarray:
         for group, stage in stages.items():
-            entered = stage.entered()
+            entered = [column for column in stage.entered() if column[0] in found]  # of those fitted to all periods
             moves = [
                 stage.weights[c, n, of] * difference(found[c][n], base, group, of) for c, n, of in entered
             ]

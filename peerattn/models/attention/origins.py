@@ -59,7 +59,7 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
         training = list(sections[: start - purge]) if start > purge else []
         if training and count_rows(training) >= FEW_ROWS / 2:
             found.append(Origin(training, list(sections[start:stop])))
-    if sum(count_rows(origin.judged) for origin in found) >= FEW_ROWS / 2:
+    if sum(count_rows(origin.judged) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
         return found
     k = int(np.argmax([len(section.focal) for section in sections]))
     most = count_rows([sections[k]]) > count_rows(sections) / 2  # all but a few stray rows are of one period

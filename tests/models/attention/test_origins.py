@@ -73,7 +73,7 @@ def test_purged_periods_are_not_learned_from(purge):
 
 def test_too_few_rows_are_not_judged():
     assert forward_origins([section(t, 4) for t in range(12)], 0, True) == []
-    assert len(forward_origins([section(t, 9) for t in range(12)], 0, True)) == 2
+    assert len(forward_origins([section(t, 5) for t in range(12)], 0, True)) == 2
 
 
 def test_folds_of_arrays_leave_the_judged_rows_out_of_the_pool():

@@ -13,7 +13,8 @@ SHORT: dict[str, object] = {
     "attention.descent.LBFGS_STEPS": 5,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 2,
-    "attention.own_shape.TREES": 30,
+    "attention.starts.TURNS": 1,
+    "attention.own_shape.TREES": 15,
     "own_history.TREES": 20,
 }
 ROOM = "peerattn.models."

@@ -50,9 +50,10 @@ def shown_output(page: Path) -> list[str | None]:
 def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(own_history, "TREES", 100)  # controls print what readers will see
     names: dict[str, object] = {"__name__": "page"}
     found = blocks(page, "python")
+    if any(shown_output(page)):
+        monkeypatch.setattr(own_history, "TREES", 100)  # controls print what readers will see
     assert found
     for (line, text), shown in zip(found, shown_output(page), strict=True):
         capsys.readouterr()

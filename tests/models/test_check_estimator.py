@@ -70,10 +70,9 @@ def test_the_list_holds_every_public_estimator():
 def instances():
     """Every estimator at its defaults, and attention whose heads all enter, trained in few steps."""
     everything = [(estimator.__name__, estimator()) for estimator in estimators()]
-    unpruned = {"kappa": None}
     attention = [name for name, one in everything if isinstance(one, AttentionModel)]
     assert attention == ["PeerAttentionClassifier", "PeerAttentionRegressor"]
-    return everything + [(f"{name} unpruned", getattr(peerattn, name)(**unpruned)) for name in attention]
+    return [*everything, ("PeerAttentionRegressor unpruned", peerattn.PeerAttentionRegressor(kappa=None))]
 
 
 @pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels

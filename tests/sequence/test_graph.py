@@ -153,7 +153,7 @@ def test_check_estimator_without_edges():
         "check_classifiers_classes": "−1 means unknown, as in scikit-learn's LabelPropagation, exempt there by name"
     }
     results = check_estimator(
-        GraphAttentionClassifier(n_heads=2, d_head=4, dropout=0.0, learning_rate=0.05, max_steps=40),
+        GraphAttentionClassifier(n_heads=2, d_head=4, dropout=0.0, learning_rate=0.1, max_steps=15),
         expected_failed_checks=expected, on_fail=None, on_skip=None,
     )  # fmt: skip
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}

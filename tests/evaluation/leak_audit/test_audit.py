@@ -409,8 +409,8 @@ FEW = {"n_heads": 2, "kappa": None}
 OPTIONS = {
     "defaults": {},
     "outcomes, tied, prior": {"task": "explain", "similarity": "symmetric", "prior": "sic"},
-    "stacked, ranks": {"n_layers": 2, "scale": "rank"},
-    "stacked outcomes": {"task": "explain", "n_layers": 2},
+    "stacked, ranks": {"n_layers": 2, "n_heads": 1, "scale": "rank"},
+    "stacked outcomes": {"task": "explain", "n_layers": 2, "n_heads": 1},
     "evidence decides, purged": {"kappa": 0.0, "purge": 1, "own": "linear"},
     "evidence decides, outcomes": {"kappa": 0.0, "task": "explain"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},

@@ -34,6 +34,7 @@ def share(model, given):
     return 1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
 
 
+@pytest.mark.full_search
 def test_products_and_trees_explain_an_interaction_and_curves_do_not():
     product = lambda x, _: x[:, 0] * x[:, 1]  # noqa: E731
     fit, later = training(product), training(product, seed=1)
@@ -81,6 +82,7 @@ def test_weights_are_repetitions_of_rows():
     assert np.isfinite(share(fit_curves(given, products=False), given))
 
 
+@pytest.mark.full_search
 def test_levels_of_a_code_are_in_the_order_of_their_mean_outcome():
     effect = np.array([0.0, 2.0, -1.0, 5.0])
     given = training(lambda _, codes: effect[codes[:, 0]], n_codes=1)

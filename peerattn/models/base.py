@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from inspect import signature
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -52,6 +52,15 @@ MOST_COPIES = 1e9  # of a row
 _COLUMN = ("industry", "value_weight")
 _PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
 _OF_MANY_KINDS = ("own", "bandwidth", "cluster", "random_state")  # whose defaults are text or a number
+
+
+class _SignatureOfInit:
+    """The signature of a class is that of its ``__init__``; early Pythons 3.11 take an inherited ``__new__`` for it."""
+
+    def __get__(self, instance: Any, cls: type) -> Signature:
+        made: Any = cls.__new__ if cls.__init__ is object.__init__ else cls.__init__  # type: ignore[misc]
+        found = signature(made)
+        return found.replace(parameters=list(found.parameters.values())[1:])
 
 
 class PanelModel(BaseEstimator):
@@ -147,6 +156,8 @@ class PanelModel(BaseEstimator):
         if fitting:
             self.learned_rows_ = rows_of(panel)
         return panel
+
+    __signature__ = _SignatureOfInit()
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Refuse an argument that the class does not have, by its name and the nearest one."""

@@ -14,7 +14,7 @@ from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.origins import Origin, forward_origins, row_keys, row_weight
+from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, row_keys
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, loss_of, weigh
 from peerattn.models.attention.stages import remembered
 from peerattn.models.attention.training import Problem, Training, View
@@ -199,8 +199,7 @@ def fit_stack(
 def _level(stack: Stack, training: Training) -> np.ndarray:
     """Return the constant of least loss that predictions lack, (K,)."""
     predicted = np.concatenate(stack.predict(with_past(training.history, training.residuals)))
-    rows = [section.focal for section in training.sections]
-    y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
+    y, weight = outcomes_of(training.sections)
     loss = lambda level: float(loss_of(training.loss, predicted + level, y) @ weight)  # noqa: E731
     return np.atleast_1d(minimize(loss, np.zeros(training.n_outputs), method="Powell").x)
 
@@ -249,13 +248,13 @@ class _Weighed:
         self.rows = self._rows() if judged else None
 
     def _rows(self) -> HeldOut:
-        rows = [s.focal for each in self.judged for s in each.origin.judged]
+        sections = [section for each in self.judged for section in each.origin.judged]
+        rows = [section.focal for section in sections]
         firm = np.concatenate(
             [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
         )
         period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
-        return HeldOut(np.concatenate(self.lines), y, weight, pd.factorize(firm)[0], period)
+        return HeldOut(np.concatenate(self.lines), *outcomes_of(sections), pd.factorize(firm)[0], period)
 
     def stages(self, without: str = "") -> tuple[dict[str, Stage], list[list[np.ndarray]]]:
         """Return the weights of each group given those before it, one group left out, and the stack before and after each."""

@@ -28,6 +28,12 @@ def row_weight(rows: Rows) -> np.ndarray:
     return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
 
 
+def outcomes_of(sections: Sequence[Section]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outcomes of the focal rows of all cross-sections and their weights in the loss, one after another."""
+    rows = [section.focal for section in sections]
+    return np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
+
+
 def count_rows(sections: Sequence[Section]) -> float:
     """Return the number of focal rows; a frequency weight on arrays counts as so many."""
     copies = sections[0].period is None

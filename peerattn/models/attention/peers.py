@@ -17,7 +17,7 @@ from peerattn.models.attention.heads import Settings, contribution_spread
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.origins import row_weight
+from peerattn.models.attention.origins import outcomes_of
 from peerattn.models.attention.peer_module import PeerSpec
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.search import find_heads
@@ -72,20 +72,19 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
         names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)
         members = tuple(Member.of(m, contribution_spread(m, sections, wide)) for m in modules)
         part = Heads(members, settings.terms, (1 / len(members),) * len(members))
-        lengths = tuple(step_length(training, training.lines, alone) for alone in part.alone())
+        lengths = tuple(step_length(training, alone) for alone in part.alone())
         return HeadStarts(training.lines, part, names, lengths)
 
     return Candidate(HEADS, PEERS, heads)
 
 
-def step_length(training: Training, lines: Lines, part: Heads) -> float:
+def step_length(training: Training, part: Heads) -> float:
     """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
     if training.loss is squared_error:
         return 1.0
-    base = np.concatenate(lines.of(training.sections))
+    base = np.concatenate(training.lines.of(training.sections))
     added = np.concatenate(part.additions(training.residuals))
-    rows = [section.focal for section in training.sections]
-    y, weight = np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
+    y, weight = outcomes_of(training.sections)
     found = minimize_scalar(
         lambda c: float(loss_of(training.loss, base + c * added, y) @ weight),
         bounds=(0.0, MOST_STEP),

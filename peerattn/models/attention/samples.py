@@ -29,11 +29,6 @@ class Sample:
         self.n_cells = sum(self.cells)
         self._whole: list[Batch] | None = None
 
-    @property
-    def is_small(self) -> bool:
-        """Whether one step of a first rung sees all focal rows."""
-        return self.n_rows <= ROWS
-
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
         """Yield all sections, in batches; where they have more than ``most`` pairs, with every so many-th focal row only."""
         if self._whole is None or self.n_cells > most:

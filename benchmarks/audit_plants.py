@@ -562,9 +562,7 @@ def reports_that_are_missing_filled_with_the(X, y):
 
 
 def learned_on_all(X, y):
-    attention = PeerAttentionRegressor(
-        task="explain", codes=("industry",), random_state=0
-    ).fit(X, y)
+    attention = PeerAttentionRegressor(task="explain", codes=("industry",), random_state=0).fit(X, y)
     return attention.peer_network(X, outcomes=y).positive()
 
 

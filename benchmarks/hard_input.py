@@ -332,9 +332,7 @@ def case_options(rng: Rng, folder: Path) -> None:
     """Options of any type and size."""
     X, y = panel(rng)
     estimator = model(rng)
-    names = sorted(
-        set(estimator.get_params(deep=False)) - {"n_heads", "n_layers"}
-    )
+    names = sorted(set(estimator.get_params(deep=False)) - {"n_heads", "n_layers"})
     values = [None, True, -1, 0, 2, 10**9, 1e-300, 1e300, -0.5, float("nan"), float("inf"), "", "sic", "x0", "nobody", (),
               ["sic"], {}, [1.0], np.array([1.0, 2.0]), object(), "mean", "cv", "gaussian", np.float64(0.5), b"x"]  # fmt: skip
     for _ in range(int(rng.integers(1, 3))):

@@ -13,7 +13,9 @@ from peerattn.models.attention.batches import row_tensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning")  # outcomes moved far
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::peerattn.exceptions.BoundedOutcomeWarning"
+)  # outcomes moved far
 
 FIRMS, YEARS = [f"F{k:02d}" for k in range(14)], range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
@@ -38,7 +40,9 @@ def panel():
     X = X.mask(rng.random(X.shape) < 0.05)
     X["sic"] = rng.choice(["3711", "3712", "3720", "2911"], size=84)
     y = pd.Series(X["size"].fillna(0) + rng.normal(size=84), index=INDEX)
-    y += np.tile(np.random.default_rng(1).normal(scale=2.0, size=6), 14)  # what a period's firms share, for all to read
+    y += np.tile(
+        np.random.default_rng(1).normal(scale=2.0, size=6), 14
+    )  # what a period's firms share, for all to read
     return X, y.mask(rng.random(84) < 0.1)
 
 
@@ -92,7 +96,9 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
         same = X.index.get_level_values("period") == X.index[row][1]
         assert (after[same] != before[same]).sum() > 0  # others of the period do read it
         later = X.index.get_level_values("period") > X.index[row][1]
-        rest = ~same & ~later if name in ("stack", "covariance") else ~same  # history: an outcome is the firm's own past, later
+        rest = (
+            ~same & ~later if name in ("stack", "covariance") else ~same
+        )  # history: an outcome is the firm's own past, later
         np.testing.assert_array_equal(after[rest], before[rest])
 
 
@@ -108,9 +114,7 @@ def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, p
 
 @pytest.mark.parametrize("name", ["attention", "stacked"])
 def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
-    with pytest.raises(
-        InputError, match='outcomes= was given, but task="forecast" reads no outcomes'
-    ):
+    with pytest.raises(InputError, match='outcomes= was given, but task="forecast" reads no outcomes'):
         fitted[name].predict(panel[0], outcomes=panel[1])
 
 

@@ -34,9 +34,7 @@ def panel():
 
 MODELS = {
     "heads": PeerAttentionRegressor(codes=["industry"], **QUICK),
-    "prior": PeerAttentionRegressor(
-        prior=Prior("industry"), codes=["industry"], **QUICK
-    ),
+    "prior": PeerAttentionRegressor(prior=Prior("industry"), codes=["industry"], **QUICK),
     "defaults": PeerAttentionRegressor(random_state=0),
     "explains": PeerAttentionRegressor(task="explain", own="linear", codes=["industry"], random_state=0),
     "covariance": CovariancePeerRegressor(codes=["industry"]),
@@ -71,12 +69,18 @@ def test_every_group_of_candidates_is_stored(tmp_path):
     firm, time = (made.X.index.get_level_values(name) for name in ("firm", "period"))
     shock, factor = np.random.default_rng(0).normal(size=(2, 16))[:, pd.factorize(time)[0]]
     x1, x2 = made.X["x1"], made.X["x2"]
-    y = made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2  # shape, history, common, peers
-    model = PeerAttentionRegressor(task="explain", codes=["industry"], kappa=0.0, random_state=0).fit(made.X, y)
+    y = (
+        made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2
+    )  # shape, history, common, peers
+    model = PeerAttentionRegressor(task="explain", codes=["industry"], kappa=0.0, random_state=0).fit(
+        made.X, y
+    )
     assert all(any(w > 0 for w in stage.weights.values()) for stage in model.stack_.stages.values())
     model.save(tmp_path / "a.model")
     again = load(tmp_path / "a.model")
-    pd.testing.assert_series_equal(again.predict(made.X, outcomes=y), model.predict(made.X, outcomes=y), check_exact=True)
+    pd.testing.assert_series_equal(
+        again.predict(made.X, outcomes=y), model.predict(made.X, outcomes=y), check_exact=True
+    )
     pd.testing.assert_frame_equal(again.evidence_, model.evidence_)
     pd.testing.assert_frame_equal(again.explain_gain(), model.explain_gain())
 

@@ -201,7 +201,9 @@ def bootstrap_network(
     if not 1 <= length <= start.n_periods:
         raise InputError(f"block_length: expected 1 to {start.n_periods} (periods), got {block_length!r}.")
     rng = np.random.default_rng(random_state)
-    counts = np.vstack([np.ones(start.n_periods, dtype=np.intp), block_counts(rng, start.n_periods, length, n_draws)])
+    counts = np.vstack(
+        [np.ones(start.n_periods, dtype=np.intp), block_counts(rng, start.n_periods, length, n_draws)]
+    )
     if at is None:
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)

@@ -71,13 +71,14 @@ def descend(
     times: int,
     rate: float,
     size: int = 1,
+    cycles: int = 1,
 ) -> None:
-    """Optimise the scores of every ``size`` heads jointly, by Adam, with so many times ROWS a step."""
+    """Optimise the scores of every ``size`` heads jointly, by Adam, with so many times ROWS a step and STEPS steps."""
     minimise(
         score_parameters(module).values(),
         lambda batch: projected_loss(module, found, batch, size, sample).sum(),
         sample.drawn(generator, times, module.spec.n_heads),
-        STEPS,
+        cycles * STEPS,
         rate,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,11 +48,15 @@ def predictions(parts: Mapping[str, Fitted], seen: Sequence[Section]) -> Predict
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to predict: its group, and how it is fitted, from where it stood at an earlier origin; None: not on these data."""
+    """One way to predict: its group, and how it is fitted, from where it stood at an earlier origin; None: not on these data.
+
+    ``refit`` fits it to all periods from where it stood at the last origin; without it, ``fit`` does.
+    """
 
     name: str
     group: str
     fit: Callable[[Training, Any], Fitted | None]
+    refit: Callable[[Training, Any], Fitted] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,9 @@ class Stack:
         self, base: np.ndarray, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
     ) -> np.ndarray:
         for group, stage in stages.items():
-            entered = [column for column in stage.entered() if column[0] in found]  # of those fitted to all periods
+            entered = [
+                column for column in stage.entered() if column[0] in found
+            ]  # of those fitted to all periods
             moves = [
                 stage.weights[c, n, of] * difference(found[c][n], base, group, of) for c, n, of in entered
             ]
@@ -154,21 +161,21 @@ def fit_stack(
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
     trials: dict[str, list[Any]] = {each.name: [] for each in candidates}
 
-    def fit(each: Candidate, training: Training) -> Fitted | None:
-        """Fit a candidate from where it stood at the origin before, or read what was fitted; own models are fitted again."""
-        start = next((part for part in reversed(trials[each.name]) if part is not None), None)
-        if each.group == SHAPE:
-            return each.fit(training, start)
-        return remembered(checkpoint, lambda: each.fit(training, start))
+    def latest(each: Candidate) -> Any:
+        return next((part for part in reversed(trials[each.name]) if part is not None), None)
+
+    def made(each: Candidate, make: Callable[[], Fitted | None]) -> Fitted | None:
+        """Fit a candidate, or read what was fitted; own models are fitted again."""
+        return make() if each.group == SHAPE else remembered(checkpoint, make)
 
     judged = []
     for origin in origins:
         training = Training.of(origin.training, problem)
         seen = with_past(training.history, training.seen(origin.judged))
-        parts = {each.name: fit(each, training) for each in candidates}
-        for name, part in parts.items():
-            trials[name].append(part)
-        known = {name: part for name, part in parts.items() if part is not None}
+        for each in candidates:
+            start = latest(each) if origin.forward else None
+            trials[each.name].append(made(each, partial(each.fit, training, start)))
+        known = {name: parts[-1] for name, parts in trials.items() if parts[-1] is not None}
         judged.append(_Judged(origin, seen, training.lines, predictions(known, seen)))
     training = Training.of(sections, problem)
     if kappa is None:
@@ -185,15 +192,26 @@ def fit_stack(
     fitted = {}
     for each in candidates:
         names = {name for candidate, name, _ in entered if candidate == each.name}
-        part = fit(each, training) if names else None
+        if not names:
+            continue
+        shares = {name: _share(stages[PEERS], each.name, name) for name in sorted(names)}
+        start = latest(each)
+        if isinstance(start, HeadStarts):
+            start = start.weighed(shares)
+        again = each.fit if start is None or each.refit is None else each.refit
+        part = made(each, partial(again, training, start))
         if isinstance(part, HeadStarts):
-            part = part.weighed({name: _share(stages[PEERS], each.name, name) for name in sorted(names)})
+            part = part.weighed(shares)
         if part is not None:
             fitted[each.name] = part
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
     none = np.zeros(problem.n_outputs)
     stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, compared)
-    return stack if problem.loss is squared_error or not fitted else replace(stack, level=_level(stack, training))
+    return (
+        stack
+        if problem.loss is squared_error or not fitted
+        else replace(stack, level=_level(stack, training))
+    )
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

@@ -17,10 +17,11 @@ FEW_ROWS = 50  # known outcomes below which nothing is judged
 
 @dataclass(frozen=True)
 class Origin:
-    """Cross-sections to learn from, and later ones to judge by."""
+    """Cross-sections to learn from, and others to judge by: later ones (``forward``), or a fold of the one that there is."""
 
     training: list[Section]
     judged: list[Section]
+    forward: bool = True
 
 
 def row_weight(rows: Rows) -> np.ndarray:
@@ -82,7 +83,7 @@ def _folds(section: Section, dated: bool) -> list[Origin]:
         pool = rest if not dated and same_rows(section) else slice(None)
         learned = _rows_of(section, rest, pool)
         judged = replace(_rows_of(section, at, pool), own_copies=False)
-        found.append(Origin([learned], [judged]))
+        found.append(Origin([learned], [judged], forward=False))
     return found
 
 

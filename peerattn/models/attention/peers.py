@@ -18,9 +18,9 @@ from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.origins import outcomes_of
-from peerattn.models.attention.peer_module import PeerSpec
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
-from peerattn.models.attention.search import find_heads
+from peerattn.models.attention.search import find_heads, refit_heads
 from peerattn.models.attention.stack import loss_of
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import Section
@@ -64,18 +64,29 @@ def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
 
 def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     """Return softmax heads: together, and the mean of the best starts."""
+    wide = replace(settings, dtype=torch.float64)
 
     def heads(training: Training, start: HeadStarts | None) -> HeadStarts:
-        sections, wide = training.residuals, replace(settings, dtype=torch.float64)
         warm = [] if start is None else [member.module() for member in start.part.members]
-        found = find_heads(spec, sections, settings, seed, warm)
+        found = find_heads(spec, training.residuals, settings, seed, warm)
         names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)
-        members = tuple(Member.of(m, contribution_spread(m, sections, wide)) for m in modules)
-        part = Heads(members, settings.terms, (1 / len(members),) * len(members))
+        return fitted(training, modules, names, (1 / len(modules),) * len(modules))
+
+    def refit(training: Training, start: HeadStarts) -> HeadStarts:
+        """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""
+        modules = [member.module() for member in start.part.members]
+        refit_heads(modules, training.residuals, settings, seed)
+        return fitted(training, modules, start.names, start.part.mix)
+
+    def fitted(
+        training: Training, modules: Sequence[PeerModule], names: tuple[str, ...], mix: tuple[float, ...]
+    ) -> HeadStarts:
+        members = tuple(Member.of(m, contribution_spread(m, training.residuals, wide)) for m in modules)
+        part = Heads(members, settings.terms, mix)
         lengths = tuple(step_length(training, alone) for alone in part.alone())
         return HeadStarts(training.lines, part, names, lengths)
 
-    return Candidate(HEADS, PEERS, heads)
+    return Candidate(HEADS, PEERS, heads, refit)
 
 
 def step_length(training: Training, part: Heads) -> float:

@@ -14,7 +14,7 @@ from peerattn.models.attention.samples import Sample
 from peerattn.processes import all_sum
 
 RIDGE = 1.0  # on each coefficient, in rows of unit variance
-#: Pairs up to which all focal rows of a sample rank heads; of larger samples every so many-th row does.
+#: Pairs times heads up to which all focal rows of a sample rank heads; of larger samples every so many-th row does.
 THINNED = 2**25
 
 
@@ -134,7 +134,7 @@ def products(
     module: PeerModule, found: PeerModule | None, sample: Sample, size: int = 1, most: float = THINNED
 ) -> Iterator[tuple[Tensor, tuple[int, int]]]:
     """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
-    for batch in sample.whole(most):
+    for batch in sample.whole(most / max(1, module.spec.n_heads)):
         own, mixed, y = (z.double() for z in parts(module, found, batch, size))
         yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
 

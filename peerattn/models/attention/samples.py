@@ -31,12 +31,11 @@ class Sample:
 
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
         """Yield all sections, in batches; where they have more than ``most`` pairs, with every so many-th focal row only."""
-        if self._whole is None or self.n_cells > most:
-            batches = self._batches(math.ceil(self.n_cells / most) if self.n_cells > most else 1)
-            if self.n_cells > SMALL:
-                yield from batches
-                return
-            self._whole = list(batches)
+        if self.n_cells > min(most, SMALL):
+            yield from self._batches(max(1, math.ceil(self.n_cells / most)))
+            return
+        if self._whole is None:
+            self._whole = list(self._batches(1))
         yield from self._whole
 
     def _batches(self, every: int) -> Iterator[Batch]:

@@ -9,6 +9,7 @@ from functools import reduce
 
 import torch
 
+from peerattn.models.attention.descent import finish
 from peerattn.models.attention.heads import Settings, average_unseen_codes
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import solve
@@ -39,10 +40,11 @@ def find_heads(
     variance (``values="characteristics"``; of outcomes, only a constant is taken out, since the mean of all others is the
     period's mean less the own outcome). With ``own="none"`` nothing is taken out.
 
-    A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with twice the rows a step; heads
-    found on earlier periods (``warm``) compete, and so does one head for each code, which starts from the firms of its own
-    level. The best one is the first head. A further head is drawn beside those found: the best candidates are each
-    optimised together with them, and the best set goes on. Heads are ranked by what is minimised, the penalty included.
+    A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with four times the steps, so that
+    both rungs cost the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head for
+    each code, which starts from the firms of its own level. The best one is the first head. A further head is drawn beside
+    those found: the best candidates are each optimised together with them, and the best set goes on. Heads are ranked by what
+    is minimised, the penalty included.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: whom j looks to matters only to the
     firms that look to j, so that neither layer shows what the other one has to learn. In one bracket the last layers of a
@@ -67,19 +69,36 @@ def find_heads(
     """
     generator = torch.Generator().manual_seed(seed)
     sample = Sample(sections, settings)
+    starts: PeerModule | None = None
     found: dict[str, list[PeerModule]] = {}
     for n_layers in range(1, spec.n_layers + 1):
         of_depth = replace(spec, n_layers=n_layers)
         earlier = [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == n_layers]
-        starts = best_starts(of_depth, reduce(beside, earlier) if earlier else None, sample, generator)
+        known = reduce(beside, earlier) if earlier else None
+        starts = best_starts(of_depth, known, starts, sample, generator)
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
         found = {
             TOGETHER: [jointly(starts, rival, of_depth, sample, generator)],
-            ALONE: alone(starts, sample, generator),
+            ALONE: alone(starts),
             SHORTER: found.get(TOGETHER, []),
         }
+    _solve([module for of in found.values() for module in of], sections, settings)
+    return found
+
+
+def refit_heads(
+    heads: Sequence[PeerModule], sections: Sequence[Section], settings: Settings, seed: int
+) -> None:
+    """Optimise heads further on other cross-sections, each set from where it stands, in place; what is linear is solved."""
+    generator = torch.Generator().manual_seed(seed)
+    sample = Sample(sections, settings)
+    for module in heads:
+        finish(module.to(settings.dtype), sample, generator)
+    _solve(heads, sections, settings)
+
+
+def _solve(heads: Sequence[PeerModule], sections: Sequence[Section], settings: Settings) -> None:
     wide = Sample(sections, replace(settings, dtype=torch.float64))
-    for module in (module for of in found.values() for module in of):
+    for module in heads:
         average_unseen_codes(module, sections)
         solve(module.double(), wide)
-    return found

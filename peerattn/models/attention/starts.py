@@ -21,7 +21,10 @@ from peerattn.models.attention.projection import (
 )
 from peerattn.models.attention.samples import Sample
 
-STARTS, ETA = 24, 4  # heads that start in a bracket, and one in how many goes on to its second rung
+STARTS, ETA = (
+    24,
+    4,
+)  # heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
 KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
@@ -55,14 +58,18 @@ def beside(found: PeerModule, more: PeerModule) -> PeerModule:
 
 
 def best_starts(
-    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
+    spec: PeerSpec,
+    known: PeerModule | None,
+    shorter: PeerModule | None,
+    sample: Sample,
+    generator: torch.Generator,
 ) -> PeerModule:
     """Return the best of many starts, best first; those known from earlier periods compete.
 
-    What heads share is learned with the first of them.
+    What heads share is learned with the first of them. Chains of several layers start from those ``shorter`` by one.
     """
-    if spec.n_layers > 1:
-        return _best_chains(spec, known, sample, generator)
+    if shorter is not None:
+        return _best_chains(spec, known, shorter, sample, generator)
     if spec.code_levels:
         within = _within_codes(spec, known, sample, generator)
         known = within if known is None else beside(known, within)
@@ -70,11 +77,9 @@ def best_starts(
     return _halved(starts, known, sample, generator)[0]
 
 
-def alone(starts: PeerModule, sample: Sample, generator: torch.Generator) -> list[PeerModule]:
-    """Return the best starts, each optimised by itself."""
-    best = _first(starts, KEPT).requires_grad_(True)
-    descend(best, None, sample, generator, 2, FINE_RATE)
-    return [with_heads(best, torch.tensor([k])) for k in range(best.spec.n_heads)]
+def alone(starts: PeerModule) -> list[PeerModule]:
+    """Return the best starts, one head each."""
+    return [with_heads(starts, torch.tensor([k])) for k in range(min(KEPT, starts.spec.n_heads))]
 
 
 def jointly(
@@ -111,11 +116,14 @@ def _beside_each(found: PeerModule, more: PeerModule) -> PeerModule:
 
 
 def _best_chains(
-    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
+    spec: PeerSpec,
+    known: PeerModule | None,
+    shorter: PeerModule,
+    sample: Sample,
+    generator: torch.Generator,
 ) -> PeerModule:
     """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
     n = spec.n_layers
-    shorter = best_starts(replace(spec, n_layers=n - 1), None, sample, generator)
 
     def bracket(
         chains: PeerModule, places: Mapping[int, int], rivals: PeerModule | None
@@ -147,7 +155,7 @@ def _halved(
     """Return starts, successively halved, and their rivals, best first beside heads found before, and the error of the best."""
     descend(starts, found, sample, generator, 1, RATE)
     starts, _ = ranked(starts, found, sample, starts.spec.n_heads // ETA)
-    descend(starts, found, sample, generator, 2, RATE)
+    descend(starts, found, sample, generator, 2, RATE, cycles=ETA)
     every = starts if rivals is None else beside(rivals, starts)
     return ranked(every, found, sample, every.spec.n_heads)
 

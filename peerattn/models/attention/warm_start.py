@@ -10,11 +10,9 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.descent import finish
 from peerattn.models.attention.heads import Settings, contribution_spread
 from peerattn.models.attention.members import Heads, Member
-from peerattn.models.attention.projection import solve
-from peerattn.models.attention.samples import Sample
+from peerattn.models.attention.search import refit_heads
 from peerattn.models.attention.training import Training
 
 
@@ -75,11 +73,9 @@ class WarmStart:
         while True:
             found = []
             for at, mine in zip(drawn, modules, strict=True):
-                sample = Sample([self.sections[t] for t in at], self.settings)
-                for module in mine:
-                    finish(module, sample, torch.Generator().manual_seed(seed))
-                    solve(module, sample)
-                spreads = [contribution_spread(module, sample.sections, self.settings) for module in mine]
+                sections = [self.sections[t] for t in at]
+                refit_heads(mine, sections, self.settings, seed)
+                spreads = [contribution_spread(module, sections, self.settings) for module in mine]
                 found.append([Member.of(*each) for each in zip(mine, spreads, strict=True)])
             yield found
 

@@ -321,7 +321,8 @@ class LaterFits(Ridge):
 
 def test_a_leak_that_starts_in_a_later_fit_is_found(panel):
     KNOWN.update(
-        y=panel[1], first=panel[0].index[TWO_FITS.folds(panel[0], panel[1])[0].train].get_level_values(1).max()
+        y=panel[1],
+        first=panel[0].index[TWO_FITS.folds(panel[0], panel[1])[0].train].get_level_values(1).max(),
     )
     found = check(LaterFits(), panel, cv=TWO_FITS)
     assert LOOKUP in found.refuted and "in fit 2: " in str(found)

@@ -35,7 +35,10 @@ def plant():
         heads = replace(part.part, members=tuple(members), mix=mix)
         lengths = (1.0,) * len(weights)
         model.stack_.fitted["heads"] = replace(part, part=heads, names=tuple(names), lengths=lengths)
-        stage = replace(model.stack_.stages["peers"], weights={("heads", n, ""): w for n, w in zip(names, weights, strict=True)})
+        stage = replace(
+            model.stack_.stages["peers"],
+            weights={("heads", n, ""): w for n, w in zip(names, weights, strict=True)},
+        )
         model.stack_.stages["peers"] = stage
         model.members_, model.heads_ = tuple(members), heads_table(members, model.y_scale_)
         return model

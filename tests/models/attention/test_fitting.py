@@ -70,7 +70,9 @@ def test_the_prediction_is_the_equation(everything):
     B = stack.view.lines.predict(seen[k].focal)
     for group in GROUPS:
         parts = {(c, n): found[c][n][0] for c, n, _ in stack.stages[group].entered()}
-        weights = [(parts[c, n], stack.stages[group].weights[c, n, of]) for c, n, of in stack.stages[group].entered()]
+        weights = [
+            (parts[c, n], stack.stages[group].weights[c, n, of]) for c, n, of in stack.stages[group].entered()
+        ]
         B = B + sum(w * (p if group == "common" else p - B) for p, w in weights)
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
     np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
@@ -143,7 +145,9 @@ def test_forecasts_of_a_period_read_nothing_later():
     )
     unknown = y.where(past)
     again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
-    own = [m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
+    own = [
+        m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)
+    ]
     np.testing.assert_allclose(*own, atol=1e-10)
     np.testing.assert_allclose(again.stack_.view.history.raw, model.stack_.view.history.raw, atol=1e-10)
 

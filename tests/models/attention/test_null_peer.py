@@ -106,7 +106,9 @@ def test_a_restricting_prior_has_no_null_peer():
     panel = simulate_panel(15, 6, 2, n_industries=3, random_state=0)
 
     def fit(prior):
-        return PeerAttentionRegressor(n_heads=1, kappa=None, prior=prior, random_state=0).fit(panel.X, panel.y)
+        return PeerAttentionRegressor(n_heads=1, kappa=None, prior=prior, random_state=0).fit(
+            panel.X, panel.y
+        )
 
     assert not fit(Prior("industry", only=True)).members_[0].spec.nobody
     assert fit(Prior("industry")).members_[0].spec.nobody

@@ -81,7 +81,9 @@ def test_a_strong_network_on_a_small_panel_is_found_by_every_start(panel):
     settings = replace(SETTINGS, dtype=torch.float32)
     found = find_heads(spec_of(sections), sections[:50], settings, seed=0)
     test = Sample(sections[50:], SETTINGS)
-    assert [m.spec.n_heads for m in found[TOGETHER]] == [2] and [m.spec.n_heads for m in found[ALONE]] == [1] * 3
+    assert [m.spec.n_heads for m in found[TOGETHER]] == [2] and [m.spec.n_heads for m in found[ALONE]] == [
+        1
+    ] * 3
     assert all(p.dtype == torch.float64 for of in found.values() for m in of for p in m.parameters())
     off = ~np.eye(20, dtype=bool)
     for k, module in enumerate(found[ALONE][:2]):
@@ -108,7 +110,9 @@ def test_warm_heads_are_at_least_as_good_as_where_they_started(panel, quick):
 def test_two_networks_are_found_as_two_heads():
     panel = simulate_panel(40, 40, 4, signal_share=0.9, d_head=2, n_networks=2, random_state=1)
     sections = sections_of(panel)
-    (found,) = find_heads(spec_of(sections), sections, replace(SETTINGS, dtype=torch.float32), seed=0)[TOGETHER]
+    (found,) = find_heads(spec_of(sections), sections, replace(SETTINGS, dtype=torch.float32), seed=0)[
+        TOGETHER
+    ]
     assert found.spec.n_heads == 2
     W = weights(found, Sample(sections[-1:], SETTINGS))[0][0]
     labels = sections[-1].focal.label
@@ -216,7 +220,11 @@ def test_chains_come_beside_heads_of_one_layer_less(panel, quick):
     """Which of them is true, the candidates' problem says."""
     sections = sections_of(panel)[:10]
     found = find_heads(spec_of(sections, n_layers=2), sections, SETTINGS, seed=0)
-    assert {name: {m.spec.n_layers for m in of} for name, of in found.items()} == {TOGETHER: {2}, ALONE: {2}, SHORTER: {1}}
+    assert {name: {m.spec.n_layers for m in of} for name, of in found.items()} == {
+        TOGETHER: {2},
+        ALONE: {2},
+        SHORTER: {1},
+    }
     assert not find_heads(spec_of(sections), sections, SETTINGS, seed=0)[SHORTER]
 
 
@@ -299,7 +307,9 @@ def test_several_targets_share_the_weights(panel, quick):
     sections = [
         replace(s, focal=replace(s.focal, y=np.c_[s.focal.y, -2 * s.focal.y])) for s in sections_of(panel)
     ]
-    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0)[TOGETHER][0]
+    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0)[TOGETHER][
+        0
+    ]
     np.testing.assert_allclose(
         module.head_values[..., 1].detach(), -2 * module.head_values[..., 0].detach(), rtol=1e-8
     )
@@ -325,7 +335,9 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
 def test_same_seed_same_heads(panel, quick):
     sections = sections_of(panel)[:15]
     one, two = (find_heads(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
-    for a, b in zip(*([p for of in each.values() for m in of for p in m.parameters()] for each in (one, two)), strict=True):
+    for a, b in zip(
+        *([p for of in each.values() for m in of for p in m.parameters()] for each in (one, two)), strict=True
+    ):
         assert torch.equal(a, b)
 
 

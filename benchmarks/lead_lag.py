@@ -1,7 +1,8 @@
 """A real directed network: do small portfolios follow large ones, and is it found? Next day's returns of 25 portfolios.
 
 Run: ``python benchmarks/lead_lag.py``. Three spans of ``ff25_daily`` (Lo and MacKinlay 1990), defaults, beside least squares on
-own characteristics and a vector autoregression by ridge with 1,250 free coefficients.
+own characteristics and a vector autoregression by ridge with 1,250 free coefficients. The network of each span is the
+figure of docs/how-to/lead-lag.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -18,7 +20,8 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from report import publish
+from peerattn.render import PALETTE, figure_style, weight_colours
+from report import publish, save_figure
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPANS = [("1972", "1979", "1982"), ("1965", "1972", "1975"), ("1980", "1987", "1990")]
@@ -56,11 +59,62 @@ def autoregression(X: pd.DataFrame, y: pd.Series, train: np.ndarray) -> np.ndarr
     return table.stack().swaplevel().reindex(y.index).to_numpy()
 
 
+def history() -> pd.DataFrame:
+    """Correlations of today's mean return of one fifth with yesterday's of another, two years at a time."""
+    frame = pd.read_parquet(SHARED / "firm" / "ff25_daily_1963_1990.parquet").dropna(subset=["ret_next"])
+    frame[["ret_lag1", "ret_next"]] = frame[["ret_lag1", "ret_next"]].clip(-6, 6)
+    mean = frame.groupby(["date", "size"])[["ret_lag1", "ret_next"]].mean().unstack()
+    years = pd.DatetimeIndex(mean.index).year // 2 * 2
+
+    def each(who: int, whom: int) -> pd.Series:
+        return mean.groupby(years + 1).apply(lambda days: days["ret_next", who].corr(days["ret_lag1", whom]))
+
+    found = pd.DataFrame({"small on large, a day before": each(1, 5), "large on small": each(5, 1)})
+    return found.loc[1965:]
+
+
+def draw(rows: list[dict[str, str | float]], networks: list[np.ndarray]) -> None:
+    """Draw whom each fifth by size looks to in each span, in order of time, and the lead by year."""
+    order = np.argsort([str(row["tested"]) for row in rows])
+    with figure_style():
+        figure, axes = plt.subplots(
+            1, 4, figsize=(11.0, 3.1), width_ratios=(1, 1, 1, 1.4), layout="constrained"
+        )
+        top = max(network.max() for network in networks)
+        for ax, k in zip(axes, order):
+            ax.imshow(networks[k], cmap=weight_colours(), vmin=0, vmax=top)
+            for (i, j), weight in np.ndenumerate(networks[k]):
+                ink = "white" if weight > 0.6 * top else "#23262b"
+                ax.text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=8, color=ink)
+            ends = ["small", "2", "3", "4", "large"]
+            ax.set(
+                title=str(rows[k]["tested"]).replace(" to ", "–"),
+                xlabel="looked to",
+                xticks=range(5),
+                yticks=range(5),
+            )
+            ax.set_xticklabels(ends)
+            ax.set_yticklabels(ends if ax is axes[0] else [])
+            ax.tick_params(length=0)
+        axes[0].set_ylabel("looks")
+        found = history()
+        for column, color in zip(found, PALETTE):
+            axes[3].plot(found.index, found[column], color=color, label=column)
+        for k in order:
+            first, last = (int(year) for year in str(rows[k]["tested"]).split(" to "))
+            axes[3].axvspan(first, last + 1, color="#8b9096", alpha=0.15, lw=0)
+        axes[3].axhline(0, color="#8b9096", lw=0.7)
+        axes[3].set(title="Correlation, two years at a time", ylim=(-0.35, 0.7))
+        axes[3].legend(loc="upper right")
+        save_figure(figure, "lead_lag")
+
+
 def main() -> None:
     """Fit, forecast, publish."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     rows: list[dict[str, str | float]] = []
+    networks: list[np.ndarray] = []
     for first, test, last in SPANS:
         X, y, train = load(first, test, last)
         start = time.process_time()
@@ -86,8 +140,15 @@ def main() -> None:
             W = np.mean([network.matrix(day).to_numpy() for day in network.periods], axis=0)
             size = np.array([int(str(firm)[1]) for firm in network.matrix(network.periods[0]).columns])
             row |= {f"to fifth {k}": float(W[:, size == k].sum(1).mean()) for k in range(1, 6)}
+            networks.append(
+                np.array(
+                    [[W[size == i][:, size == j].sum(1).mean() for j in range(1, 6)] for i in range(1, 6)]
+                )
+            )
         rows.append(row)
         print(row, flush=True)
+    if len(networks) == len(rows):
+        draw(rows, networks)
     publish(
         "lead_lag",
         "The lead of large stocks: within-period R² of next day's returns, 25 portfolios",

@@ -1,4 +1,4 @@
-"""A learned network in a linear-in-means equation: size and bias of the naive use and of two sample splits; a published table.
+"""A learned network in a linear-in-means equation: size and bias of the naive use and of two sample splits; a given network.
 
 python benchmarks/learned_w.py [draws]
 """
@@ -83,25 +83,25 @@ def main():
          "network."],
     )  # fmt: skip
     if SHARED.exists():
-        publish("spillovers", "Bloom, Schankerman and Van Reenen (2013): log Q on spillovers", spillovers(), [
-            "Firm and year effects, errors clustered by firm; least squares of this package.",
+        publish("spillovers", "Data of Bloom, Schankerman and Van Reenen (2013): log Q on spillovers", spillovers(), [
+            "Firm and year effects, no other control, errors clustered by firm. Expected: an independent computation.",
         ])  # fmt: skip
 
 
 def spillovers():
-    """Return the published coefficients beside ours."""
+    """Return coefficients that were computed independently beside ours."""
     data = pd.read_parquet(SHARED).rename(columns={"year": "period"}).set_index(["firm", "period"])
     data["tec"], data["sic_"] = data["ln_spilltec_lag"], data["ln_spillsic_lag"]
-    published = {"tec": (0.568, 0.168), "sic_": (-0.059, 0.055)}
+    expected = {"tec": (0.568, 0.168), "sic_": (-0.059, 0.055)}
     kept = data.dropna(subset=["ln_q", "tec", "sic_"])
     found = (
         LinearInMeansRegressor(effects=("firm", "period")).fit(kept[["tec", "sic_"]], kept["ln_q"]).results_
     )
     names = {"tec": "ln SPILLTEC", "sic_": "ln SPILLSIC"}
     return [
-        {"regressor": names[k], "published": b, "s.e. published": e, "ours": found.params[k],
+        {"regressor": names[k], "expected": b, "s.e. expected": e, "ours": found.params[k],
          "s.e. ours": found.std_errors[k], "n": found.nobs}
-        for k, (b, e) in published.items()
+        for k, (b, e) in expected.items()
     ]  # fmt: skip
 
 

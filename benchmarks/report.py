@@ -1,4 +1,4 @@
-"""Time side by side, and show the rows: a table in the terminal, JSON and Markdown in benchmarks/results/."""
+"""Time side by side, and show the rows: a table in the terminal, JSON and Markdown in benchmarks/results/; figures of pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import matplotlib
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
@@ -73,6 +75,12 @@ def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = (
     lines = [f"# {title}", "", _line(columns), _line(["---"] * len(columns)), *map(_line, cells)]
     lines += ["", *[f"- {note}" for note in notes]]
     (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def save_figure(figure: Figure, name: str) -> None:
+    """Write a figure of a page, docs/_static/<name>.svg: text as outlines, and the same bytes for the same numbers."""
+    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
+        figure.savefig(RESULTS.parents[1] / "docs" / "_static" / f"{name}.svg", metadata={"Date": None})
 
 
 def _text(value: str | float) -> str:

@@ -33,7 +33,8 @@ _MODELS = (
 )
 _CONTROLS = (
     f"{_MODELS}. To run one twice, give the second a name of your own: linear=attention, with --set linear.similarity=linear. "
-    "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention]"
+    "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention; "
+    "to explain, industry_median, too]"
 )
 _SET = "An option of a model, such as attention.n_heads=4; may be repeated."
 _TASK = (

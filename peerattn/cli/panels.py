@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from peerattn.models.attention.reference import Reference
     from peerattn.panel import Panel
 
-DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention")
+DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "industry_median")
 MOST_FITS = 6
 _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
@@ -146,7 +146,8 @@ def take_models(
     from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 
     if wanted is None:
-        fits = {"industry": panel.industry is not None, "cross_attention": reference}
+        has = panel.industry is not None
+        fits = {"industry": has, "industry_median": has and task == "explain", "cross_attention": reference}
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
     if len(ready) < len(wanted):

@@ -14,7 +14,10 @@ from peerattn.models import own_history
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
-WITHOUT_CODE = {"command-line.md", "index.md", "panel-files.md", "leaks.md", "symbols.md", "weights.md"}
+WITHOUT_CODE = {
+    *("command-line.md", "index.md", "panel-files.md", "leaks.md", "symbols.md", "weights.md"),
+    *("lead-lag.md", "real-sentences.md", "replication.md"),
+}
 WITH_CODE = sorted(
     [
         ROOT / "README.md",

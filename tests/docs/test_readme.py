@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = {
     "grunfeld invest_next": "Grunfeld 1935–54, investment",
@@ -65,3 +67,27 @@ def test_the_results_of_sequence_models_are_those_of_the_benchmark():
     text = (ROOT / "docs/how-to/domains.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"<!-- results: benchmarks/results/sequence.json -->\n((?:\|.*\n)+)", text)
     assert shown.strip() == sequence_table(), f"the page's table should be\n{sequence_table()}"
+
+
+PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
+    "real-sentences.md words_looked_to": {
+        "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
+    },
+    "replication.md replications": {
+        "figure": "figure", "published": "published", "ours": "ours", "source": "source", "command": "command",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", PAGES_OF_RESULTS)
+def test_the_results_of_a_page_are_those_of_its_benchmark(where):
+    page, name = where.split()
+    columns = PAGES_OF_RESULTS[where]
+    rows = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))["rows"]
+    lines = [list(columns.values()), ["---"] * len(columns)]
+    for row in sorted(rows, key=lambda row: row.get("tested", "")):
+        lines.append([f"{c:.3f}" if isinstance(c := row[key], float) else str(c) for key in columns])
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
+    [shown] = re.findall(rf"<!-- results: benchmarks/results/{name}.json -->\n((?:\|.*\n)+)", text)
+    assert shown.strip() == table, f"the page's table should be\n{table}"

@@ -70,6 +70,10 @@ def test_the_results_of_sequence_models_are_those_of_the_benchmark():
 
 
 PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
+    "lead-lag.md lead_lag": {
+        "trained": "trained", "tested": "tested", "own, within": "own returns", "VAR, within": "autoregression",
+        "attention, within": "attention", "to fifth 1": "to the smallest", "to fifth 5": "to the largest",
+    },
     "real-sentences.md words_looked_to": {
         "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -49,27 +49,23 @@ class History:
     @classmethod
     def of(cls, sections: Iterable[Section]) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
-        columns: dict[Any, pd.Series] = {}
-        outcomes: dict[Any, pd.Series] = {}
-        for section in sections:
-            if section.period is None:
-                continue
-            known: dict[Any, float] = {}
-            for rows in (section.focal, section.peers):
-                if (
-                    rows.y is not None and rows.y.ndim == 1
-                ):  # of several classes there is no one number to remember
-                    known.update(
-                        zip(rows.label[np.isfinite(rows.y)], rows.y[np.isfinite(rows.y)], strict=True)
-                    )
-            y = pd.Series(known, dtype=float)
-            spread = float(y.std(ddof=0)) if len(y) else 0.0
-            if len(y):
-                columns[section.period] = ((y - y.mean()) / (spread or 1.0)).clip(-CLIP, CLIP)
-                outcomes[section.period] = y
-        table = pd.DataFrame(columns).sort_index(axis=1).fillna(0.0)
-        raw = pd.DataFrame(outcomes).reindex(index=table.index, columns=table.columns)
-        return cls(table.index, table.columns, table.to_numpy(np.float32), raw.to_numpy(float))
+        known = [
+            (section.period, rows.label[there], rows.y[there])
+            for section in sections
+            for rows in (section.focal, section.peers)
+            # of several classes there is no one number to remember
+            if section.period is not None and rows.y is not None and rows.y.ndim == 1
+            for there in [np.isfinite(rows.y)]
+            if there.any()
+        ]
+        if not known:
+            return cls(pd.Index([]), pd.Index([]), np.zeros((0, 0), np.float32), np.zeros((0, 0)))
+        labels = known[0][1].append([label for _, label, _ in known[1:]])
+        firm, firms = pd.factorize(labels, sort=True)
+        period, periods = pd.factorize(pd.Index([period for period, *_ in known]), sort=True)
+        raw = np.full((len(firms), len(periods)), np.nan)
+        raw[firm, period.repeat([len(y) for *_, y in known])] = np.concatenate([y for *_, y in known])
+        return cls(firms, periods, _standardised(raw).astype(np.float32), raw)
 
     def joined(self, later: History) -> History:
         """Return this history with the periods of another one; where both have a period, this one's is kept."""
@@ -108,19 +104,21 @@ class History:
         return History(self.firms[there], self.periods[start:], self.values[there, start:], raw[there])
 
     def own_past(
-        self, period: Any, firms: pd.Index, purge: int = 0
+        self, sections: Sequence[Section], purge: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each firm's last known outcome in the window before a period, their mean, and their number, (n,) each.
+        """Return each focal firm's last known outcome in the window before its period, their mean, and their number, (n,) each.
 
         Outcomes of the last ``purge`` periods before it are not known by then. Zero where there is none.
         """
-        end = 0 if period is None else max(0, int(self.periods.searchsorted(period)) - purge)
-        at, start = self.firms.get_indexer(firms), max(0, end - WINDOW)
+        firms = [section.focal.label for section in sections]
+        ends = [0 if s.period is None else int(self.periods.searchsorted(s.period)) - purge for s in sections]
+        end = np.repeat(np.maximum(ends, 0), [len(each) for each in firms])
+        at, start = self.firms.get_indexer(firms[0].append(firms[1:])), np.maximum(end - WINDOW, 0)
         if not len(self.firms):
             return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
         last, total, count = self._running
-        n, sum_ = (np.where(at >= 0, (table[end] - table[start])[at], 0.0) for table in (count, total))
-        return np.where(n > 0, last[end][at], 0.0), sum_ / np.maximum(n, 1), n
+        n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
+        return np.where(n > 0, last[end, at], 0.0), sum_ / np.maximum(n, 1), n
 
     @cached_property
     def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,6 +142,16 @@ class History:
         moments, axes = np.linalg.eigh(everyone.T @ everyone)
         strength = np.log((moments / max(moments.mean(), 1e-12)).clip(1e-3))
         return _of_length_one(self.before(period, firms, window)) @ axes, strength
+
+
+def _standardised(raw: np.ndarray) -> np.ndarray:
+    """Return outcomes less the mean of their period, in its standard deviations, at most ``CLIP``; zero where unknown."""
+    known = np.isfinite(raw)
+    n = known.sum(axis=0)
+    mean = np.nansum(raw, axis=0) / n
+    deviation = np.where(known, raw - mean, 0.0)
+    spread = np.sqrt((deviation**2).sum(axis=0) / n)
+    return np.clip(deviation / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0), -CLIP, CLIP)
 
 
 def _of_length_one(past: np.ndarray) -> np.ndarray:

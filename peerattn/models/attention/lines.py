@@ -33,6 +33,11 @@ def stacked_rows(sections: Sequence[Section]) -> Rows:
     return replace(together, label=label, owner=owner, **columns)
 
 
+def by_section(values: np.ndarray, sections: Sequence[Section]) -> list[np.ndarray]:
+    """Return the values (n, ...) of the focal rows of the sections, split by section."""
+    return np.split(values, np.cumsum([len(section.focal) for section in sections])[:-1])
+
+
 @dataclass(frozen=True)
 class Lines:
     """``ols_i = a + z_i'b`` with standardised characteristics z, extrapolated within bounds.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.lines import Lines, by_section, stacked_rows
 from peerattn.models.attention.origins import FEW_ROWS
 from peerattn.models.attention.own_shape import Estimated, fit_estimator
 from peerattn.models.attention.training import Training
@@ -33,20 +33,19 @@ class OwnHistory:
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
-        return [self._section(section) for section in sections]
-
-    def _section(self, section: Section) -> np.ndarray:
-        columns, known = past_columns(section.past, section, self.shrink, self.purge)
+        columns, known = past_columns(sections[0].past, sections, self.shrink, self.purge)
         if self.trees is not None:
-            found = self.trees.predict(section.focal, columns)
+            found = self.trees.predict(stacked_rows(sections), columns)
         else:
-            found = self.lines.predict(section.focal) + (columns[:, :2] @ self.slope)[:, None]
-        return np.where(known[:, None], found, np.nan)
+            found = np.concatenate(self.lines.of(sections)) + (columns[:, :2] @ self.slope)[:, None]
+        return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
-def past_columns(past: History, section: Section, shrink: float, purge: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return each focal firm's effect, last residual and number of past ones, (n_focal, 3), and who has a past."""
-    last, mean, n = past.own_past(section.period, section.focal.label, purge)
+def past_columns(
+    past: History, sections: Sequence[Section], shrink: float, purge: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each focal firm's effect, last residual and number of past ones, (n, 3), and who has a past."""
+    last, mean, n = past.own_past(sections, purge)
     effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
     return np.column_stack([effect, last, n]), n > 0
 
@@ -60,8 +59,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     past, purge = training.history, training.problem.purge
     if not (training.problem.dated and training.problem.reads_past):
         return None
-    pairs = [past_columns(past, section, 0.0, purge) for section in training.sections]
-    known = np.concatenate([has for _, has in pairs])
+    _, known = past_columns(past, training.sections, 0.0, purge)
     few = known.sum() < FEW_ROWS
     within, between = (0.0, 1.0) if few else variance_components(past.raw)
     shrink = within / between if between > 0 else np.inf
@@ -70,7 +68,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
         return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
     if few:
         return None
-    columns = np.concatenate([past_columns(past, section, shrink, purge)[0] for section in training.sections])
+    columns, _ = past_columns(past, training.sections, shrink, purge)
     if trees:
         return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
     y = np.concatenate([section.focal.y for section in training.residuals])

@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.lines import stacked_rows
+from peerattn.models.attention.lines import by_section, stacked_rows
 from peerattn.models.attention.origins import row_weight
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import Rows, Section
@@ -178,7 +178,7 @@ class OwnShape:
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
-        return [self.model.predict(section.focal) for section in sections]
+        return by_section(self.model.predict(stacked_rows(sections)), sections)
 
 
 def shaped(model: Curves | Estimated | None) -> OwnShape | None:

@@ -58,7 +58,7 @@ def test_past_columns_are_those_of_plain_loops(purge):
         ]
     )
     for section in training.sections:
-        found, has = past_columns(training.history, section, 3.0, purge)
+        found, has = past_columns(training.history, [section], 3.0, purge)
         for i, firm in enumerate(section.focal.label):
             before = known[
                 [k for k in known.index if k[0] == firm and k[1] < section.period - purge]

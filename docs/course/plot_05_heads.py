@@ -51,7 +51,7 @@ def squared_error(layer, batch):
 
 
 batches = (cross_sections(64, generator) for _ in range(600))
-train(layer, lambda batch: squared_error(layer, batch), batches, learning_rate=0.03)
+train(layer, lambda batch: squared_error(layer, batch), batches, max_steps=600, learning_rate=0.03)
 new = cross_sections(500, generator)
 explained = 1 - squared_error(layer, new).item() / new[1].var().item()
 print(f"R² on new cross-sections: {explained:.2f}")

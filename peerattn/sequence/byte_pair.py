@@ -118,7 +118,8 @@ class BytePairTokenizer(Tokenizer):
         return text.replace(CONTINUES + " ", "").removesuffix(" ")
 
     def _restore(self) -> None:
-        self.merges_ = [(first, second) for first, second in self.merges_]
+        if hasattr(self, "merges_"):  # a model's parameter is stored as it was given, not fitted
+            self.merges_ = [(first, second) for first, second in self.merges_]
 
     def _start(self) -> None:
         """Index the merges and forget remembered words."""

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from peerattn.exceptions import InputError
 from peerattn.sequence import (
     AttentionMap,
+    BytePairTokenizer,
     LanguageModel,
     MaskedLanguageModel,
     TextClassifier,
@@ -232,6 +233,17 @@ def test_padding_and_batching_change_no_class_probability():
     together = model.predict_proba(texts[:3])
     apart = np.concatenate([model.predict_proba([text]) for text in texts[:3]])
     np.testing.assert_allclose(together, apart, atol=1e-5)
+
+
+def test_a_tokenizer_that_was_given_unfitted_is_stored_so(tmp_path):
+    texts = ["low lower"] * 8
+    model = Translator(
+        BytePairTokenizer(3), n_layers=1, n_heads=1, d_model=8, max_steps=1, average=1, random_state=0
+    )
+    model.fit(texts, texts).save(tmp_path / "m.safetensors")
+    loaded = Translator.load(tmp_path / "m.safetensors")
+    assert loaded.loss(texts, texts) == model.loss(texts, texts)
+    assert loaded.tokenizer_.merges_ == model.tokenizer_.merges_ and not hasattr(loaded.tokenizer, "merges_")
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,13 @@ def shown_output(page: Path) -> list[str | None]:
     return [match.group(1) for match in found]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def with_marks(page: Path) -> object:
+    """Return the page as a parameter; what this one prints is what a full search finds."""
+    full = [pytest.mark.full_search] if page.name == "small-portfolios.md" else []
+    return pytest.param(page, id=page.name, marks=full)
+
+
+@pytest.mark.parametrize("page", map(with_marks, WITH_CODE))
 def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

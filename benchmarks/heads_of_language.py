@@ -297,7 +297,7 @@ def main() -> None:
         note = "± standard error. Controls choose among the same words."
         publish("words_looked_to", "Which words heads look to, Multi30k in English", words(), [note])
     if only != "words":
-        note = "Importance from 1,014 validation pairs' short ones, loss on those of test 2016."
+        note = "Sentences of at most 10 words: importance on validation pairs, loss on those of test 2016."
         publish(
             "translator_heads",
             "A translator without heads of one kind: loss of new pairs, nats a symbol",

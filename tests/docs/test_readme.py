@@ -77,6 +77,9 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
     "real-sentences.md words_looked_to": {
         "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
     },
+    "real-sentences.md translator_heads": {
+        "what": "heads that are left", "heads": "heads", "loss": "loss of new pairs, nats a symbol",
+    },
     "replication.md replications": {
         "figure": "figure", "published": "published", "ours": "ours", "source": "source", "command": "command",
     },

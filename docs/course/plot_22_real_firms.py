@@ -134,9 +134,10 @@ with figure_style():
 
 # %%
 # Codes miss by nearly half, and the finer code gains nothing: most sub-industries hold a handful of firms. The large step
-# is from codes to *characteristics*, a kernel over them; a learned metric is one step more. From cross- to
-# self-attention there is no gain for private firms, and **boosting, which looks at nobody, does as well as either**: what
-# the market pays for these ratios is learned from the past as well as it is read from others' prices of the day.
+# is from codes to *characteristics*, by a kernel; what a metric that is learned adds to it is hardly more than its
+# error. From cross- to self-attention nothing is shown for private firms, and **boosting, which looks at nobody, does as
+# well as either**: what the market pays for these ratios is learned from the past as well as it is read from others'
+# prices of the day.
 #
 # Self-attention wins for listed firms, and hardly by peers: it may read a firm's own past multiples, which say more than
 # any other firm. The tables of evidence say what entered, first for self-, then for cross-attention. A private firm has
@@ -157,10 +158,10 @@ with figure_style():
     search_map(profile, ax=ax, title="What firms look for")
 
 # %%
-# The profitable look for the large with thin margins, fast turnover looks for fast turnover: no matrix of a distance, whose
-# rows would look for themselves. A matrix of one head is a description, no law: scores are made of the codes, too, and
-# another start may share the work differently. What it implies is easier to read in the network: whom private firms look
-# to, and how much more often to firms of their own code than a draw at random would.
+# The profitable look for the large. Most other cells should not be read: with other random starts several had another sign,
+# and predictions were as good. A matrix of one head is a description, no law; scores are made of the codes, too. What it
+# implies is easier to read in the network: whom private firms look to, and how much more often to firms of their own code
+# than a draw at random would.
 
 quarter = np.asarray(period == period[later].max())
 network = cross.peer_network(
@@ -177,8 +178,8 @@ for name in ("AAPL", "AMZN", "BA", "SBUX", "DE"):
     print(name, "→", ", ".join(network.peers(name, k=4)["peer"]))
 
 # %%
-# Sector and sub-industry hardly matter for whom the learned rule looks to: it compares firms by what they earn and sell.
-# That is what a list of peers by code misses, and why the kernel of page 2 was already ahead of it.
+# Sector and sub-industry do not matter for whom the learned rule looks to: it looks to large firms that earn well, in any
+# industry. That is what a list of peers by code misses, and why the kernel of page 2 was already ahead of it.
 #
 # The same on a panel of your own, with tests and without a line of this page: ``compare(..., task="explain",
 # reference=..., cv=NewFirms(...))``; :doc:`/how-to/valuation` has the whole question.

@@ -253,6 +253,7 @@ def _kind(annotation: Any, door: Any) -> Any:
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    """Return whether the value is of the kind."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
@@ -306,6 +307,7 @@ def _oddness(value: Any, kind: Any) -> int:
 
 
 def _hashable(value: object) -> bool:
+    """Return whether the value can be looked up in a set."""
     try:
         return isinstance(hash(value), int)
     except TypeError:
@@ -332,6 +334,7 @@ def _said(kind: Any) -> str:
 
 
 def _short(value: object) -> str:
+    """Return the value as a message shows it: its first characters, and its type."""
     try:
         return f"{repr(value)[:60]} ({type(value).__name__})"
     except Exception:  # a repr of somebody else's may raise anything

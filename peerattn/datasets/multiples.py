@@ -45,7 +45,7 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
 
     See Also
     --------
-    load_market_values : market values of the same rows, to turn a multiple into dollars.
+    load_market_values : Market values of the same rows, to turn a multiple into dollars.
 
     Notes
     -----

@@ -49,7 +49,7 @@ class NetworkBootstrap:
     block_length: int
 
     def spread(self, share: float = 0.95) -> pd.DataFrame:
-        """Return where the middle share of the refits lies for each edge. **It is no confidence interval.**
+        """Return where the middle share of the refits lies for each edge; it is no confidence interval.
 
         Refits keep the heads that the search found; another sample would have found others. At 95 % the spread covered .38 to
         1.00 of a symmetric truth's weights, by panel, and .84 to .99 of a directed one's.

@@ -2,9 +2,9 @@
 
 python benchmarks/front_doors.py [--calls 10000]
 
-Each call has the arguments of a right one, but for one that is wrong: of another type, empty, of other length, huge, NaN,
-unknown. It ends in a result (it was not wrong), in this package's error, in that of another library (foreign), or hangs (over
-ten seconds).
+Each call has the arguments of a right one (which is tried first), but for one that is wrong: of another type, empty, of other
+length, huge, NaN, unknown; or the right one spoiled (rows cut off or twice, values missing, infinite or text, other labels). It
+ends in a result (it was not wrong), in this package's error, in that of another library (foreign), or hangs (ten CPU seconds).
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ import signal
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
 
 ROOMS = ("peerattn", "peerattn.panel", "peerattn.network", "peerattn.evaluation")
-SECONDS = 10
+# ten seconds of work, or a minute in which nothing comes back
+TIMERS = ((signal.ITIMER_PROF, signal.SIGPROF, 10), (signal.ITIMER_REAL, signal.SIGALRM, 60))
 BAD: tuple[Any, ...] = (
     None, "x", "", 3, -1, 0, 2.5, 10**18, 10**30, float("nan"), float("inf"), True, b"bytes", [], [1, 2, 3], {}, {"a": 1}, (),
     set(), object(), pd.DataFrame(), pd.Series(dtype=float), np.zeros(3), np.zeros((2, 2, 2)), lambda: None, int, ["no such"],
@@ -36,35 +38,115 @@ BAD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def right_ones() -> dict[str, Any]:
-    """Return a right value for the names that arguments have."""
+def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return right values by the names that arguments have, and by the room or function where it wants others."""
     import peerattn
     from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 
-    panel = peerattn.simulate_panel(12, 6, 2, n_industries=3, random_state=0)
-    X, y = panel.X, panel.y
-    predicted = y + 0.1
-    firm, period = (X.index.get_level_values(name) for name in ("firm", "period"))
-    networks = [panel.network, panel.network.subset(periods=list(panel.network.periods))]
+    panel = peerattn.simulate_panel(10, 26, 2, n_industries=3, sharpness=2.0, random_state=0)
+    last = panel.y.index.get_level_values("period") >= panel.network.periods[-6]
+    X, y, whole = panel.X[last], panel.y[last], panel.network
+    codes, numbers, predicted = X["industry"], X.select_dtypes("number"), y + np.sin(np.arange(len(y)))
+    firms, periods = (X.index.get_level_values(name) for name in ("firm", "period"))
+    firm, peer, period = whole.firms[0], whole.firms[1], whole.periods[-1]
+    network = whole.subset(periods=[period])
+    few = peerattn.PeerNetwork.from_edges(network.edges(top_k=2), row_normalized=False)
     frame = X.assign(y=y).reset_index()
-    return {
-        "X": X, "y": y, "y_true": y, "y_pred": predicted, "outcome": y.to_numpy(), "outcomes": y, "predicted": predicted,
-        "prediction": predicted, "predictions": predicted, "other": networks[1], "network": networks[0], "networks": networks,
-        "layers": networks, "firm": firm[0], "period": None, "model": IndustryPeerRegressor(industry="industry").fit(X, y),
-        "estimator": NadarayaWatsonRegressor(bandwidth=1.0).fit(X.select_dtypes("number"), y), "sic": ["3711"],
-        "models": {"ridge": CrossSectionalRidge()}, "source": frame, "panel": peerattn.read_panel(frame, outcome="y"),
-        "cv": peerattn.WalkForward(2), "frame": X.assign(y=y), "column": X["industry"], "label": firm[0], "name": "industry",
-        "periods": pd.Index(period.unique()), "firms": pd.Index(firm.unique()), "first": y - predicted, "n_firms": 6,
-        "second": y - 2 * predicted, "losses": pd.DataFrame({"a": (y - predicted) ** 2, "b": y**2}), "n_periods": 3,
-        "n_draws": 9, "n_bootstrap": 9, "n_permutations": 9, "path": "no such file", "verbose": False,
-        "edges": networks[0].edges(), "matrices": {None: networks[0].matrix(networks[0].periods[0])},
+    frame.to_parquet(folder / "panel.parquet")
+    network.to_csv(folder / "network.csv")
+    network.to_parquet(folder / "network.parquet")
+    network.to_graphml(folder / "network.graphml")
+    ridge = CrossSectionalRidge(codes=["industry"]).fit(X, y)
+    ridge.save(folder / "ridge.model")
+    kernel = NadarayaWatsonRegressor(bandwidth=1.0).fit(numbers, y)
+    industry = IndustryPeerRegressor(industry="industry").fit(X, y)
+    attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0).fit(
+        numbers, y
+    )
+    heads = peerattn.evaluation.head_importance(attention, numbers, y)
+    models = {"ridge": ridge, "industry": industry}
+    compared = peerattn.compare(
+        models,
+        panel.X,
+        panel.y.rename("log_y"),
+        codes=["industry"],
+        cv=peerattn.WalkForward(20, 20),
+        verbose=False,
+    )
+    losses = pd.DataFrame({"a": (panel.y + 1) ** 2, "b": panel.y**2}).groupby("period").mean()
+    long = {
+        "outcome": panel.y,
+        "prediction": panel.y + 1,
+        "period": panel.X.index.get_level_values("period"),
+        "firm": None,
+    }
+    given = {
+        "X": X, "y": y, "outcome": y, "outcomes": y, "prediction": predicted, "baseline_prediction": 0 * y,
+        "loss": (y - predicted) ** 2, "baseline_loss": y**2, "losses": losses, "cluster": firms, "returns": losses["b"],
+        "firm": firms, "period": periods, "model": industry, "against": "industry", "estimator": industry, "models": models,
+        "codes": codes, "groups": codes, "column": codes, "network": network, "first": network, "second": network,
+        "links": network, "layers": [network, network], "regressors": {"same": peerattn.network.SameCode(codes)},
+        "sic": ["3711"], "formula": "y ~ x1 + x2", "frame": frame, "source": frame, "name": "industry",
+        "path": folder / "written", "firms": whole.firms, "periods": whole.periods, "fitting": True, "task": "forecast",
+        "results": {"(1)": peerattn.evaluation.calibration(y, predicted, periods, firm=firms)}, "by": "period",
+        "compared": compared, "comparison": compared, "benchmark": "b", "n_trials": 3, "trial_variance": 0.1, "quantile": 0.5,
+        "schemes": {"industry": codes}, "keep": heads.index, "importance": heads, "profile": pd.DataFrame(np.eye(2)),
+        "edges": network.edges(), "matrices": {None: network.matrix()}, "graphs": network.to_networkx(), "measure": "paths",
+        "position": 0, "side": "rows", "columns": {"weight": [[0.5]]}, "other": network, "peer": peer, "random_state": 0,
+        "n_draws": 2, "n_bootstrap": 9, "n_permutations": 9, "n_placebo": 2, "n_refits": 2, "n_batches": 2, "verbose": False,
     }  # fmt: skip
+    columns = {"codes": ["industry"], "outcome": "y", "firm": "firm", "period": "period"}
+    panels = {
+        "y": y,
+        "codes": ["industry"],
+        "firm": "firm",
+        "period": "period",
+        "outcome": None,
+        "industry": None,
+    }
+    label, named = {"firm": firm, "period": period}, {"model": "ridge", "against": "industry"}
+    own = {
+        "peerattn": panels | {"cv": peerattn.WalkForward(2, 2)},
+        "peerattn.panel": panels,
+        "peerattn.network": label,
+        "PeerNetwork": label,
+        "Comparison": named,
+        "Comparison.gain_by": named | {"groups": panel.X["industry"]},
+        "Comparison.gain_by_firm": named,
+        "peerattn.load": {"path": folder / "ridge.model"},
+        "peerattn.read_panel": columns,
+        "peerattn.ladder": {"rungs": models},
+        "peerattn.explain_score": {"estimator": kernel, "X": numbers},
+        "peerattn.panel.from_formula": {"codes": ()},
+        "peerattn.panel.scan_panel": columns | {"source": folder / "panel.parquet"},
+        "peerattn.panel.find_firm": {"label": firm},
+        "peerattn.panel.find_period": {"label": period},
+        "peerattn.network.validate": {"links": few},
+        "peerattn.evaluation.bootstrap_network": {"model": attention, "X": numbers},
+        "peerattn.evaluation.head_importance": {"model": attention, "X": numbers},
+        "peerattn.evaluation.prune": {"model": attention},
+        "peerattn.evaluation.pruning_curve": {"model": attention, "X": numbers},
+        "peerattn.evaluation.influence": {"model": kernel, "X": numbers, "outcomes": y},
+        "peerattn.evaluation.marginal_effects": {
+            "model": kernel,
+            "X": numbers,
+            "outcomes": y.xs(period, level="period", drop_level=False),
+        },
+        "peerattn.evaluation.conformal_intervals": long,
+        "peerattn.evaluation.pricing_errors": {"n_draws": 9},
+        "peerattn.evaluation.gain_by": named | {"groups": panel.X["industry"]},
+        "peerattn.evaluation.gain_by_firm": named,
+        "Comparison.to_excel": {"path": folder / "written.xlsx"},
+        "PeerNetwork.from_csv": {"path": folder / "network.csv"},
+        "PeerNetwork.from_edge_file": {"path": folder / "network.csv", "firm": "firm", "period": "period"},
+        "PeerNetwork.from_graphml": {"path": folder / "network.graphml"},
+        "PeerNetwork.from_parquet": {"path": folder / "network.parquet"},
+    }
+    return given, own
 
 
-def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield the public functions, splitters and the methods of a network."""
-    from peerattn import PeerNetwork
-
+def doors(given: Mapping[str, Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the public functions, the splitters, and the methods of a network and of a comparison."""
     seen = set()
     for room in ROOMS:
         module = importlib.import_module(room)
@@ -74,38 +156,87 @@ def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
             if id(door) not in seen and (inspect.isfunction(door) or splitter):
                 seen.add(id(door))
                 yield f"{room}.{name}", door
-    for name, method in inspect.getmembers(PeerNetwork):
-        if not name.startswith("_") and callable(method):
-            yield f"PeerNetwork.{name}", method
+    for key in ("network", "compared"):
+        for name, method in inspect.getmembers(given[key], callable):
+            if not name.startswith("_") and name != "network":
+                yield f"{type(given[key]).__name__}.{name}", method
 
 
-def bad_calls(
-    name: str, door: Callable[..., Any], right: dict[str, Any], rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of calls with one that is wrong, for ever."""
+def arguments(
+    name: str, door: Callable[..., Any], given: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of a door's arguments and those of a right call."""
     parameters = {
         key: each
         for key, each in inspect.signature(door).parameters.items()
-        if each.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
     }
-    own = {"self": right["network"]} if "self" in parameters else {}
-    base = {
-        key: right.get(key)
+    values = {**given, **own.get(name.rpartition(".")[0], {}), **own.get(name, {})}
+    always = {key for key in values if key.startswith("n_") or key in ("y", "verbose")} | set(
+        own.get(name, {})
+    )
+    return list(parameters), {
+        key: values.get(key)
         for key, each in parameters.items()
-        if each.default is each.empty and key != "self"
+        if each.default is each.empty or key in always
     }
-    base |= {
-        key: right[key]
-        for key in parameters
-        if key in ("n_draws", "n_bootstrap", "n_permutations", "verbose")
-    }
-    names = [key for key in parameters if key != "self"]
+
+
+def spoiled(value: Any, rng: np.random.Generator) -> Any:
+    """Return a right value of which something is wrong; None where this function does not know how."""
+    if isinstance(value, pd.DataFrame | pd.Series):
+        ways: list[Callable[[], Any]] = [
+            lambda: value.iloc[:0],
+            lambda: value.iloc[: len(value) // 2],
+            lambda: pd.concat([value, value]),
+            lambda: value.reset_index(drop=True),
+            lambda: value.to_numpy(),
+            lambda: value.astype(object).where(rng.random(value.shape) < 0.5, other=np.nan),
+            lambda: value.astype(str),
+            lambda: value.astype(object).mask(rng.random(value.shape) < 0.3, np.inf),
+            lambda: value.astype(object).mask(np.ones(value.shape, dtype=bool)),
+            lambda: value.set_axis([("a", "b")] * len(value), axis=0),
+            lambda: value.to_frame() if value.ndim == 1 else value.iloc[:, [0, 0]],
+            lambda: value.T,
+        ]
+    elif isinstance(value, Mapping):
+        ways = [
+            lambda: dict(enumerate(value.values())),
+            lambda: dict.fromkeys(value),
+            lambda: dict.fromkeys(value, "x"),
+        ]
+        ways += [lambda: {**value, "more": 3}, lambda: list(value.items())]
+    elif isinstance(value, str | Path):
+        ways = [
+            lambda: f"{value}x",
+            lambda: str(value)[::-1],
+            lambda: f"{value}" * 300,
+            lambda: [value],
+            lambda: str(value).upper(),
+        ]
+    elif isinstance(value, list | tuple | pd.Index):
+        ways = [
+            lambda: list(value) * 2,
+            lambda: [*value, None],
+            lambda: list(value)[:-1],
+            lambda: [list(value)],
+            lambda: "".join(map(str, value)),
+        ]
+    else:
+        return None
+    return ways[int(rng.integers(len(ways)))]()
+
+
+def wrong_ones(names: list[str], base: dict[str, Any], rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of calls with one that is wrong, the last, for ever."""
     while True:
         if not names or rng.random() < 0.03:
-            yield own | base | {"no_such_argument": 1}
+            yield base | {"no_such_argument": 1}
             continue
         key = names[int(rng.integers(len(names)))]
-        yield own | base | {key: BAD[int(rng.integers(len(BAD)))]}
+        bad = spoiled(base.get(key), rng) if rng.random() < 0.5 else None
+        bad = BAD[int(rng.integers(len(BAD)))] if bad is None else bad
+        yield {other: value for other, value in base.items() if other != key} | {key: bad}
 
 
 class Hangs(BaseException):
@@ -116,37 +247,44 @@ def _alarm(*_: Any) -> None:
     raise Hangs
 
 
-def outcome(door: Callable[..., Any], arguments: dict[str, Any]) -> str:
+def outcome(door: Callable[..., Any], given: Mapping[str, Any]) -> str:
     """Return what a call ends in."""
-    arguments = dict(arguments)
-    own = [arguments.pop("self")] if "self" in arguments else []
-    signal.signal(signal.SIGALRM, _alarm)
-    signal.alarm(SECONDS)
+    for timer, number, seconds in TIMERS:
+        signal.signal(number, _alarm)
+        signal.setitimer(timer, seconds)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            door(*own, **arguments)
-    except InputError:
-        return "refused"
+            door(**given)
+    except InputError as error:
+        return f"refused: {error}"
     except Hangs:
         return "hangs"
     except Exception as error:
         return f"foreign: {type(error).__name__}: {' '.join(str(error).split())[:100]}"
     finally:
-        signal.alarm(0)
+        for timer, *_ in TIMERS:
+            signal.setitimer(timer, 0)
+        plt.close("all")
     return "result"
 
 
 def tried(calls: int, seed: int = 0) -> list[tuple[str, dict[str, Any], str]]:
-    """Return (door, what was wrong, how it ended) of so many calls, spread over all doors."""
-    rng, right, found = np.random.default_rng(seed), right_ones(), []
+    """Return (door, the call's arguments, how it ended) of so many wrong calls, spread over all doors."""
+    rng, found, makers = np.random.default_rng(seed), [], {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # "x" is a right path, too
-        right["path"] = right["out"] = str(Path(folder) / "file")
-        makers = {name: (door, bad_calls(name, door, right, rng)) for name, door in doors()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given, own = right_ones(Path(folder))
+        for name, door in doors(given):
+            names, base = arguments(name, door, given, own)
+            if (end := outcome(door, base)) != "result":
+                raise RuntimeError(f"the right call of {name} ends in {end}")
+            makers[name] = door, wrong_ones(names, base, rng)
         while len(found) < calls:
-            for name, (door, arguments) in makers.items():
-                wrong = next(arguments)
-                found.append((name, wrong, outcome(door, wrong)))
+            for name, (door, wrong) in makers.items():
+                call = next(wrong)
+                found.append((name, call, outcome(door, call)))
     return found[:calls]
 
 

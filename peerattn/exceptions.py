@@ -149,6 +149,8 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 
 MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
 _MILLION = 1_000_000
+_COUNTS = ("k", "top_k", "horizon")  # and what begins with n_: at least 1, or 0 where that is the default
+_SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
 _COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
 
 
@@ -169,7 +171,8 @@ def checked(door: Door) -> Door:
     A wrong one raises an :class:`InputError` that names it, says what came and what is expected, with the nearest name where the
     argument itself is unknown. Annotations are checked as far as they say something of a scalar, text, a choice, a list of names,
     a mapping, a function or a class of this package; what arrays and frames hold is checked where they are read. A number of
-    draws, processes and the like (``n_...``) is at most a million.
+    draws, processes and the like (``n_...``) is at least 1 (0 where that is the default) and at most a million, a level or
+    share between 0 and 1.
 
     Neither scikit-learn's ``validate_params`` (a second list of types beside the annotations) nor pydantic's ``validate_call``
     (converts and copies frames, and raises errors of its own) does this.
@@ -208,18 +211,19 @@ def checked(door: Door) -> Door:
                     f": write [{value!r}]" if isinstance(value, str) and "list" in _said(kinds[name]) else ""
                 )
                 raise InputError(f"{name}: expected {_said(kinds[name])}, got {_short(value)}{remedy}.")
-            most = MOST.get(name, _MILLION)
-            if name.startswith("n_") and isinstance(value, int | float) and not abs(value) <= most:
-                raise InputError(f"{name}: expected at most {most:,}, got {_short(value)}.")
-            if name == "random_state" and isinstance(value, int) and not 0 <= value < 2**32:
-                raise InputError(
-                    f"{name}: expected a whole number from 0 to {2**32 - 1}, got {_short(value)}."
-                )
+            if value is not parameters[name].default and isinstance(value, Real):
+                _check_range(name, value, parameters[name].default)
         try:
             return door(*args, **options)
         except InputError:
             raise
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError) as error:
+            if (
+                isinstance(error, TypeError)
+                and options.keys() - {*parameters}
+                and "unexpected keyword" in str(error)
+            ):
+                raise UnknownArgument(f"{door.__qualname__}: {error}.") from error
             odd = {name: _oddness(value, kinds[name]) for name, value in given.items() if name not in several}
             name = max(odd, key=lambda key: odd[key], default="")
             if (
@@ -236,24 +240,35 @@ def checked(door: Door) -> Door:
     return cast(Door, call)
 
 
+def _check_range(name: str, value: Any, default: Any) -> None:
+    counts = name.startswith("n_") or name in _COUNTS
+    least, most = min(1, default) if isinstance(default, int) else 1, MOST.get(name, _MILLION)
+    if counts and name != "n_jobs" and value < least:
+        raise InputError(f"{name}: expected at least {least}, got {value!r}.")
+    if counts and not abs(value) <= most:
+        raise InputError(f"{name}: expected at most {most:,}, got {_short(value)}.")
+    if name in _SHARES and not 0 < value < 1:
+        raise InputError(f"{name}: expected a number between 0 and 1, got {value!r}.")
+    if name == "random_state" and not 0 <= value < 2**32:
+        raise InputError(f"{name}: expected a whole number from 0 to {2**32 - 1}, got {_short(value)}.")
+
+
 def _kind(annotation: Any, door: Any) -> Any:
     """Return what an annotation means; Any where it says nothing here (names that are imported for type checkers alone)."""
     if not isinstance(annotation, str):
         return Any if annotation is Parameter.empty else annotation
     try:
-        kind = eval(annotation, unwrap(door).__globals__)  # our own source
-        bound: Any = getattr(kind, "__bound__", None)
-        return (
-            eval(bound.__forward_arg__, unwrap(door).__globals__)
-            if hasattr(bound, "__forward_arg__")
-            else bound or kind
-        )
+        return eval(annotation, unwrap(door).__globals__)  # our own source
     except Exception:
         return Any
 
 
 def _fits(value: Any, kind: Any) -> bool:
     """Return whether the value is of the kind."""
+    if isinstance(kind, TypeVar):
+        bound = kind.__bound__
+        name = getattr(bound, "__forward_arg__", None)
+        return _fits(value, getattr(sys.modules[kind.__module__], name, Any) if name else bound)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
@@ -268,16 +283,20 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, bool) or type(value).__name__ == "bool"
     if origin in (Sequence, Iterable, list, tuple):
         listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
-        return listed and (isinstance(value, Iterator) or parts[:1] != (str,) or all(map(_hashable, value)))
+        if not listed or not isinstance(value, list | tuple) or origin is tuple:
+            return listed and (
+                isinstance(value, Iterator) or parts[:1] != (str,) or all(map(_hashable, value))
+            )
+        return all(_hashable(each) if parts[0] is str else _fits(each, parts[0]) for each in value)
     if origin in (Mapping, dict):
-        return isinstance(value, Mapping)
+        return isinstance(value, Mapping) and all(_fits(each, parts[1]) for each in value.values())
     if origin is Callable or kind is Callable:
         return callable(value)
     if isinstance(kind, type) and (kind in (str, Path) or kind.__module__.startswith("peerattn.")):
         return isinstance(value, kind)
     if getattr(origin, "__name__", "") == "PathLike":
         return hasattr(value, "__fspath__")
-    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "__len__", "ndarray": "__len__"}
+    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "iloc", "ndarray": "__len__"}
     if isinstance(kind, type) and kind.__name__ in needed:
         return hasattr(value, needed[kind.__name__]) and not isinstance(value, str | bytes)
     return True
@@ -300,7 +319,7 @@ def _oddness(value: Any, kind: Any) -> int:
             return 2
         return int(kind is Any and (size is None or size < 4))
     if isinstance(value, str):
-        return int(kind is Any or "\x00" in value)
+        return int(kind is Any or "\x00" in value or len(value) > 255)  # no name of a file
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9:
         return int(kind is Any)
     return 2

@@ -34,6 +34,8 @@ def door(
     kind: Literal["a", "b"] = "a",
     names: Sequence[str] = (),
     note: str | None = None,
+    level: float = 0.9,
+    parts: Sequence[PeerNetwork] = (),
 ) -> int:
     if note == "bug":
         raise KeyError("of our own")
@@ -46,6 +48,9 @@ def door(
         ({"x": "1"}, "x: expected a whole number, got '1'"),
         ({"x": True}, "x: expected a whole number, got True"),
         ({"x": 1, "n_draws": 10**30}, "n_draws: expected at most 1,000,000"),
+        ({"x": 1, "n_draws": 0}, "n_draws: expected at least 1, got 0"),
+        ({"x": 1, "level": 90}, "level: expected a number between 0 and 1, got 90"),
+        ({"x": 1, "parts": [None]}, "parts: expected a list of values, got"),
         ({"x": 1, "kind": "c"}, "kind: expected 'a' or 'b', got 'c'"),
         ({"x": 1, "names": "ab"}, "names: expected a list of names, got 'ab'"),
         ({"x": 1, "note": 3}, "note: expected text or None"),

@@ -179,8 +179,7 @@ def simulate_panel(
     >>> panel.network.peers("F001", period="2000-01", k=2).columns.tolist()
     ['peer', 'weight']
     """
-    check_at_least(1, n_periods=n_periods, n_characteristics=n_characteristics)
-    check_at_least(1, n_networks=n_networks, n_layers=n_layers, d_head=d_head)
+    check_at_least(1, d_head=d_head)
     check_at_least(3, n_firms=n_firms)
     _check_truth(truth, n_networks, n_layers, n_industries)
     _check_shares(

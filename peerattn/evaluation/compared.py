@@ -16,7 +16,7 @@ from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, PEERS
-from peerattn.exceptions import unknown_name
+from peerattn.exceptions import checked, unknown_name
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.panel.columns import ColumnChoice
@@ -109,6 +109,7 @@ class PanelFacts:
     numbers: np.ndarray | None = None
 
 
+@checked
 @dataclass(frozen=True, repr=False, eq=False)
 class Compared:
     """The data of a comparison; users meet it as :class:`~peerattn.evaluation.Comparison`.
@@ -199,6 +200,7 @@ class Compared:
 
     def note(self, name: str) -> ModelNote:
         """Return what is known of a model."""
+        self.check_model(name)
         return next(model for model in self.models if model.name == name)
 
     @cached_property

@@ -22,8 +22,10 @@ from peerattn.evaluation.measures.sorting import portfolios_of
 from peerattn.evaluation.report import files, page, words
 from peerattn.evaluation.report import table as tables
 from peerattn.evaluation.report.methods import methods_paragraph
+from peerattn.exceptions import checked
 
 
+@checked
 class Comparison(Compared):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 

@@ -229,7 +229,8 @@ class PanelModel(BaseEstimator):
         predicted = np.asarray(self.predict(X, outcomes=y) if shown else self.predict(X))
         panel = self._check(X, y, fitting=False)
         warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
-        assert panel.outcomes is not None
+        if panel.outcomes is None:
+            raise InputError("y: a score needs the outcomes, got None.")
         known = np.isfinite(panel.outcomes)
         weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
         return panel.outcomes[known], predicted[panel.order][known], weight

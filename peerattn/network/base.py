@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.cross_section import Array, CrossSection, check_count, check_rows, where_in
+from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import find_firm, find_period
 
@@ -239,7 +239,6 @@ class BaseNetwork:
         InputError
             When the period is unknown or ``top_k`` is not a positive integer.
         """
-        check_count("top_k", top_k)
         chosen = self.at(period)
         found = [section.edges(top_k) for section in chosen._sections]
         firms, peers, weights = ([edges[k] for edges in found] for k in range(3))

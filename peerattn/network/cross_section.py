@@ -204,20 +204,6 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
     return frozen(kept)
 
 
-def check_count(argument: str, value: Any, *, optional: bool = True) -> None:
-    """Refuse what is not a positive integer, nor None where that is allowed.
-
-    Raises
-    ------
-    InputError
-        Naming the argument.
-    """
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{argument}: expected a positive integer{' or None' * optional}, got {value!r}.")
-
-
 def check_rows(section: CrossSection, firms: Any, where: str) -> None:
     """Refuse negative weights and rows that sum neither to one nor to zero.
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
-from peerattn.network.cross_section import Array, as_dense, check_count, where_in
+from peerattn.network.cross_section import Array, as_dense, where_in
 
 
 @checked
@@ -95,7 +95,6 @@ def found_firm(network: Net, firm: Any, period: Any, side: str, argument: str = 
 
 def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
     """Return the rows with a ``weight``, at most ``k``, by its absolute size; of equal ones the earlier first."""
-    check_count("k", k)
     kept = frame[frame["weight"] != 0].sort_values("weight", key=np.abs, ascending=False, kind="stable")
     return kept[:k].reset_index(drop=True)
 

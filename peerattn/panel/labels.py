@@ -222,6 +222,17 @@ def _check_order(unique: pd.Index, name: str) -> None:
                 f"{name!r} holds text whose alphabetical order is not the order of time (such as {earlier!r}, {later!r}): "
                 "convert it with pandas.to_datetime, or to integers."
             )
+    numbers = [[int(number) for number in re.findall(r"\d+", str(label))] for label in ordered]
+    turns = {0, 99} <= {number for row in numbers for number in row}
+    if (
+        None in spans
+        and not any(map(_year, ordered))
+        and (turns or numbers != sorted(numbers, key=lambda row: row[::-1]))
+    ):
+        raise InputError(
+            f"{name!r} holds text of which it is not known where the year stands, or of what century it is ({_first(unique)}): "
+            "write years with four digits, or convert it to integers in the order of time."
+        )
 
 
 def _natural(label: object) -> list[int | str]:
@@ -289,7 +300,7 @@ def _span(label: object) -> pd.Period | None:
         span = pd.Period(text)
     except (ValueError, TypeError):
         return None
-    return None if span is pd.NaT else span
+    return None if span is pd.NaT or span.year < 1000 else span  # "01-03" is no day of year 1
 
 
 def is_date(label: object) -> bool:

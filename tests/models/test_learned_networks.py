@@ -70,6 +70,8 @@ def test_the_network_keeps_what_it_was_learned_from(tmp_path):
     for kept in (
         PeerNetwork.from_parquet(tmp_path / "n.parquet"),
         PeerNetwork.from_graphml(tmp_path / "n.graphml"),
+        PeerNetwork.from_networkx(network.to_networkx(2003)),
+        PeerNetwork.from_networkx({period: network.to_networkx(period) for period in network.periods}),
         network.mean(),
         network.subset(periods=[2002]),
     ):

@@ -66,7 +66,7 @@ def test_only_the_strongest_ties_are_written(kind: str, tmp_path: Path) -> None:
     getattr(network, f"to_{kind}")(tmp_path / "n", top_k=1)
     graph = getattr(nx, f"read_{kind}")(tmp_path / "n")
     assert sorted(graph.edges(data="weight")) == [("B & <co>", "C", 2 / 3), ("C", "A", 0.9)]
-    with pytest.raises(InputError, match="top_k: expected a positive integer"):
+    with pytest.raises(InputError, match="top_k: expected at least 1"):
         getattr(network, f"to_{kind}")(tmp_path / "n", top_k=0)
 
 

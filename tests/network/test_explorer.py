@@ -218,7 +218,7 @@ def test_size_of_a_large_network_stays_sane(tmp_path: Path) -> None:
 
 def test_bad_arguments_are_named(tmp_path: Path) -> None:
     network = learned()
-    with pytest.raises(InputError, match="top_k: expected a positive integer"):
+    with pytest.raises(InputError, match="top_k: expected at least 1"):
         network.to_explorer(tmp_path / "n.html", top_k=0)
     with pytest.raises(InputError, match="at most 60"):
         network.to_explorer(tmp_path / "n.html", codes=pd.Series(range(61)))

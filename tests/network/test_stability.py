@@ -96,7 +96,7 @@ def test_agreement_refuses_what_has_nothing_in_common() -> None:
     for measure in (network_correlation, common_peers):
         with pytest.raises(InputError, match="no period in common"):
             measure(estimate(0, {1: "AB"}), estimate(0, {2: "AB"}))
-    with pytest.raises(InputError, match="k: expected a positive integer, got 0"):
+    with pytest.raises(InputError, match="k: expected at least 1, got 0"):
         common_peers(estimate(0, {1: "AB"}), estimate(0, {1: "AB"}), k=0)
 
 

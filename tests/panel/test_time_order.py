@@ -133,3 +133,21 @@ def test_stored_panels_are_in_the_order_of_time(kind, tmp_path):
         found = stored.mapped()
         assert found.period.equals(expected.period)
         np.testing.assert_array_equal(found.outcomes, expected.outcomes)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["FY98", "FY99", "FY00", "FY01"],
+        ["Q1'01", "Q2'01", "Q3'01", "Q4'01", "Q1'02"],
+        [f"{month:02d}-{year:02d}" for year in (1, 2) for month in range(1, 13)],
+    ],
+)
+def test_two_digits_that_may_be_a_year_are_refused(labels):
+    X = pd.DataFrame({"firm": 1, "period": labels, "size": 1.0})
+    with pytest.raises(
+        InputError, match="'period' holds text of which it is not known where the year stands"
+    ):
+        as_panel(X)
+    whole = X.assign(period=[f"wave {k:02d}" for k in range(len(labels))])
+    assert as_panel(whole).period.tolist() == whole["period"].tolist()

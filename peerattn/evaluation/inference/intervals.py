@@ -192,10 +192,6 @@ def _check(
         )
     if not (np.isfinite(lower) & np.isfinite(upper)).all():
         raise InputError("prediction must be finite in every row.")
-    if not 0 < level < 1 or horizon < 1:
-        raise InputError(
-            f"level must lie between 0 and 1 and horizon be at least 1, got {level!r} and {horizon!r}."
-        )
     needed = math.ceil(level / (1 - level) - 1e-9)
     if calibration_periods is not None and calibration_periods < needed:
         raise InputError(

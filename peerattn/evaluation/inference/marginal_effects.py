@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, checked, unknown_name
+from peerattn.exceptions import InputError, check_at_least, checked, unknown_name
 from peerattn.panel import as_panel
 from peerattn.render import Regression
 
@@ -160,6 +160,7 @@ def marginal_effects(
         )
     draws, empty, left = [], 0, "blocks of periods"
     if y is not None:
+        check_at_least(2, n_refits=n_refits)
         left, groups = _groups(X, n_refits, random_state)
         values = y if isinstance(y, pd.Series | pd.DataFrame) else pd.Series(np.asarray(y), index=X.index)
         for group in range(n_refits):

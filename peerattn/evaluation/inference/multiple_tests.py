@@ -123,7 +123,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     >>> model_confidence_set(losses)
     ConfidenceSet(90%: A, B; 1 excluded)
     """
-    _check(losses, size, horizon)
+    _check(losses, horizon)
     p = pd.Series({name: _superior(losses, name, horizon)[0].min() for name in losses.columns})
     p = p.fillna(1.0)  # nothing better that can be tested
     kept = p > size
@@ -181,7 +181,7 @@ def superior_ability(
     >>> superior_ability(losses, "A").superior
     ('C',)
     """
-    _check(losses, size, horizon)
+    _check(losses, horizon)
     columns = list(map(str, losses.columns))
     if benchmark not in columns:
         raise unknown_name("benchmark", "model", benchmark, columns)
@@ -211,10 +211,8 @@ def _superior(losses: pd.DataFrame, benchmark: str, horizon: int) -> tuple[pd.Se
     return pd.Series({name: adjusted[kind] for name, kind in kinds.items()}, dtype=float), causes
 
 
-def _check(losses: pd.DataFrame, size: float, horizon: int) -> None:
+def _check(losses: pd.DataFrame, horizon: int) -> None:
     values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
-    if not 0 < size < 1:
-        raise InputError(f"size must lie between 0 and 1, got {size!r}.")
     if values.ndim != 2 or values.shape[1] < 2:
         raise InputError("losses: at least two models are needed, one column each.")
     if len(values) < needed:

@@ -48,6 +48,7 @@ class NetworkBootstrap:
     n_draws: int
     block_length: int
 
+    @checked
     def spread(self, share: float = 0.95) -> pd.DataFrame:
         """Return where the middle share of the refits lies for each edge; it is no confidence interval.
 
@@ -64,8 +65,6 @@ class NetworkBootstrap:
         pandas.DataFrame
             Columns ``period, firm, peer, weight, settled, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
         """
-        if not 0 < share < 1:
-            raise InputError(f"share: expected a number between 0 and 1, got {share!r}.")
         tails = [(1 - share) / 2, (1 + share) / 2]
         lower, upper = np.quantile(self.draws, tails, axis=0, method="weibull")
         return self.edges.assign(lower=lower, upper=upper)
@@ -190,8 +189,6 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
-    if n_draws < 1:
-        raise InputError(f"n_draws: expected at least 1, got {n_draws!r}.")
     start = WarmStart(model, X, y)
     if start.n_periods < 4:
         raise InputError(

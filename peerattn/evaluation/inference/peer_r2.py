@@ -205,8 +205,6 @@ def _check(
         raise InputError("schemes: expected a dictionary of at least one name and codes or network.")
     if baseline is not None and baseline not in schemes:
         raise unknown_name("baseline", "scheme", baseline, schemes)
-    if n_permutations < 1:
-        raise InputError(f"n_permutations must be at least 1, got {n_permutations!r}.")
     table = table.reorder_levels(["firm", "period"]).sort_index()
     if table.index.has_duplicates:
         repeated = table.index[table.index.duplicated()][0]

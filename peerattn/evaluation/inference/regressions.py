@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, format_p, mean_test, p_words
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
@@ -220,8 +220,6 @@ def calibration(
     >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3], n_bins=3)
     Calibration(intercept=0, slope=2; of 0 and 1: n/a)
     """
-    if n_bins < 1:
-        raise InputError(f"n_bins must be at least 1, got {n_bins!r}.")
     labels = {"period": sorted_periods(period)[0]}
     if firm is not None:
         labels["firm"] = pd.factorize(np.asarray(firm))[0]

@@ -162,8 +162,6 @@ def audit(
     Audit(forecast: all claims stand)
     """
     check_task(task)
-    if n_placebo < 1:
-        raise InputError(f"n_placebo must be at least 1, got {n_placebo!r}.")
     declared = {*codes, *([industry] if industry else [])}
     first = None
     if y is not None and isinstance(frame := as_pandas(X), pd.DataFrame):

@@ -118,8 +118,6 @@ def pinball_loss(outcome: Any, prediction: Any, quantile: float, period: Any = N
     >>> pinball_loss([1.0, 2.0], [0.0, 4.0], 0.75)
     0.625
     """
-    if not 0 < quantile < 1:
-        raise InputError(f"quantile must lie between 0 and 1, got {quantile!r}.")
     (y, forecast), weight = _weighted(period, outcome, prediction)
     return float(weight @ np.maximum(quantile * (y - forecast), (quantile - 1) * (y - forecast)))
 

@@ -288,10 +288,8 @@ def _deflated(
 ) -> float:
     from scipy.stats import norm
 
-    if n_trials < 1 or trial_variance < 0:
-        raise InputError(
-            f"n_trials must be at least 1 and trial_variance at least 0, got {n_trials!r} and {trial_variance!r}."
-        )
+    if trial_variance < 0:
+        raise InputError(f"trial_variance: expected at least 0, got {trial_variance!r}.")
     lucky = 0.0
     if n_trials > 1:
         euler = np.euler_gamma

@@ -13,7 +13,6 @@ import pandas as pd
 
 from peerattn.exceptions import checked
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import check_count
 from peerattn.network.explorer.content import explorer_content
 from peerattn.render import Frame, printable, write_atomic
 from peerattn.render.page import template
@@ -86,7 +85,6 @@ def explorer_page(
     title: str | None = None,
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
-    check_count("top_k", top_k, optional=False)
     title = printable(title or network.name or "Peer network")
     style, script = ((files(_HERE) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = (

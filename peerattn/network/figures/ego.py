@@ -9,7 +9,6 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import check_count
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
 from peerattn.render import PALETTE, show_label
@@ -54,7 +53,6 @@ def ego_plot(
     """
     from matplotlib.patches import FancyArrowPatch
 
-    check_count("k", k, optional=False)
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     middle = chosen.labels[position]

@@ -133,8 +133,6 @@ def mrqap(
     >>> mrqap(network, {"same code": SameCode(codes)}, n_permutations=99)
     PermutationRegression(same code p=0.020)
     """
-    if n_permutations < 1:
-        raise InputError(f"n_permutations: expected at least 1, got {n_permutations!r}.")
     blocks = [block for block in dyads(network, regressors, periods) if len(block[0]) >= 4]
     if not blocks:
         raise InputError("network: no period has four firms with every regressor known.")

@@ -16,7 +16,7 @@ from peerattn.exceptions import InputError, checked, extra
 from peerattn.network.attributes import firm_level, places_of
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.building import from_matrices
-from peerattn.network.cross_section import Array, CrossSection, check_count
+from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.io.parquet import packed_label, unpacked_label
 from peerattn.render import printable, show_label, write_atomic
 
@@ -41,7 +41,7 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
     -------
     networkx.DiGraph
         Firms are nodes (isolates too) with ``looks`` and ``looked_to``; edges have ``weight``; the graph has
-        ``name``, ``period``, ``signed``, ``row_normalized``.
+        ``name``, ``period``, ``signed``, ``row_normalized``, ``learned_until`` (as text).
 
     Examples
     --------
@@ -52,10 +52,12 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
     """
     import networkx as nx
 
-    check_count("top_k", top_k)
     label, section = network.section(period)
     whole = network.row_normalized and top_k is None
-    graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
+    learned = packed_label(network.learned_until)
+    graph = nx.DiGraph(
+        name=network.name, period=label, signed=network.signed, row_normalized=whole, learned_until=learned
+    )
     names = network.labels.to_list()
     looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
     nodes = _nodes(section).tolist()
@@ -94,7 +96,8 @@ def from_networkx(
     Returns
     -------
     PeerNetwork
-        Sparse inside. A single graph that names its ``period`` keeps it.
+        Sparse inside. A single graph that names its ``period`` keeps it; what graphs of :func:`to_networkx` were learned from
+        is kept.
 
     Raises
     ------
@@ -113,7 +116,9 @@ def from_networkx(
     single = not isinstance(graphs, Mapping) or hasattr(graphs, "adj")
     given = {graphs.graph.get("period"): graphs} if single else graphs
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
-    return from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
+    made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
+    learned = [unpacked_label(kept) for graph in given.values() if (kept := graph.graph.get("learned_until"))]
+    return made.replaced(learned_until=max(learned, default=None))
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:
@@ -237,8 +242,7 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
     if len(set(labels.values())) == len(labels):
         graph = nx.relabel_nodes(graph, labels)
     name, signed, whole = (graph.graph.get(fact) for fact in ("name", "signed", "row_normalized"))
-    made = from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
-    return made.replaced(learned_until=unpacked_label(graph.graph.get("learned_until")))
+    return from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
 
 
 def _text_graph(
@@ -268,7 +272,6 @@ def _text_graph(
     shown = {
         "name": printable(network.name),
         "period": printable(show_label(graph.graph["period"])) if network.is_dated else None,
-        "learned_until": packed_label(network.learned_until),
     }
     graph.graph = {name: value for name, value in (graph.graph | shown).items() if value is not None}
     return nx.relabel_nodes(graph, ids)

@@ -24,7 +24,8 @@ def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path-like
-        The file. Text has no dtypes: for a faithful copy use :meth:`to_parquet`. A label that a spreadsheet would run
+        The file. Text has no dtypes, and does not say what the network was learned from (``learned_until``): for a faithful
+        copy use :meth:`to_parquet`. A label that a spreadsheet would run
         as a formula (``=``, ``+``, ``-``, ``@`` first) is written with an apostrophe before it, which
         :meth:`from_csv` takes off.
     """

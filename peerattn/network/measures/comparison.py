@@ -12,7 +12,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, CrossSection, as_dense, check_count, place_in, strongest
+from peerattn.network.cross_section import Array, CrossSection, as_dense, place_in, strongest
 
 
 @checked
@@ -313,7 +313,6 @@ def common_peers(first: BaseNetwork, second: BaseNetwork, k: int = 5) -> float:
     >>> round(common_peers(first, second, k=1), 3)
     0.667
     """
-    check_count("k", k, optional=False)
     for network in (first, second):
         network.check_whole("common_peers", int(k))
     shares = [np.empty(0)]

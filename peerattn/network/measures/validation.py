@@ -12,7 +12,7 @@ from scipy import stats
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, CrossSection, check_count, frozen, strongest
+from peerattn.network.cross_section import Array, CrossSection, frozen, strongest
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
 from peerattn.network.inference.permutation import among
@@ -174,8 +174,6 @@ def validate(
     >>> validate(network, links, k=1, n_permutations=19)
     Validation(precision at 1 1.000, lift 3.00, AUC 1.000)
     """
-    check_count("k", k, optional=False)
-    check_count("n_permutations", n_permutations, optional=False)
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)

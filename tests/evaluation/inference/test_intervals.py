@@ -100,5 +100,5 @@ def test_bad_input():
     ):
         with pytest.raises(InputError, match=message):
             conformal_intervals(*arguments)
-    with pytest.raises(InputError, match="level must lie"):
+    with pytest.raises(InputError, match="level: expected a number between 0 and 1"):
         conformal_intervals(y, forecast, period, level=95)

@@ -88,5 +88,5 @@ def test_bad_losses():
         superior_ability(L.iloc[:20], "M0", horizon=12)
     with pytest.raises(InputError, match="no model is named 'M9'"):
         superior_ability(L, "M9")
-    with pytest.raises(InputError, match="size must lie"):
+    with pytest.raises(InputError, match="size: expected a number between 0 and 1"):
         model_confidence_set(L, size=1.5)

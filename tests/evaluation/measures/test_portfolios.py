@@ -105,7 +105,7 @@ def test_deflated_sharpe_of_one_trial_is_the_probabilistic_sharpe_ratio():
     ratio = r.mean() / r.std(ddof=1)
     error = np.sqrt((1 - skew(r) * ratio + (kurtosis(r, fisher=False) - 1) / 4 * ratio**2) / 199)
     assert deflated_sharpe(r, n_trials=1, trial_variance=0.3) == pytest.approx(norm.cdf(ratio / error))
-    with pytest.raises(InputError, match="n_trials must be at least 1"):
+    with pytest.raises(InputError, match="n_trials: expected at least 1"):
         deflated_sharpe(r, n_trials=0, trial_variance=0.1)
     with pytest.raises(InputError, match="returns must be two or more"):
         deflated_sharpe([0.1, 0.1], n_trials=2, trial_variance=0.1)

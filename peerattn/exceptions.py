@@ -296,7 +296,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, kind)
     if getattr(origin, "__name__", "") == "PathLike":
         return hasattr(value, "__fspath__")
-    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "iloc", "ndarray": "__len__"}
+    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "__len__", "ndarray": "__len__"}
     if isinstance(kind, type) and kind.__name__ in needed:
         return hasattr(value, needed[kind.__name__]) and not isinstance(value, str | bytes)
     return True

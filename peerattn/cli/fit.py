@@ -107,7 +107,7 @@ def _rows_until(panel: Panel, until: str | None) -> Any:
     return np.asarray(panel.period <= period_named("--until", until, mine.append(others)))
 
 
-def _fitted(model: Any, panel: Panel, rows: Any, task: str, checkpoint: Path | None) -> Any:
+def _fitted(model: Any, panel: Panel, rows: Any, task: Any, checkpoint: Path | None) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     import numpy as np
     from sklearn.pipeline import make_pipeline

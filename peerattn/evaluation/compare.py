@@ -24,7 +24,6 @@ from peerattn.evaluation.running.entries import (
     PREVAILING_MEAN,
     Entry,
     Task,
-    check_task,
     entries_of,
 )
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
@@ -215,7 +214,6 @@ def compare(
     Comparison(forecast of roa_next: 8 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
-    check_task(task)
     _check_options(n_jobs, placebo, {"codes": codes, "groups": groups, "limits": limits})
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()

@@ -194,7 +194,7 @@ def test_it_is_a_panel():
     ("options", "message"),
     [
         ({"n_firms": 2}, "n_firms: expected an integer of at least 3"),
-        ({"n_periods": 0}, "n_periods: expected an integer of at least 1"),
+        ({"n_periods": 0}, "n_periods: expected at least 1"),
         ({"signal_share": 1.2}, r"signal_share: expected a number in \[0, 1\], got 1.2"),
         ({"own_share": 1.0}, r"own_share: expected a number in \[0, 1\)"),
         ({"truth": "cyclic"}, "truth: expected 'directed' or 'symmetric' or 'industry', got 'cyclic'"),

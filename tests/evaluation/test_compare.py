@@ -320,7 +320,7 @@ def test_supports():
     assert supports(piped, "explain") and not supports(piped, "forecast")
     assert supports(Ridge(), "explain") and supports(IndustryPeerRegressor(), "forecast")
     assert not supports(GridSearchCV(IndustryPeerRegressor(), {}), "explain")
-    with pytest.raises(InputError, match="task must be 'forecast' or 'explain', got 'predict'"):
+    with pytest.raises(InputError, match="task: expected 'forecast' or 'explain', got 'predict'"):
         supports(Ridge(), "predict")
 
 

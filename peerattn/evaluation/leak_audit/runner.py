@@ -15,7 +15,7 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.columns import labels_of
 from peerattn.evaluation.leak_audit.measures import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
-from peerattn.evaluation.running.entries import Entry, Task, check_task, entries_of
+from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
@@ -161,7 +161,6 @@ def audit(
     >>> audit(Ridge(), X, (X["size"] + rng.normal(size=360)).rename("roa"))
     Audit(forecast: all claims stand)
     """
-    check_task(task)
     declared = {*codes, *([industry] if industry else [])}
     first = None
     if y is not None and isinstance(frame := as_pandas(X), pd.DataFrame):

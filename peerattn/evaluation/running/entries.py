@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from peerattn.network import PeerNetwork
 
 Task = Literal["forecast", "explain"]
-TASKS = ("forecast", "explain")
 OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
 PREVAILING_MEAN = model_title("mean")
@@ -85,7 +84,7 @@ def _grouped_by(model: Any) -> tuple[Any, ...] | None:
 
 
 @checked
-def supports(model: Any, task: str) -> bool:
+def supports(model: Any, task: Task) -> bool:
     """Tell whether a model can do a task.
 
     Parameters
@@ -115,7 +114,6 @@ def supports(model: Any, task: str) -> bool:
     >>> supports(Ridge(), "explain"), supports(IndustryPeerRegressor(), "explain")
     (True, True)
     """
-    check_task(task)
     final = last_step(model)
     if not isinstance(final, PeerRegressor):
         return True
@@ -124,12 +122,6 @@ def supports(model: Any, task: str) -> bool:
     if task == "forecast":
         return not final.needs_outcomes
     return bool(final.reads_outcomes) and all(s.scoring is explain_score for s in searches(model))
-
-
-def check_task(task: str) -> None:
-    """Raise for a task that does not exist."""
-    if task not in TASKS:
-        raise InputError(f"task must be 'forecast' or 'explain', got {task!r}.")
 
 
 @dataclass(frozen=True)
@@ -290,7 +282,7 @@ class FoldRows:
 
 
 def entries_of(
-    models: Mapping[str, Any], task: str, panel: Panel, reference: Any = None, gaps: tuple[int, ...] = (1,)
+    models: Mapping[str, Any], task: Task, panel: Panel, reference: Any = None, gaps: tuple[int, ...] = (1,)
 ) -> list[Entry]:
     """Return the models and the controls that are always there, each checked for the task.
 
@@ -317,7 +309,7 @@ def entries_of(
     return entries + [entry for entry in _controls(task, panel, models, gaps) if entry.name not in models]
 
 
-def _controls(task: str, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> Iterator[Entry]:
+def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> Iterator[Entry]:
     """Yield what ``compare`` adds, so that at each step of information some model needs no peers.
 
     Own characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; what firms
@@ -348,7 +340,7 @@ def _controls(task: str, panel: Panel, models: Mapping[str, Any], gaps: tuple[in
     yield Entry(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
 
 
-def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Entry:
+def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
     if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
         raise InputError(
             f"models: a name must be text other than {', '.join(map(repr, RESERVED_NAMES))}, got {name!r}."
@@ -377,7 +369,7 @@ def _entry(name: Any, model: Any, task: str, reference: Reference | None) -> Ent
     return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)
 
 
-def _advice(model: Any, task: str) -> str:
+def _advice(model: Any, task: Task) -> str:
     if task == "forecast":
         return "it reads the outcomes of the period it predicts. Set task='forecast', or compare with task='explain'."
     if any(search.scoring is not explain_score for search in searches(model)):

@@ -200,7 +200,7 @@ def test_it_is_a_panel():
         ({"truth": "cyclic"}, "truth: expected 'directed' or 'symmetric' or 'industry', got 'cyclic'"),
         ({"truth": "industry"}, "n_industries of 1 or more"),
         ({"sharpness": 0.0}, "raise sharpness"),
-        ({"n_layers": 0}, "n_layers: expected an integer of at least 1"),
+        ({"n_layers": 0}, "n_layers: expected at least 1"),
         ({"n_layers": 2, "n_networks": 2}, "one network that is no industry; got n_layers=2, n_networks=2"),
     ],
 )

@@ -241,6 +241,7 @@ def checked(door: Door) -> Door:
 
 
 def _check_range(name: str, value: Any, default: Any) -> None:
+    """Raise for a count, share or seed outside its range."""
     counts = name.startswith("n_") or name in _COUNTS
     least, most = min(1, default) if isinstance(default, int) else 1, MOST.get(name, _MILLION)
     if counts and name != "n_jobs" and value < least:

@@ -110,8 +110,8 @@ def audit(
 ) -> Audit:
     """Try to find a leak in a model, a panel and a split; every claim comes with its evidence.
 
-    The models of the first and of the last fold are asked for the first six periods they are tested on, and asked again with
-    one thing changed: the own outcome, later values, the order of rows, the labels.
+    The models of the first and of the last fold predict the first six periods that they are tested on, then predict them
+    again with one thing changed: the own outcome, later values, the order of rows, the labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The model under audit: one fit of a split, asked again and again with changed inputs."""
+"""The model under audit: one fit of a split, whose predictions are compared under changed inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_PERIODS = 6  # tested in an audit
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, a panel and a split: one fit, asked for the first periods that it is tested on.
+    """A model, a panel and a split: one fit, and the first periods that it is tested on.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Subject:
 
     @property
     def X(self) -> pd.DataFrame:
-        """Rows that the model is asked for."""
+        """Rows that the model predicts."""
         return self.panel.X.iloc[self.call]
 
     @property
@@ -167,7 +167,7 @@ class Subject:
 
 
 class Answering:
-    """A fitted model that can be asked for any rows."""
+    """A fitted model, whose predictions of any rows can be had."""
 
     def __init__(self, entry: Entry, model: Any, rows: FoldRows) -> None:
         self.entry, self.model, self.rows = entry, model, rows

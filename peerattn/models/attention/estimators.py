@@ -74,9 +74,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     n_layers : int, default 1
         The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
         peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
-        enters the scores. One layer is kept where held-out periods do not speak for more.
+        enters the scores. Heads of one layer less are candidates beside them; one stacking problem weighs both.
     n_heads : int, default 2
-        The most heads. 0 = no peers.
+        Heads, learned together. The mean of the best heads that were learned alone is a candidate beside them; one stacking
+        problem weighs both. 0 = no peers.
     d_head : int, default 8
         Width of search criterion and profile, the rank of the scores; at most the number of characteristics.
     scale : {"standard", "rank", None}, default "standard"

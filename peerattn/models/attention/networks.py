@@ -85,8 +85,8 @@ class AttentionNetworks(PeerModel):
             default the weights of the whole prediction where a covariance or ridge entered (signed), else those of the heads.
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
-            prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where the
-            evidence stands against several layers, the earlier ones are empty.
+            prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where
+            only heads of one layer entered, the earlier layers are empty.
         head : int, optional
             One row of ``heads_``; by default heads are averaged by their share of contribution, starts by their weight.
         top_k : int, optional

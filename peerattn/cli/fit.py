@@ -112,7 +112,8 @@ def _fitted(model: Any, panel: Panel, rows: Any, task: Any, checkpoint: Path | N
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from peerattn.evaluation.running.entries import Entry, FoldRows, supports, takes_panels
+    from peerattn.evaluation.running.entries import Entry, supports, takes_panels
+    from peerattn.evaluation.running.fold_rows import FoldRows
     from peerattn.models.attention.base import AttentionModel
     from peerattn.panel import PanelEncoder
     from peerattn.processes import joined

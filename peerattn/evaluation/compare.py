@@ -298,7 +298,8 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
 
 
 def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:
-    for entry, (train, _) in product(entries, folds):
+    given = [entry for entry in entries if not entry.control]
+    for entry, (train, _) in product(given, folds):
         found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
         if found:
             raise InputError(

@@ -15,12 +15,14 @@ from sklearn.preprocessing import StandardScaler
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel, scan_panel
 
 CV = WalkForward(test_periods=4, refit_every=2)
+
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
 
 @pytest.fixture
@@ -238,6 +240,14 @@ def test_characteristics_may_be_chosen(flat):
     X = flat.drop(columns=["roa_next", "ret_next"])
     beside = run({"Ridge": Ridge()}, X, y=flat["roa_next"], characteristics=["size"], **names)
     pd.testing.assert_frame_equal(beside.predictions, result.predictions)
+
+
+def test_ordered_categories_keep_their_order(panel):
+    """The kernel of an ordered code, whose levels frames made anew would have lost."""
+    high = np.where(panel.X["size"] > 0, "high", "low")
+    X = panel.X.assign(rating=pd.Categorical(high, ["low", "high"], ordered=True))
+    result = run({"Kernel": NadarayaWatsonRegressor(ordered=["rating"])}, X, y=panel.y, cv=WalkForward(2, 2))
+    assert result.failures == ()
 
 
 def test_the_networks_are_those_of_the_last_scored_period(panel):

@@ -15,7 +15,8 @@ from sklearn.base import clone
 
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import demean
-from peerattn.evaluation.running.entries import Entry, FoldRows
+from peerattn.evaluation.running.entries import Entry
+from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.splits.folds import split_panel
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import PeerAttnWarning

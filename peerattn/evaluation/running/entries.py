@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
+from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.information import information_of, last_step
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
@@ -21,11 +21,12 @@ from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import InputError, checked
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.attention.reference import Reference
-from peerattn.models.base import PanelModel, PeerRegressor
+from peerattn.models.base import PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
+from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
-from peerattn.panel import Panel, PanelEncoder
+from peerattn.panel import Panel
 from peerattn.render import show_label
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def is_peer_model(model: Any) -> bool:
 def takes_panels(model: Any) -> bool:
     """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
     return isinstance(last_step(model), PanelModel)
+
+
+def reads_panels(model: Any) -> bool:
+    """Tell whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
+    return isinstance(model, PanelModel) and type(model).__module__.startswith("peerattn.")
 
 
 def reads_rows(model: Any) -> bool:
@@ -163,6 +169,8 @@ class Entry:
         """Return a fitted clone."""
         model = clone(self.model)
         if takes_panels(self.model):
+            if fold.train is not None and reads_panels(model):  # checked once, for all of them
+                return model.fit(fold.train, **self._reference_of(model))
             return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
         known = fold.y_train.notna().to_numpy()
         rows = fold.X_train if reads_rows(model) else fold.encoded("train", self.own_only)
@@ -174,6 +182,8 @@ class Entry:
         if not takes_panels(self.model):
             rows = fold.X_call if reads_rows(model) else fold.encoded("call", self.own_only)
             return self._checked(model.predict(rows), fold)
+        if fold.call is not None and reads_panels(model):
+            return self._checked(model.predict(fold.call, **self._outcomes(fold.call.y)), fold)
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 
@@ -234,51 +244,6 @@ def _fitted(model: Any) -> Any:
         name, final = model.steps[-1]
         return Pipeline([*model.steps[:-1], (name, _fitted(final))]) if any(searches(final)) else model
     return _fitted(model.best_estimator_) if isinstance(model, BaseSearchCV) else model
-
-
-class FoldRows:
-    """Training and test rows of one fold, as every model gets them.
-
-    Models are called with all rows of the tested periods (``X_call``), so that no firm loses a peer; ``scored``
-    are the positions of the test rows among them.
-    """
-
-    def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
-        self.X_train, self.y_train = panel.X.iloc[train], panel.y.iloc[train]
-        when = panel.X.index.get_level_values(1)
-        call = np.flatnonzero(when.isin(when[test].unique()))
-        self.X_call, self.y_call = panel.X.iloc[call], panel.y.iloc[call]
-        self.scored = np.searchsorted(call, test)
-        self._characteristics = list(panel.choice.characteristics)
-        self._encoders: dict[bool, PanelEncoder] = {}
-        self._encoded: dict[tuple[str, bool], pd.DataFrame] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel to another process, or be copied, without what can be made again there."""
-        return self.__dict__ | {"_encoders": {}, "_encoded": {}}
-
-    def asking(self, X: pd.DataFrame, y: pd.Series) -> FoldRows:
-        """Return the same training rows with other rows to predict."""
-        other = copy(self)
-        other.X_call, other.y_call, other.scored = X, y, np.arange(len(X))
-        other._encoders = self._encoders
-        return other
-
-    def encoded(self, part: Literal["train", "call"], own_only: bool) -> pd.DataFrame:
-        """Return training rows, or those of the call, as numbers, by an encoding fitted on the training rows alone.
-
-        All plain regressors share one encoding, made when the first of them needs it; the linear controls
-        share another, of the characteristics without codes.
-        """
-        columns = self._characteristics if own_only else list(self.X_train.columns)
-        X = self.X_train if part == "train" else self.X_call
-        if not columns:
-            return X[[]]
-        if own_only not in self._encoders:
-            self._encoders[own_only] = PanelEncoder().fit(self.X_train[columns])
-        if (part, own_only) not in self._encoded:
-            self._encoded[part, own_only] = self._encoders[own_only].transform(X[columns])
-        return self._encoded[part, own_only]
 
 
 def entries_of(

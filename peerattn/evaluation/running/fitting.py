@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.running.effort import expected_seconds
-from peerattn.evaluation.running.entries import Entry, FoldRows
+from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult, fit_fold
+from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.panel import Panel

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.running.entries import Entry, FoldRows, trials
+from peerattn.evaluation.running.entries import Entry, trials
+from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.information import last_step
 from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
 from peerattn.training import one_thread

@@ -13,7 +13,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.models.base import PanelModel
+from peerattn.models.panel_model import PanelModel
 
 ROWS_STOPPED_EARLY = (
     10_000  # scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond

@@ -9,7 +9,7 @@ from peerattn.models.attention import (
     SearchProfile,
     contributions,
 )
-from peerattn.models.base import PanelModel, PeerModel, PeerRegressor
+from peerattn.models.base import PeerModel, PeerRegressor
 from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.counterfactuals import Impacts, impacts, shock
 from peerattn.models.forecasters import make_model, model_names
@@ -26,6 +26,7 @@ from peerattn.models.panel_forecasters import (
     IndustryMeansRegressor,
     LastValueRegressor,
 )
+from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.precomputed import PrecomputedPeerRegressor

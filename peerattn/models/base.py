@@ -6,15 +6,12 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import (
@@ -23,231 +20,22 @@ from peerattn.exceptions import (
     LabelWarning,
     LostPeriodWarning,
     SmallCrossSectionWarning,
-    UnknownArgument,
-    did_you_mean,
     warn_user,
 )
-from peerattn.models.by_period import (
-    periods_of,
-    refuse_beside_files,
-    told_once,
-    training_panel,
-    write_frame,
-    written,
-)
-from peerattn.models.learned import bounded, bounds_of, last_known, rows_of, warn_of_shared_periods
+from peerattn.models.by_period import periods_of, refuse_beside_files, told_once, written
+from peerattn.models.learned import bounded, bounds_of, last_known
+from peerattn.models.panel_model import PanelModel, PanelRegressor
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
 from peerattn.network import PeerNetwork
 from peerattn.network.cross_section import strongest
-from peerattn.panel.gate import check_panel
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
-from peerattn.processes import gathered, joined
+from peerattn.processes import gathered
 from peerattn.render import show_label
-from peerattn.store.objects import load_estimator, save_estimator
 
 MOST_COPIES = 1e9  # of a row
-_COLUMN = ("industry", "value_weight")
-_PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
-_OF_MANY_KINDS = ("own", "bandwidth", "cluster", "random_state")  # whose defaults are text or a number
-
-
-class _SignatureOfInit:
-    """The signature of a class is that of its ``__init__``; early Pythons 3.11 take an inherited ``__new__`` for it."""
-
-    def __get__(self, instance: Any, cls: type) -> Signature:
-        made: Any = cls.__new__ if cls.__init__ is object.__init__ else cls.__init__  # type: ignore[misc]
-        found = signature(made)
-        return found.replace(parameters=list(found.parameters.values())[1:])
-
-
-class PanelModel(BaseEstimator):
-    """Base class of every estimator that reads a panel: labels, characteristics and codes."""
-
-    firm: str
-    period: str
-    _shares_periods: ClassVar[bool] = False  # whether several processes can fit it together
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path-like
-
-        Raises
-        ------
-        InputError
-            When it holds an estimator that cannot be stored without pickle (``own=RandomForestRegressor()``, say), or the file
-            cannot be written.
-        """
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; no code of the file is run.
-
-        Raises
-        ------
-        InputError
-            When the file is of another origin or class, damaged, or written by a newer version.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from peerattn import NadarayaWatsonRegressor
-        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/kernel.model")
-        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
-        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
-        True
-        """
-        found: Self = load_estimator(path, cls)[0]
-        return found
-
-    def _check_kinds(self) -> None:
-        """Raise for an option that is of another kind than its default: a list for a number, text for a list."""
-        for name, parameter in signature(type(self)).parameters.items():
-            value, usual = getattr(self, name), parameter.default
-            if name in _COLUMN:
-                wrong, expected = not isinstance(value, str | int | tuple | None), "the name of a column"
-            elif isinstance(usual, tuple):
-                wrong, expected = not isinstance(value, list | tuple), "a list of column names"
-            else:
-                plain = isinstance(usual, str | bool | int | float) and name not in _OF_MANY_KINDS
-                wrong, expected = plain and not isinstance(value, _PLAIN), "a number, text or None"
-            if wrong:
-                raise InputError(f"{name}: expected {expected}, got {value!r}.")
-
-    def _code_columns(self) -> tuple[Any, ...]:
-        """Columns declared to be codes."""
-        return ()
-
-    def _groupings(self) -> tuple[Any, ...]:
-        """Code columns that group firms without being learned: they may name nearly every firm."""
-        return ()
-
-    def _check(
-        self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False, universe: Any = None
-    ) -> Panel:
-        if fitting:
-            self._check_kinds()
-            if joined() and not self._shares_periods:
-                raise InputError(
-                    f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
-                )
-            if is_stored(X):
-                X, y = training_panel(self, X, y), None
-        panel = check_panel(
-            self,
-            X,
-            y,
-            fitting=fitting,
-            firm=self.firm,
-            period=self.period,
-            codes=self._code_columns(),
-            groupings=self._groupings(),
-            undated=undated,
-            universe=universe,
-        )
-        if fitting:
-            self.learned_rows_ = rows_of(panel)
-        return panel
-
-    __signature__ = _SignatureOfInit()
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Refuse an argument that the class does not have, by its name and the nearest one."""
-        for name in options:
-            if name not in cls._get_param_names():
-                near = did_you_mean(name, cls._get_param_names())
-                raise UnknownArgument(f"{cls.__name__}: no argument is named {name!r}.{near}")
-        return super().__new__(cls)
-
-    @abstractmethod
-    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, Any]]:
-        """Yield each period of a panel in files, checked, and what is needed to predict it."""
-
-    @abstractmethod
-    def _predicted(self, panel: Panel, call: Any) -> pd.Series | pd.DataFrame:
-        """Return what is predicted of one period."""
-
-    def _predict_periods(self, X: Any, **options: Any) -> Any:
-        """Return the predictions of all periods of a panel in files."""
-        with told_once():
-            return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
-
-    def write_predictions(self, X: Any, out: str | os.PathLike[str], **options: Any) -> Path:
-        """Predict each period of a panel in files and write it, one period at a time.
-
-        Parameters
-        ----------
-        X : StoredPanel, path, Dataset, or iterator of frames
-        out : path-like
-            A folder; one Parquet file a period: firm, period, and ``prediction`` (of a classifier the probability of each
-            class). Called again after it was killed, with the same model and panel, it goes on from there.
-        **options
-            As in ``predict``; ``outcomes`` names the column.
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InputError
-            When the folder cannot be written, or holds files of other periods.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from peerattn import NadarayaWatsonRegressor, load_grunfeld
-        >>> panel = load_grunfeld()
-        >>> model = NadarayaWatsonRegressor(bandwidth=1000.0).fit(panel.X, panel.y)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     periods = (frame for _, frame in panel.X.groupby(level="period"))
-        ...     out = model.write_predictions(periods, f"{folder}/predictions")
-        ...     found = pd.read_parquet(out)
-        >>> found.shape
-        (220, 3)
-        """
-
-        def write(panel: Panel, call: Any, path: Path) -> None:
-            write_frame(panel, self._predicted(panel, call), path)
-
-        with told_once():
-            return written(self, out, self._by_period(X, **options), write, options)
-
-    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return known outcomes, their predictions and weights, for ``score``."""
-        y = X.y if y is None and isinstance(X, Panel) else y
-        shown = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
-        predicted = np.asarray(self.predict(X, outcomes=y) if shown else self.predict(X))
-        panel = self._check(X, y, fitting=False)
-        warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
-        if panel.outcomes is None:
-            raise InputError("y: a score needs the outcomes, got None.")
-        known = np.isfinite(panel.outcomes)
-        weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
-        return panel.outcomes[known], predicted[panel.order][known], weight
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-class PanelRegressor(RegressorMixin, PanelModel):
-    """Base class of the panel regressors."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² of ``predict(X)`` over the rows whose outcome is known."""
-        known, predicted, weight = self._scored(X, y, sample_weight)
-        return float(r2_score(known, predicted, sample_weight=weight))
 
 
 class PeerModel(PanelModel):
@@ -585,7 +373,7 @@ class PeerModel(PanelModel):
             matrices[section.period] = (section.focal.label, labels, stack(blocks))
         network = PeerNetwork.from_matrices(
             matrices,
-            name=self._network_name(),
+            name=type(self).__name__,
             signed=self._signed if signed is None else signed,
             row_normalized=top_k is None,
         )
@@ -595,9 +383,6 @@ class PeerModel(PanelModel):
 
     _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
 
-    def _network_name(self) -> str:
-        return type(self).__name__
-
     @staticmethod
     def _peer_columns(section: Section) -> tuple[pd.Index, sparse.csr_array]:
         """Return the network's columns, and the matrix that adds peer rows up into them."""
@@ -606,10 +391,8 @@ class PeerModel(PanelModel):
         if rows_of_others or not section.peers.label.isin(labels).all():  # row numbers name other rows here
             labels = section.peers.label.unique()
         column = labels.get_indexer(section.peers.label)
-        ones = np.ones(len(column))
-        return labels, sparse.csr_array(
-            (ones, (np.arange(len(column)), column)), shape=(len(column), len(labels))
-        )
+        cells = np.ones(len(column)), (np.arange(len(column)), column)
+        return labels, sparse.csr_array(cells, shape=(len(column), len(labels)))
 
 
 class PeerRegressor(PanelRegressor, PeerModel):

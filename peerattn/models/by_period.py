@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import joblib
@@ -24,14 +24,11 @@ from peerattn.panel.panel import Panel, panel_digest
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
 
-if TYPE_CHECKING:
-    from peerattn.models.base import PanelModel
-
 # a line for each file; readers of Parquet folders pass over names that begin with _
 _FINISHED = "_finished.jsonl"
 
 
-def training_panel(model: PanelModel, X: Any, y: Any) -> Panel:
+def training_panel(model: Any, X: Any, y: Any) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     if isinstance(X, StoredPanel):
         stored = X
@@ -55,7 +52,7 @@ def refuse_beside_files(X: Any, **given: Any) -> None:
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def periods_of(model: PanelModel, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
+def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
     """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
     check_is_fitted(model)
     if outcomes is not None and not isinstance(outcomes, str):
@@ -116,7 +113,7 @@ def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -
 
 
 def written(
-    model: PanelModel,
+    model: Any,
     out: str | os.PathLike[str],
     calls: Iterator[tuple[Panel, Any]],
     write: Callable[[Panel, Any, Path], None],

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, extra
-from peerattn.models.base import PanelRegressor
 from peerattn.models.by_period import periods_of
+from peerattn.models.panel_model import PanelRegressor
 from peerattn.models.pools import refuse_other_kinds, sums_of_others
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.evaluation.inference.intervals import _margin
 from peerattn.exceptions import InputError, unknown_name
-from peerattn.models.base import PanelModel
+from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 
 _FIFTHS = 5

@@ -72,7 +72,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     return PeerNetwork.from_matrices(
-        matrices, name=f"contributions in {model._network_name()}", row_normalized=False
+        matrices, name=f"contributions in {type(model).__name__}", row_normalized=False
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import mean_gain_by_period
-from peerattn.evaluation.inference.nested_tests import ForecastTest
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, mean_gain_by_period
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
 from peerattn.models.wild_bootstrap import WildMeans

@@ -176,8 +176,7 @@ class ForecastTest:
     Attributes
     ----------
     test : str
-        "Diebold–Mariano", "Clark–West", "Giacomini–White", "encompassing", or "paired by" what it is clustered
-        by: "paired by firm".
+        "Diebold–Mariano", "Giacomini–White", or "paired by" what it is clustered by: "paired by firm".
     model, baseline : str
     gain : float
         Mean of the tested series, its sign as the test has it: positive speaks for the model.

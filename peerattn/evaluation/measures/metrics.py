@@ -92,37 +92,6 @@ def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
 
 
 @checked
-def pinball_loss(outcome: Any, prediction: Any, quantile: float, period: Any = None) -> float:
-    r"""Return the mean pinball loss of a predicted quantile.
-
-    .. math:: \tfrac{1}{N} \sum_{it} \max\{q (y_{it} - \hat y_{it}),\; (q - 1)(y_{it} - \hat y_{it})\}
-
-    Parameters
-    ----------
-    outcome, prediction : array-like of length n
-        In the units of the outcome; NaN outcomes are left out.
-    quantile : float in (0, 1)
-    period : array-like of length n, optional
-        Period labels: every period counts once.
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Koenker, R. and Bassett, G. (1978), Regression quantiles, Econometrica 46(1), 33–50.
-
-    Examples
-    --------
-    >>> pinball_loss([1.0, 2.0], [0.0, 4.0], 0.75)
-    0.625
-    """
-    (y, forecast), weight = _weighted(period, outcome, prediction)
-    return float(weight @ np.maximum(quantile * (y - forecast), (quantile - 1) * (y - forecast)))
-
-
-@checked
 def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period: Any = None) -> float:
     r"""Return the share of squared error saved against a benchmark forecast.
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.base import PeerRegressor
@@ -24,7 +22,6 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
-from peerattn.models.kernel.significance import Sample, Significance, significance
 from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
@@ -144,47 +141,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
             return effects
         return pd.DataFrame(effects, index=panel.index, columns=list(self.design_.characteristics))
 
-    def significance_test(
-        self, *, n_bootstrap: int = 399, cluster: str | None = None, random_state: Any = None
-    ) -> Significance:
-        """Test for each characteristic and code whether it matters (Racine 1997; Racine, Hart and Li 2006).
-
-        See :func:`peerattn.models.kernel.significance.significance`. The regression is that of ``predict(X)`` at the training
-        rows, with the bandwidths of the fit.
-
-        Parameters
-        ----------
-        n_bootstrap : int, default 399
-            Draws of the outcome under "it does not matter", by the wild bootstrap.
-        cluster : {None, "firm", "period"}
-            Draw one sign for all rows of a firm or of a period, whose residuals may be dependent.
-        random_state : int, RandomState instance or None
-        """
-        check_is_fitted(self)
-        if n_bootstrap < 19:
-            raise InputError(f"n_bootstrap must be at least 19 (a p value of 0.05), got {n_bootstrap!r}.")
-        if self.kernel == "uniform" and len(self.bandwidth_):
-            raise InputError('kernel="uniform" has no slope to test: choose another kernel.')
-        groups = {None: np.arange(len(self.training_rows_)), "firm": self.training_rows_.identity}
-        if self.dated_:
-            groups["period"] = self.training_periods_
-        if cluster not in groups or (cluster == "firm" and not self.firm_label_):
-            raise InputError(f"cluster must be None, or in a panel 'firm' or 'period', got {cluster!r}.")
-        at = self._copies(self.training_rows_)
-        rows = self._copied(self.training_rows_)
-        assert rows.y is not None
-        sample = Sample(
-            self.regression_,
-            self._points(rows, torch.float64),
-            Bandwidths(torch.tensor(self.bandwidth_), torch.tensor(self.mixing_)),
-            torch.from_numpy(rows.y - self.mean_),
-            torch.from_numpy(rows.identity),
-            torch.from_numpy(pd.factorize(groups[cluster][at])[0]),
-            torch.from_numpy(self.scale_),
-            (*map(str, self.design_.characteristics), *self.codes_.names),
-        )
-        return significance(sample, n_bootstrap, cluster, check_random_state(random_state))
-
     # ------------------------------------------------------------------ rows
 
     def _code_columns(self) -> tuple[str, ...]:
@@ -258,9 +214,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self.training_rows_ = training.known()
         assert rows.y is not None
-        if panel.dated:
-            assert training.y is not None
-            self.training_periods_ = pd.factorize(panel.period[np.isfinite(training.y)])[0]
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
         share = np.full(len(rows), 1 / len(rows)) if rows.weight is None else rows.weight / rows.weight.sum()
         self.center_ = share @ rows.x

@@ -235,31 +235,6 @@ def test_marginal_effects_of_a_panel_keep_its_index():
     assert effects.index.equals(X.index) and list(effects.columns) == ["size", "lev"]
 
 
-def test_significance():
-    x, y = smooth_sample()
-    frame = pd.DataFrame(x, columns=["size", "noise"]).assign(
-        sector=np.random.default_rng(6).choice(list("AB"), 120)
-    )
-    y = y + 0.5 * (frame["sector"] == "A")
-    result = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=49, random_state=0)
-    p = result.to_frame()["p_value"]
-    assert p["size"] <= 0.02 and p["sector"] <= 0.02 and p["noise"] > 0.1
-    again = NadarayaWatsonRegressor().fit(frame, y).significance_test(n_bootstrap=49, random_state=0)
-    pd.testing.assert_frame_equal(again.table, result.table)
-    assert "49 wild-bootstrap draws" in str(result) and "noise" in result._repr_html_()
-    assert repr(result) == "Significance(3 columns, 120 rows, 49 draws)"
-
-
-def test_significance_by_period():
-    X, y = simulated_panel()
-    result = (
-        NadarayaWatsonRegressor()
-        .fit(X, y)
-        .significance_test(n_bootstrap=39, cluster="period", random_state=0)
-    )
-    assert result.cluster == "period" and list(result.table.index) == ["size", "lev", "sector", "rating"]
-
-
 # ---------------------------------------------------------------------- panel
 
 
@@ -355,16 +330,6 @@ def test_bad_options(options, message):
     X, y = simulated_panel()
     with pytest.raises(InputError, match=message):
         NadarayaWatsonRegressor(**options).fit(X, y)
-
-
-def test_bad_tests():
-    X, y = simulated_panel()
-    with pytest.raises(InputError, match="n_bootstrap must be at least 19"):
-        NadarayaWatsonRegressor().fit(X, y).significance_test(n_bootstrap=9)
-    with pytest.raises(InputError, match="has no slope to test"):
-        NadarayaWatsonRegressor(kernel="uniform").fit(X, y).significance_test()
-    with pytest.raises(InputError, match="cluster must be None"):
-        NadarayaWatsonRegressor().fit(*smooth_sample()).significance_test(cluster="firm")
 
 
 def test_fractional_weights_cannot_choose():

@@ -1,11 +1,10 @@
-r"""Tests for forecasts that Diebold and Mariano's does not cover: nested, learned, or combined."""
+"""The test of conditional predictive ability: forecasting methods, the noise of their estimation included."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import (
     MIN_PERIODS,
@@ -13,126 +12,9 @@ from peerattn.evaluation.inference.forecast_tests import (
     degrees_of_freedom,
     long_run_variance,
     mean_gain_by_period,
-    mean_test,
     periods_needed,
 )
-from peerattn.evaluation.measures.metrics import scored_rows
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
-
-
-@checked
-def clark_west(
-    outcome: Any,
-    prediction: Any,
-    baseline_prediction: Any,
-    period: Any,
-    *,
-    horizon: int = 1,
-    model: str = "model",
-    baseline: str = "baseline",
-) -> ForecastTest:
-    r"""Test whether a model that nests the baseline forecasts better, both fitted by least squares.
-
-    .. math:: f_{t} = \tfrac{1}{n_t} \sum_i \big[ (y_{it} - b_{it})^2 - (y_{it} - m_{it})^2 + (b_{it} - m_{it})^2 \big]
-
-    The last term gives back the noise of the parameters that are zero under the null. The mean of f over periods is
-    tested against zero from above, by Student's t with an equal-weighted cosine variance (``mean_test``).
-
-    Parameters
-    ----------
-    outcome, prediction, baseline_prediction : array-like of length n
-        NaN outcomes are left out.
-    period : array-like of length n
-    horizon : int, default 1
-    model, baseline : str
-        Names for the result.
-
-    Returns
-    -------
-    ForecastTest
-        No statistic but a reason with fewer than max(12, 4 (h + 1)) periods, or forecasts that never differ.
-
-    Notes
-    -----
-    It asks about the *population*: a model that wins here may still have the larger squared error in this sample.
-    Only for nested least squares; for learned or shrunk models use :func:`giacomini_white`.
-
-    References
-    ----------
-    Clark, T. and West, K. (2007), Approximately normal tests for equal predictive accuracy in nested models, Journal
-    of Econometrics 138(1), 291–311.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x, period = rng.normal(size=400), np.repeat(np.arange(40), 10)
-    >>> clark_west(x + rng.normal(size=400), x, np.zeros(400), period).p_value < 0.001
-    True
-    """
-    codes, _ = sorted_periods(period)
-    y, ours, theirs, group = scored_rows(outcome, prediction, baseline_prediction, codes)
-    adjusted = (y - theirs) ** 2 - (y - ours) ** 2 + (theirs - ours) ** 2
-    series = pd.Series(adjusted).groupby(group).mean().to_numpy()
-    names = ("Clark–West", model, baseline)
-    same = bool(np.max(np.abs(theirs - ours)) <= 1e-12 * max(np.max(np.abs(ours)), 1e-300))
-    return _one_sided(names, series, horizon, same)
-
-
-@checked
-def encompassing(
-    outcome: Any,
-    prediction: Any,
-    baseline_prediction: Any,
-    period: Any,
-    *,
-    horizon: int = 1,
-    model: str = "model",
-    baseline: str = "baseline",
-) -> ForecastTest:
-    r"""Test whether the baseline encompasses the model, so that a combination of both forecasts no better.
-
-    .. math:: d_t = \tfrac{1}{n_t} \sum_i e^{base}_{it} (e^{base}_{it} - e^{model}_{it})
-
-    has mean zero where the best combination gives the model no weight. Tested from above, as in :func:`clark_west`.
-
-    Parameters and errors are those of :func:`clark_west`.
-
-    Returns
-    -------
-    ForecastTest
-        A small p-value: the model knows something that the baseline does not.
-
-    References
-    ----------
-    Harvey, D., Leybourne, S. and Newbold, P. (1998), Tests for forecast encompassing, Journal of Business & Economic
-    Statistics 16(2), 254–259.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x, z, period = rng.normal(size=400), rng.normal(size=400), np.repeat(np.arange(40), 10)
-    >>> encompassing(x + z, x, z, period).p_value < 0.01
-    True
-    """
-    codes, _ = sorted_periods(period)
-    y, ours, theirs, group = scored_rows(outcome, prediction, baseline_prediction, codes)
-    series = pd.Series((y - theirs) * (ours - theirs)).groupby(group).mean().to_numpy()
-    same = bool(np.max(np.abs(theirs - ours)) <= 1e-12 * max(np.max(np.abs(ours)), 1e-300))
-    names = ("encompassing", model, baseline)
-    return _one_sided(names, series, horizon, same)
-
-
-def _one_sided(names: tuple[str, str, str], series: np.ndarray, horizon: int, same: bool) -> ForecastTest:
-    """Test the mean of a series against zero from above."""
-    found = mean_test(series, horizon)
-    t, p, reason = found.t, found.upper_p, found.reason
-    if same and not reason.startswith("n/a (T="):
-        t, p, reason = None, None, "same forecasts"
-    convention = f"equal-weighted cosine variance, t({found.freedom})"
-    return ForecastTest(
-        *names, found.mean, t, p, len(series), found.freedom, horizon, "greater", reason, convention
-    )
 
 
 @checked

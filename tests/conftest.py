@@ -17,6 +17,16 @@ SHORT: dict[str, object] = {
     "attention.own_shape.TREES": 15,
     "own_history.TREES": 20,
 }
+#: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
+FEWEST: dict[str, object] = {
+    "attention.descent.STEPS": 2,
+    "attention.descent.LBFGS_STEPS": 1,
+    "attention.starts.STARTS": 4,
+    "attention.starts.KEPT": 1,
+    "attention.starts.TURNS": 0,
+    "attention.own_shape.TREES": 3,
+    "own_history.TREES": 3,
+}
 ROOM = "peerattn.models."
 
 
@@ -46,6 +56,19 @@ def full_search() -> Callable[[], AbstractContextManager[None]]:
 def _short_search(full_search: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Shorten searches for a whole module, its fixtures of that scope included; what is usual was read before."""
     with _set(SHORT):
+        yield
+
+
+@pytest.fixture(scope="session")
+def fewest() -> Callable[[], AbstractContextManager[None]]:
+    """Return what makes searches take the fewest steps: ``with fewest():``."""
+    return lambda: _set(FEWEST)
+
+
+@pytest.fixture(scope="module")
+def fewest_steps(_short_search: None) -> Iterator[None]:
+    """Shorten searches to the fewest steps, for modules in which nothing hangs on what is found."""
+    with _set(FEWEST):
         yield
 
 

@@ -45,6 +45,8 @@ VALIDATION = "nothing is validated on random rows"
 NETWORKS = "no network was made of tested outcomes"
 CV, TWO_FITS = WalkForward(4, 4), WalkForward(4, 2)
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 @pytest.fixture(scope="module")
 def panel():
@@ -422,9 +424,17 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_attention_passes_in_every_option(panel, name):
+@pytest.fixture(scope="module")
+def few_firms(panel):
+    """Half the firms, from 2002 on."""
     X, y = panel
+    kept = (X.index.get_level_values(0) < "F16") & (X.index.get_level_values(1) >= 2002)
+    return X[kept], y[kept]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_attention_passes_in_every_option(few_firms, name):
+    X, y = few_firms
     X = (
         X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))
         if name.startswith("own group")
@@ -438,8 +448,8 @@ def test_attention_passes_in_every_option(panel, name):
 
 
 @pytest.mark.parametrize("task", ["forecast", "explain"])
-def test_cross_attention_passes(panel, task):
-    X, y = panel
+def test_cross_attention_passes(few_firms, task):
+    X, y = few_firms
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
     outcomes = np.random.default_rng(0).normal(size=len(y))
     given = reference if task == "forecast" else (reference, outcomes)
@@ -557,8 +567,8 @@ def test_what_an_audit_shows(panel):
         check(PeerAttentionRegressor(), panel, task="explain")
 
 
-def test_the_audit_changes_neither_model_nor_panel(panel):
-    X, y = panel
+def test_the_audit_changes_neither_model_nor_panel(few_firms):
+    X, y = few_firms
     before, model = (X.copy(), y.copy()), PeerAttentionRegressor(task="explain", **FEW)
     audit(model, X, y, CV, codes=["sic"], task="explain", n_placebo=1)
     pd.testing.assert_frame_equal(X, before[0])

@@ -25,6 +25,8 @@ from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
 
 CV = WalkForward(test_periods=4, refit_every=2)
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 @pytest.fixture(scope="module")
 def panel():
@@ -204,13 +206,15 @@ def test_a_piece_is_never_run_and_any_changed_bit_is_found(panel, tmp_path):
     first = run(panel, models, store=tmp_path)
     paths = sorted(tmp_path.iterdir())
     rng = np.random.default_rng(0)
-    for k, path in enumerate(paths):
-        whole = path.read_bytes()
-        at = int(rng.integers(len(whole)))
-        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
-        path.write_bytes([pickle.dumps(Trap()), flipped, paths[k - 1].read_bytes()][k % 3])
-        with pytest.warns(DamagedPieceWarning):
+    contents = [path.read_bytes() for path in paths]
+    for turn in range(3):  # each file damaged in each of three ways, all at once
+        for k, (path, whole) in enumerate(zip(paths, contents, strict=True)):
+            at = int(rng.integers(len(whole)))
+            flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+            path.write_bytes([pickle.dumps(Trap()), flipped, contents[k - 1]][(k + turn) % 3])
+        with pytest.warns(DamagedPieceWarning) as found:
             again = run(panel, models, store=tmp_path)
+        assert sum(issubclass(one.category, DamagedPieceWarning) for one in found) == len(paths)
         pd.testing.assert_frame_equal(first.predictions, again.predictions, check_exact=True)
     with warnings.catch_warnings():  # all were made again
         warnings.simplefilter("error", DamagedPieceWarning)
@@ -279,11 +283,12 @@ def test_jobs(panel):
 def test_audits_are_kept(panel, tmp_path):
     counted = tmp_path / "fits"
     models = {"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Counting(str(counted))}
-    result = run(panel, models, audit=["Ridge"], store=tmp_path / "store")
-    assert result.audit["Ridge"].passed and fits(counted) > 2
+    cv = WalkForward(2, 2)
+    result = run(panel, models, cv=cv, audit=["Ridge"], store=tmp_path / "store")
+    assert result.audit["Ridge"].passed and fits(counted) > 1
     done = fits(counted)
-    again = run(panel, models, audit=["Ridge"], store=tmp_path / "store")
+    again = run(panel, models, cv=cv, audit=["Ridge"], store=tmp_path / "store")
     assert again.audit == result.audit and fits(counted) == done
-    assert list(run(panel, models, audit=True).audit) == ["Peers"]
+    assert list(run(panel, models, cv=cv, audit=True).audit) == ["Peers"]
     with pytest.raises(InputError, match="audit: no model is named 'Ridg'"):
         run(panel, models, audit=["Ridg"])

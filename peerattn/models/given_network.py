@@ -12,7 +12,8 @@ from scipy import sparse
 from peerattn.exceptions import InputError
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.network import PeerNetwork
-from peerattn.panel.labels import is_date, within_or_before
+from peerattn.panel.labels import within_or_before
+from peerattn.panel.time_order import is_date
 
 
 def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import PeerRegressor
@@ -128,6 +129,7 @@ class LinearInMeansRegressor(PeerRegressor):
 
     def summary(self) -> Table:
         """Return the estimates as a table in linearmodels' form."""
+        check_is_fitted(self, "results_")
         return self.results_.summary()
 
     # ------------------------------------------------------------------ rows

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, UnknownArgument, did_you_mean
 from peerattn.models.by_period import told_once, training_panel, write_frame, written
@@ -23,6 +24,7 @@ from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
 from peerattn.store.objects import load_estimator, save_estimator
 
+SHOWN = 20  # rows of a table in a summary
 _COLUMN = ("industry", "value_weight")
 _PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
 _OF_MANY_KINDS = ("own", "bandwidth", "cluster", "random_state")  # whose defaults are text or a number
@@ -81,6 +83,48 @@ class PanelModel(BaseEstimator):
         """
         found: Self = load_estimator(path, cls)[0]
         return found
+
+    def summary(self) -> object:
+        """Return what was fitted, as text: options that differ from their defaults, training rows, tables and numbers.
+
+        Shown are the fitted attributes (whose names end in ``_``) that are tables, results with a table of their own, or
+        numbers, each under its name. Long tables show their first and last rows.
+
+        Returns
+        -------
+        str, or a table of estimates
+            To be printed.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+
+        Examples
+        --------
+        >>> from peerattn import CrossSectionalRidge, simulate_panel
+        >>> panel = simulate_panel(12, 8, 2, random_state=0)
+        >>> print(CrossSectionalRidge().fit(panel.X, panel.y).summary().partition(chr(10))[0])
+        CrossSectionalRidge(): 96 rows, 8 periods, 2 columns
+        """
+        check_is_fitted(self, "learned_rows_")
+        properties = [n for n in dir(type(self)) if isinstance(getattr(type(self), n, None), property)]
+        names = [n for n in (*vars(self), *properties) if n.endswith("_") and not n.startswith("_")]
+        fitted = {name: getattr(self, name) for name in names}
+        size = (
+            ""
+            if self.learned_rows_ is None
+            else "{1:,} rows, {0:,} periods, ".format(*map(len, self.learned_rows_))
+        )
+        said = [f"{self!r}: {size}{self.n_features_in_} columns"]
+        numbers = [f"{name} {value:.6g}" for name, value in fitted.items() if isinstance(value, float)]
+        said += [", ".join(numbers)] if numbers else []
+        for name, value in fitted.items():
+            if isinstance(value, pd.DataFrame | pd.Series) and len(value):
+                said.append(f"{name}\n{value.to_string(max_rows=SHOWN)}")
+            elif hasattr(value, "_repr_html_") and type(value).__module__.startswith("peerattn"):
+                said.append(f"{name}\n{value}")
+        return "\n\n".join(said)
 
     def _check_kinds(self) -> None:
         """Raise for an option that is of another kind than its default: a list for a number, text for a list."""

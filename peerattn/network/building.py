@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.network.base import Net
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import refuse_unknown
-from peerattn.panel.labels import in_time
+from peerattn.panel.time_order import in_time
 
 
 @checked

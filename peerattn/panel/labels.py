@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
+from peerattn.panel.time_order import in_time, plain, span_of
 
 #: Columns that carry firm or period in the usual sources.
 _LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
@@ -84,7 +85,7 @@ def panel_labels(
     _refuse_missing(firms, firm)
     if isinstance(firms.dtype, pd.CategoricalDtype):  # an order of firms means nothing here
         firms = firms.astype(firms.categories.dtype)  # type: ignore[attr-defined]
-    firms = _plain(firms)
+    firms = plain(firms)
     in_columns = tuple(
         name for name in (firm, period) if name not in X.index.names and found[name] is not None
     )
@@ -98,15 +99,6 @@ def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
     if name in X.index.names:
         return X.index.get_level_values(name)
     return pd.Index(X[name]) if isinstance(X, pd.DataFrame) and name in X.columns else None
-
-
-def _plain(labels: pd.Index) -> pd.Index:
-    """Return labels of nullable and Arrow dtypes as pandas' default ones, so that equal labels are equal everywhere."""
-    if isinstance(labels.dtype, pd.StringDtype) or labels.inferred_type == "string":
-        return labels.astype("str")
-    if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
-        return pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
-    return labels
 
 
 def warn_of_labels(X: pd.DataFrame) -> None:
@@ -127,122 +119,6 @@ def _refuse_missing(labels: pd.Index, name: str) -> None:
         raise InputError(
             f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one."
         )
-
-
-def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> pd.Index:
-    """Return period labels of a kind whose own order is the order of time, the one place where that is settled.
-
-    Integers (float years become such), timestamps (dates become such), periods, or text such as "2001-03" that sorts as time
-    does. Text that spells quarters, months or days in another way ("Q4 2002", "Apr 2001") becomes periods, categories become
-    their labels. Whatever comes later may sort, compare and search them.
-
-    Parameters
-    ----------
-    periods : Index
-        Without missing labels.
-    name : str
-        For messages.
-    check : bool, default True
-        Refuse text of unknown order. Of a single label there is none.
-
-    Raises
-    ------
-    InputError
-        For labels of several kinds, text whose order is not that of time, and ordered categories in another order than their
-        labels.
-
-    Examples
-    --------
-    >>> in_time(pd.Index(["Q4 2002", "Q1 2003"])).tolist()
-    [Period('2002Q4', 'Q-DEC'), Period('2003Q1', 'Q-DEC')]
-    """
-    if isinstance(periods, pd.CategoricalIndex):
-        categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
-        if periods.ordered and not categories.is_monotonic_increasing:
-            raise InputError(
-                f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)}): convert "
-                "it to dates, or to integers with .cat.codes."
-            )
-        return in_time(categories.take(periods.codes), name, check=check)
-    periods = _plain(periods).infer_objects()
-    if periods.inferred_type == "date":
-        return pd.DatetimeIndex(periods)
-    if pd.api.types.is_float_dtype(periods.dtype):
-        broken = np.flatnonzero(np.mod(periods.to_numpy(dtype=float), 1) != 0)
-        if len(broken):
-            raise InputError(
-                f"{name!r} holds fractional numbers such as {periods[broken[0]]}: use years, yyyymm or dates."
-            )
-    if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
-        return periods.astype("int64")
-    if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
-        return periods
-    codes, labels = pd.factorize(periods)
-    labels = _dates_of_text(pd.Index(labels))
-    if check and not isinstance(labels, pd.PeriodIndex):
-        _check_order(labels, name)
-    return labels.take(codes)
-
-
-def _dates_of_text(labels: pd.Index) -> pd.Index:
-    """Return text that spells dates but does not begin with the year as periods, where all is of one frequency."""
-    if labels.inferred_type != "string" or not all(_year(p) and not re.match(r"\d{4}", p) for p in labels):
-        return labels
-    spans = [_span(label) if re.search("[A-Za-z]", label) else None for label in labels]
-    kinds = {"" if span is None else span.freqstr for span in spans}
-    return pd.PeriodIndex(spans) if len(kinds) == 1 and kinds.pop()[:1] in {"Q", "M", "D"} else labels
-
-
-def _first(labels: pd.Index) -> str:
-    return ", ".join(map(repr, labels[:3].tolist()))
-
-
-def _check_order(unique: pd.Index, name: str) -> None:
-    """Raise where labels have no order, or text whose alphabetical order is not that of time or of its numbers."""
-    try:
-        ordered = list(unique.sort_values())
-    except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
-        kinds = sorted({type(label).__name__ for label in unique})
-        why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(error)
-        raise InputError(
-            f"{name!r} cannot be sorted: {why}. Use one kind: timestamps, periods, yyyymm or years."
-        ) from error
-    if len(ordered) > 1 and not any(re.search(r"\d", str(label)) for label in ordered):
-        raise InputError(
-            f"{name!r} holds text that names no dates ({_first(unique)}), so that its order is not known: convert it to dates, "
-            "or to integers in the order of time."
-        )
-    spans = [_span(label) for label in ordered]
-    keys: list[Any] = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
-    if len(keys) < len(ordered):
-        keys = [(_year(p), _natural(p)) for p in ordered]
-    for earlier, later, key, next_key in zip(ordered, ordered[1:], keys, keys[1:], strict=False):
-        if key > next_key:
-            raise InputError(
-                f"{name!r} holds text whose alphabetical order is not the order of time (such as {earlier!r}, {later!r}): "
-                "convert it with pandas.to_datetime, or to integers."
-            )
-    numbers = [[int(number) for number in re.findall(r"\d+", str(label))] for label in ordered]
-    turns = {0, 99} <= {number for row in numbers for number in row}
-    if (
-        None in spans
-        and not any(map(_year, ordered))
-        and (turns or numbers != sorted(numbers, key=lambda row: row[::-1]))
-    ):
-        raise InputError(
-            f"{name!r} holds text of which it is not known where the year stands, or of what century it is ({_first(unique)}): "
-            "write years with four digits, or convert it to integers in the order of time."
-        )
-
-
-def _natural(label: object) -> list[int | str]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(label))]
-
-
-def _year(label: object) -> int:
-    """Return the year that a text names anywhere ("Q1 2001"), else 0."""
-    found = re.search(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)", str(label))
-    return int(found.group()) if found else 0
 
 
 @checked
@@ -290,24 +166,6 @@ def _spell(label: object) -> str:
     return str(label)
 
 
-def _span(label: object) -> pd.Period | None:
-    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is not a date."""
-    if isinstance(label, pd.Period):
-        return label
-    text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
-    text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
-    try:
-        span = pd.Period(text)
-    except (ValueError, TypeError):
-        return None
-    return None if span is pd.NaT or span.year < 1000 else span  # "01-03" is no day of year 1
-
-
-def is_date(label: object) -> bool:
-    """Return whether a label spells a year, quarter, month or day, so that its order is that of time."""
-    return _span(label) is not None
-
-
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
     if pd.api.types.is_integer_dtype(periods.dtype):
         return periods[np.asarray(periods == _as_integer_period(label, periods))]
@@ -319,7 +177,7 @@ def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
         same |= np.array([str(p) == str(label) for p in periods], dtype=bool)
     if same.any():
         return periods[same]
-    span = _span(label)
+    span = span_of(label)
     return periods[:0] if span is None else periods[_inside(span, periods)]
 
 
@@ -330,7 +188,7 @@ def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
     elif isinstance(periods, pd.DatetimeIndex):
         start = end = periods.tz_localize(None)
     else:
-        spans = [_span(p) for p in periods]
+        spans = [span_of(p) for p in periods]
         start = end = pd.DatetimeIndex([pd.NaT if s is None else s.start_time for s in spans])
     starts_inside = (start >= span.start_time) & (start <= span.end_time)
     return np.asarray(starts_inside | ((start <= span.start_time) & (end >= span.end_time)))
@@ -353,8 +211,10 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     [True, False]
     """
     whole = not isinstance(until, float | np.floating) or float(until).is_integer()
-    span = _span(int(until) if whole and isinstance(until, float | np.floating) else until) if whole else None
-    starts = [_span(period) for period in periods]
+    span = (
+        span_of(int(until) if whole and isinstance(until, float | np.floating) else until) if whole else None
+    )
+    starts = [span_of(period) for period in periods]
     if span is not None and all(start is not None for start in starts):
         end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
         return np.array([start.start_time <= end for start in starts if start is not None], dtype=bool)
@@ -371,7 +231,7 @@ def _as_integer_period(label: Any, periods: pd.Index) -> int | None:
     text = str(label)
     if re.fullmatch(r"-?\d+(\.0)?", text):
         return int(float(text))
-    span = _span(label)
+    span = span_of(label)
     if span is None:
         return None
     monthly = len(periods) > 0 and int(periods.max()) >= 100_000

@@ -12,6 +12,7 @@ import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
 from peerattn.models import own_history
+from peerattn.models.attention import descent
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
@@ -57,7 +58,7 @@ def with_marks(page: Path) -> object:
     return pytest.param(page, id=page.name, marks=full)
 
 
-@pytest.mark.parametrize("page", map(with_marks, WITH_CODE))
+@pytest.mark.parametrize("page", [with_marks(page) for page in WITH_CODE])
 def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys, fewest):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -67,7 +68,9 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     if shows:
         monkeypatch.setattr(own_history, "TREES", 100)  # controls print what readers will see
     assert found
-    with nullcontext() if shows or page.name in BOOTSTRAPS else fewest():
+    with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
+        if page.name in BOOTSTRAPS:
+            patch.setattr(descent, "LBFGS_STEPS", 25)
         for (line, text), shown in zip(found, shown_output(page), strict=True):
             capsys.readouterr()
             exec(compile("\n" * line + text, str(page), "exec"), names)

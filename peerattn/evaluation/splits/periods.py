@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.panel.labels import in_time
+from peerattn.panel.time_order import in_time
 
 
 def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:

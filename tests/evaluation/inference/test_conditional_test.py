@@ -79,7 +79,9 @@ def test_no_test_where_none_can_be_made():
     found = giacomini_white((y - ours) ** 2, (y - theirs) ** 2, period, conditional=False)
     assert found.statistic is None and found.outcome == "n/a (T=11, 12 needed)"
     y, ours, _, period = panel(12)
-    assert giacomini_white(y, ours, period).outcome == "n/a (T=11, 12 needed)"  # one period is the first state
+    assert (
+        giacomini_white(y, ours, period).outcome == "n/a (T=11, 12 needed)"
+    )  # one period is the first state
     assert giacomini_white(y[:1], ours[:1], period[:1], conditional=False).outcome == "n/a (T=1, 12 needed)"
     y, ours, _, period = panel()
     assert giacomini_white(y, y, period).outcome == "same losses"

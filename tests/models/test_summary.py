@@ -1,0 +1,48 @@
+"""What every model says of its fit."""
+
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from peerattn import (
+    CovariancePeerRegressor,
+    CrossSectionalRidge,
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    simulate_panel,
+)
+from peerattn.models import FamaMacBethRegressor, OwnHistoryRegressor
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(20, 12, 2, n_industries=2, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        (PeerAttentionRegressor(random_state=0), ["evidence_", "gain_", "own lines"]),
+        (CovariancePeerRegressor(random_state=0), []),
+        (CrossSectionalRidge(), ["alpha_", "alpha_path_"]),
+        (IndustryPeerRegressor(industry="industry"), []),
+        (NadarayaWatsonRegressor(bandwidth=1.0), ["bandwidths_"]),
+        (FamaMacBethRegressor(), ["tvalues_"]),
+        (OwnHistoryRegressor(), []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_summary_shows_the_fit(model, shown, panel):
+    with pytest.raises(NotFittedError):
+        model.summary()
+    text = model.fit(panel.X, panel.y).summary()
+    first = text.splitlines()[0]
+    assert first.startswith(repr(model)) and "240 rows, 12 periods, 3 columns" in first
+    assert all(name in text for name in shown)
+
+
+def test_arrays_have_no_periods(panel):
+    text = (
+        CrossSectionalRidge().fit(panel.X.drop(columns="industry").to_numpy(), panel.y.to_numpy()).summary()
+    )
+    assert text.splitlines()[0] == "CrossSectionalRidge(): 2 columns"

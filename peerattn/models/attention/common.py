@@ -49,17 +49,20 @@ def fit_common(training: Training, code: int | None) -> Common | None:
     cells = []
     for section in training.residuals:
         y, level = section.focal.y, section.focal.codes[:, code]
-        if y is not None and len(y):
+        if y is not None and (level > 0).any():
             at, deviation = pd.factorize(level[level > 0])[0], (y - y.mean())[level > 0]
-            ones = np.ones(len(at))
-            cells.append(np.stack([np.bincount(at, v) for v in (deviation, ones, deviation**2)], axis=1))
-    table = np.concatenate(cells) if cells else np.zeros((0, 3))
-    total, n, squares = table.T if len(table) else (np.zeros(0),) * 3
-    within = float((squares - total**2 / np.maximum(n, 1)).sum() / max((n - 1).sum(), 1))
-    between = (
-        float(((total / np.maximum(n, 1)) ** 2).mean() - (within / np.maximum(n, 1)).mean()) if len(n) else 0
-    )
-    return Common(code, within / between) if between > 0 else None
+            n = np.bincount(at)
+            mean, squares = np.bincount(at, deviation) / n, np.bincount(at, deviation**2)
+            # of the squared mean of a cell: how much of the variance between cells it holds, and of that within them
+            between, within = 1 - 2 * n / len(y) + (n**2).sum() / len(y) ** 2, 1 / n - 1 / len(y)
+            cells.append(np.stack([mean**2, n - 1, squares - n * mean**2, between, within], axis=1))
+    if not cells:
+        return None
+    found = np.concatenate(cells).sum(axis=0).tolist()
+    mean_squared, free, inside, between_share, within_share = found
+    within_cells = inside / max(free, 1)
+    between_cells = (mean_squared - within_cells * within_share) / max(between_share, 1e-12)
+    return Common(code, within_cells / between_cells) if between_cells > 0 else None
 
 
 def known_peers(section: Section) -> tuple[Rows, np.ndarray]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from peerattn.models.attention.batches import CELLS_PER_STEP, Batch, SectionTensors, drawn
+from peerattn.models.attention.batches import CELLS_PER_STEP, MOST_PADDED, Batch, SectionTensors, drawn
 from peerattn.models.attention.heads import Settings
 from peerattn.models.pools import Section
 
@@ -43,7 +43,9 @@ class Sample:
         for k, cells in enumerate(self.cells):
             if not self.sections[k].here:
                 continue
-            if group and (sum(self.cells[j] for j in group) + cells) / every > CELLS_PER_STEP:
+            together = [self.cells[j] for j in group] + [cells]
+            padded = len(together) * max(together)
+            if group and (padded / every > CELLS_PER_STEP or padded > MOST_PADDED * sum(together)):
                 yield self._thinned(group, every)
                 group = []
             group.append(k)
@@ -59,13 +61,18 @@ class Sample:
         Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
         """
         cells = CELLS_PER_STEP // max(1, n_heads)
-        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
-            (batch,) = self.whole()
+        small = self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells
+        if small and len(whole := list(self.whole())) == 1:
             while True:
-                yield batch
-        n_peers = float(np.median([len(s.peers) for s in self.sections]))
+                yield whole[0]
+        n_peers = _of_a_row([len(s.peers) for s in self.sections])
         rows = max(QUERIES, min(times * ROWS, round(cells / n_peers)))
-        n_focal = float(np.median([min(len(s.focal), QUERIES) for s in self.sections]))
+        n_focal = _of_a_row([min(len(s.focal), QUERIES) for s in self.sections])
         per_step = max(1, min(round(rows / n_focal), len(self.sections)))
         for group, chosen in drawn(self.sections, generator, per_step, QUERIES):
             yield self.tensors.batch(group, chosen)
+
+
+def _of_a_row(sizes: list[int]) -> float:
+    """Return the size of the cross-section that the average row is in: tiny ones hardly count."""
+    return sum(size**2 for size in sizes) / max(sum(sizes), 1)

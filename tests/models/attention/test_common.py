@@ -1,5 +1,7 @@
 """What is common to a period: leave-own-out means by plain loops, with identity groups, weights and unknown outcomes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,3 +90,24 @@ def test_cells_are_shrunk_by_variance_components_and_noise_has_no_cells():
     noise = fit_common(training(0.0), 0)
     assert noise is None or noise.shrink > 10
     assert fit_common(training(0.0), None) == Common(None)
+
+
+def test_variances_are_unbiased_and_periods_of_one_firm_say_nothing():
+    """Of a random effect of variance 1 in noise of variance 4, λ is 4; rows of one firm a period change nothing."""
+    rng = np.random.default_rng(0)
+
+    def section(period, n):
+        code = rng.integers(1, 13, n)
+        effect = rng.normal(size=13)
+        y = effect[code] + 2 * rng.normal(size=n)
+        label = pd.Index(range(n))
+        rows = Rows(np.zeros((n, 1)), code[:, None], y, None, np.arange(n), label, label)
+        return Section(period, slice(0, n), rows, rows)
+
+    def shrink(sections):
+        return fit_common(SimpleNamespace(residuals=sections), 0).shrink
+
+    many = [section(t, 60) for t in range(400)]
+    assert shrink(many) == pytest.approx(4.0, rel=0.15)
+    stray = [section(-t, 1) for t in range(1, 100)]
+    assert shrink([*stray, *many]) == pytest.approx(shrink(many), rel=1e-12)

@@ -12,7 +12,7 @@ import argparse
 import time
 from typing import Any
 
-import language
+import texts_and_series as shared
 import torch
 from attention import drawn, mebibytes
 
@@ -64,7 +64,7 @@ def blocks() -> list[Row]:
 
 def language_models(steps: int = 200) -> list[Row]:
     """Nats a character of text that no model was fitted on."""
-    training, test = language.shakespeare()
+    training, test = shared.shakespeare()
     size: dict[str, Any] = {"n_layers": 2, "d_model": WIDTH, "n_heads": HEADS, "block_size": BLOCK}
 
     def fitted(options: dict[str, int]) -> tuple[LanguageModel, float]:

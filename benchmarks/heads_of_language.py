@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import language
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import texts_and_series as shared
 import torch
 
 from peerattn import nn
@@ -122,14 +122,14 @@ def told(model: MaskedLanguageModel, cases: Cases, silent: torch.Tensor | None) 
 def words() -> list[dict[str, str | float]]:
     """Fit, choose heads on training sentences, measure on others."""
     train, *held = (
-        [line.split() for line in language.multi30k(f"tokenized/{part}.lc.norm.tok.en.gz")]
+        [line.split() for line in shared.multi30k(f"tokenized/{part}.lc.norm.tok.en.gz")]
         for part in ("train", "val", "test_2016_flickr")
     )
     new = [sentence for part in held for sentence in part]
     two = pronouns(train + new, both=True)
     out = {" ".join(sentence) for sentence, *_ in two}
     train = [sentence for sentence in train if " ".join(sentence) not in out]
-    file = language.KEPT / "masked_without_pairs.safetensors"
+    file = shared.KEPT / "masked_without_pairs.safetensors"
     if file.exists():
         model = MaskedLanguageModel.load(file)
     else:
@@ -235,14 +235,14 @@ KINDS = {
 
 def pruning() -> list[dict[str, str | float]]:
     """Leave out heads of one kind after another, and train with fewer."""
-    source, target = language.translation_pairs("train", language.SHORT)
-    importance_on = language.translation_pairs("val", language.SHORT)
-    asked = language.translation_pairs("test_2016_flickr", language.SHORT)
+    source, target = shared.translation_pairs("train", shared.SHORT)
+    importance_on = shared.translation_pairs("val", shared.SHORT)
+    asked = shared.translation_pairs("test_2016_flickr", shared.SHORT)
 
     def fitted(n_heads: int) -> Translator:
-        file = language.KEPT / f"short_translation_{n_heads}_heads.safetensors"
+        file = shared.KEPT / f"short_translation_{n_heads}_heads.safetensors"
         if not file.exists():
-            language.short_translator().set_params(n_heads=n_heads).fit(source, target).save(file)
+            shared.short_translator().set_params(n_heads=n_heads).fit(source, target).save(file)
         return Translator.load(file)
 
     whole = fitted(4)
@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["words", "pruning"])
     only = parser.parse_args().only
     torch.set_num_threads(1)
-    language.KEPT.mkdir(parents=True, exist_ok=True)
+    shared.KEPT.mkdir(parents=True, exist_ok=True)
     if only != "pruning":
         note = "± standard error. Controls choose among the same words."
         publish("words_looked_to", "Which words heads look to, Multi30k in English", words(), [note])

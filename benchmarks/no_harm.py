@@ -1,20 +1,17 @@
 """Does attention at its defaults ever cost anything? Every shared firm panel, both tasks, beside controls (noise: ``nulls.py``).
 
-Run: ``python benchmarks/no_harm.py [--seeds 3] [--only NAME ...] [--stage panels|own|seeds|time ...]``. Every fit is stored
+Run: ``python benchmarks/no_harm.py [--seeds 3] [--only NAME ...] [--stage panels|time ...]``. Every fit is stored
 at once in ``benchmarks/results/no_harm/``; a run that was stopped goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +28,11 @@ from peerattn.models import (
     PeerAttentionRegressor,
     make_model,
 )
-from report import RESULTS, publish
+from report import RESULTS, publish, stored
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "firm"
 STORE = RESULTS / "no_harm"
 OTHER_CODES = ("sic", "sic2", "ff12", "ff48", "ff49")
-SEEDS = 5  # of which networks are compared
 
 
 @dataclass(frozen=True)
@@ -134,18 +130,6 @@ def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str)
     return float((error**2).mean())
 
 
-def stored(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return a result, from its file if it is there."""
-    path = STORE / f"{key.replace(' ', '_')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        temporary = path.with_suffix(".part")
-        temporary.write_text(json.dumps(make()))
-        temporary.replace(path)
-        print(key, path.read_text(), flush=True)
-    return dict(json.loads(path.read_text()))
-
-
 def measured(model: PeerAttentionRegressor, *data: Any) -> dict[str, Any]:
     """Return error, CPU seconds and factors of an attention model."""
     start = time.process_time()
@@ -168,11 +152,14 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
                     name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()
                 } | of_own_lag(X, y, train, kind)
 
-            beside = stored(f"{task.name} {kind} controls", of_controls)
+            beside = stored(STORE / f"{task.name} {kind} controls.json".replace(" ", "_"), of_controls)
             best = min(beside, key=beside.__getitem__)
             for seed in range(seeds):
                 key = f"{task.name} {kind} seed {seed}"
-                ours = stored(key, lambda: measured(attention(kind, seed), X, y, train, kind))  # noqa: B023
+                ours = stored(
+                    STORE / f"{key}.json".replace(" ", "_"),
+                    lambda: measured(attention(kind, seed), X, y, train, kind),
+                )  # noqa: B023
                 rows.append(
                     {
                         "panel and outcome": task.name,
@@ -185,63 +172,6 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
                         "CPU seconds": ours["seconds"],
                     }
                 )
-    return rows
-
-
-def own_boosting() -> list[dict[str, str | float]]:
-    """Return the error with ``own=`` boosting over that of boosting alone, peers' outcomes shown."""
-    return [_beyond_boosting(task) for task in TASKS if task.outcome in ("ikn_next", "ebit_ta_next")]
-
-
-def _beyond_boosting(task: Task) -> dict[str, str | float]:
-    data = task.load()
-    alone = stored(f"{task.name} boosting", lambda: {"mse": mse(boosting(), *data, "forecast")})
-    with_peers = attention("explain", 0, own=boosting())
-    ours = stored(f"{task.name} own boosting", lambda: measured(with_peers, *data, "explain"))
-    return {
-        "panel and outcome": task.name,
-        "over boosting alone": ours["mse"] / alone["mse"],
-        "factors": ", ".join(f"{name} {f:g}" for name, f in ours["factors"].items()),
-        "CPU seconds": ours["seconds"],
-    }
-
-
-def seeds_agree(tasks: list[Task]) -> list[dict[str, str | float]]:
-    """Return how alike the networks of five seeds are on the last test period."""
-    rows: list[dict[str, str | float]] = []
-    for task in tasks:
-        for kind in ("forecast", "explain"):
-            X, y, train = task.load()
-            last = X[~train].index.get_level_values("period")[y[~train].notna()].max()
-            at = np.asarray(X.index.get_level_values("period") == last)
-
-            def run(
-                kind: str = kind, X: Any = X, y: Any = y, train: Any = train, at: Any = at
-            ) -> dict[str, Any]:
-                networks = []
-                for seed in range(SEEDS):
-                    model = attention(kind, seed).fit(X[train], y[train])
-                    shown = {"outcomes": y[at]} if kind == "explain" else {}
-                    networks.append(model.peer_network(X[at], **shown).matrix().to_numpy())
-                off = ~np.eye(len(networks[0]), dtype=bool)
-                empty = [not W.any() for W in networks]
-                pairs = [
-                    float(np.corrcoef(a[off], b[off])[0, 1])
-                    if a.any() and b.any()
-                    else float(a.any() == b.any())
-                    for a, b in combinations(networks, 2)
-                ]
-                return {"empty": sum(empty), "least": min(pairs)}
-
-            found = stored(f"{task.name} {kind} five seeds", run)
-            rows.append(
-                {
-                    "panel and outcome": task.name,
-                    "task": kind,
-                    "empty networks": f"{found['empty']} of {SEEDS}",
-                    "least correlation of two": found["least"],
-                }
-            )
     return rows
 
 
@@ -262,7 +192,7 @@ def times() -> list[dict[str, str | float]]:
                 boosting().fit(X, y)
                 return {"ours": between - start, "boosting": time.process_time() - between}
 
-            found = stored(f"seconds {n} x {T} x {p} {kind}", run)
+            found = stored(STORE / f"seconds {n} x {T} x {p} {kind}.json".replace(" ", "_"), run)
             rows.append(
                 {
                     "firms x periods x columns": f"{n} x {T} x {p}",
@@ -282,7 +212,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="outcomes, such as ikn_next")
-    parser.add_argument("--stage", nargs="*", default=["panels", "own", "seeds", "time"])
+    parser.add_argument("--stage", nargs="*", default=["panels", "time"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     threadpool_limits(1)
@@ -300,14 +230,6 @@ def main() -> None:
             "industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
-    if "own" in options.stage:
-        publish("no_harm_own", "Peers beyond gradient boosting, peers' outcomes shown", own_boosting())
-    if "seeds" in options.stage:
-        publish(
-            "no_harm_seeds",
-            "Networks of five seeds",
-            seeds_agree([t for t in tasks if "monthly" not in t.file]),
-        )
     if "time" in options.stage:
         publish("no_harm_time", "CPU seconds of a default fit, one thread", times())
 

@@ -7,10 +7,10 @@ a run that was stopped goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ import torch
 
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from report import RESULTS, publish
+from report import publish, stored
 
 N, T, P = 40, 24, 3
 Noise = tuple[np.random.Generator, np.ndarray]
@@ -77,17 +77,13 @@ def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def entered(name: str, task: str, seed: int) -> dict[str, object]:
-    """Return what entered in one panel, stored in a file of its own."""
-    path = RESULTS / "nulls" / f"{name.replace(' ', '_')}-{task}-{seed}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        X, y = panel(name, seed)
-        start = time.process_time()
-        model = PeerAttentionRegressor(task=task, random_state=seed).fit(X, y)
-        row = model.evidence_.loc["peers"]
-        found = {"factor": float(row["factor"]), "t": float(row["t"]), "entered": str(row["entered"])}
-        path.write_text(json.dumps(found | {"seconds": time.process_time() - start}))
-    return dict(json.loads(path.read_text()))
+    """Return what entered in one panel."""
+    X, y = panel(name, seed)
+    start = time.process_time()
+    model = PeerAttentionRegressor(task=task, random_state=seed).fit(X, y)
+    row = model.evidence_.loc["peers"]
+    found = {"factor": float(row["factor"]), "t": float(row["t"]), "entered": str(row["entered"])}
+    return found | {"seconds": time.process_time() - start}
 
 
 def main() -> None:
@@ -103,7 +99,13 @@ def main() -> None:
     rows: list[dict[str, str | float]] = []
     for name in options.only:
         for task in ("forecast", "explain"):
-            found = [entered(name, task, seed) for seed in range(options.panels)]
+            found = [
+                stored(
+                    RESULTS / "nulls" / f"{name}-{task}-{k}.json".replace(" ", "_"),
+                    partial(entered, name, task, k),
+                )
+                for k in range(options.panels)
+            ]
             shares = np.array([float(str(f["factor"])) for f in found])
             rows.append(
                 {

@@ -1,4 +1,4 @@
-"""Is the true directed network found? Simulated panels, default settings, beside a single head and a fit started at the truth.
+"""Is the true directed network found? Simulated panels, default settings, beside a single head.
 
 Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|others]``. Every finished fit is stored at once in
 ``benchmarks/results/recovery/``; a run that was stopped goes on where it stopped.
@@ -7,11 +7,10 @@ Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|ot
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -23,11 +22,7 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.descent import finish
-from peerattn.models.attention.peer_module import PeerModule
-from peerattn.models.attention.samples import Sample
-from peerattn.models.attention.warm_start import WarmStart
-from report import RESULTS, publish
+from report import RESULTS, publish, stored
 
 TEST_PERIODS = 15
 COMPARED_PERIODS = 3  # of the held-out ones, whose networks are stored to compare seeds
@@ -185,46 +180,7 @@ def single_head(panel: SimulatedPanel, seed: int, steps: int = 800) -> dict[str,
     }
 
 
-def from_truth(panel: SimulatedPanel, seed: int) -> dict[str, float]:
-    """Optimise heads together from the true parameters, without a null peer: what the information allows."""
-    train, periods = split(panel)
-    model = PeerAttentionRegressor(
-        random_state=seed,
-        n_heads=len(panel.networks),
-        d_head=panel.parameters.query.shape[2],
-        kappa=None,
-    ).fit(panel.X[train], panel.y[train])
-    scaling, truth = model.design_, panel.parameters
-    spread = torch.tensor(scaling.spread)
-    d = truth.query.shape[2]
-    known = WarmStart(model, panel.X[train], panel.y[train])
-    spec = replace(model.members_[0].spec, n_heads=len(panel.networks), nobody=False)
-    module = PeerModule(spec, dtype=known.settings.dtype)
-    with torch.no_grad():
-        module.query_matrices.copy_(torch.tensor(truth.query) * spread[:, None] * np.sqrt(d))
-        module.query.bias.view(-1, d).copy_(
-            torch.einsum("p,hpd->hd", torch.tensor(scaling.center), torch.tensor(truth.query)) * np.sqrt(d)
-        )
-        module.key_matrices.copy_(torch.tensor(truth.key) * spread[:, None])
-    start = time.process_time()
-    finish(module, Sample(known.sections, known.settings), torch.Generator().manual_seed(seed))
-    seconds = time.process_time() - start
-    test, _ = _stacked(panel, ~train)
-    z = (test.double() - torch.tensor(scaling.center)) / spread
-    query, key = (
-        torch.einsum("tnp,hpd->thnd", z, part.double())
-        for part in (module.query_matrices, module.key_matrices)
-    )
-    query = query + module.query.bias.view(-1, d).double()[:, None]
-    scores = (query @ key.mT / np.sqrt(d)).masked_fill(torch.eye(z.shape[1], dtype=torch.bool), -torch.inf)
-    weights = scores.softmax(-1).detach().numpy()
-    return {
-        "correlation": correlation(lambda t: list(weights[periods.get_loc(t)]), panel, periods),
-        "seconds": seconds,
-    }
-
-
-CONTROLS = {"single head": single_head, "from truth": from_truth}
+CONTROLS = {"single head": single_head}
 
 
 def stored_at(design: Design, method: str, seed: int) -> Path:
@@ -236,17 +192,15 @@ def stored_at(design: Design, method: str, seed: int) -> Path:
 def measure(design: Design, method: str, seed: int) -> dict[str, float]:
     """Return one fit's figures, stored in a file of its own; our networks lie beside it."""
     path = stored_at(design, method, seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        if method == "ours":
-            result, networks = ours(design.simulate(), seed)
-            np.save(path.with_suffix(".npy"), networks)
-        else:
-            result = CONTROLS[method](design.simulate(), seed)
-        temporary = path.with_suffix(".part")
-        temporary.write_text(json.dumps(result))
-        temporary.replace(path)
-    return dict(json.loads(path.read_text()))
+
+    def make() -> dict[str, float]:
+        if method != "ours":
+            return CONTROLS[method](design.simulate(), seed)
+        figures, networks = ours(design.simulate(), seed)
+        np.save(path.with_suffix(".npy"), networks)
+        return figures
+
+    return dict(stored(path, make))
 
 
 def agreement(design: Design, seeds: range) -> float:
@@ -317,7 +271,7 @@ def directed(options: argparse.Namespace) -> None:
     notes = [
         "Correlation with the true weights over pairs of different firms, median of 15 held-out periods; with two "
         "networks heads are matched to truths and the worse one counts.",
-        "single head: torch.nn.MultiheadAttention with an own term, trained alike. from truth: started at the true parameters.",
+        "single head: torch.nn.MultiheadAttention with an own term, trained alike.",
         "seeds agree: lowest correlation of the networks of two seeds of a design; median and worst over designs.",
     ]
     publish("recovery", "Recovery of the true network, default settings", rows, notes)

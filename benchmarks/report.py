@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -57,6 +58,17 @@ def kept_rows(
     there = [path for path in kept.values() if path.exists()]
     found = [row for path in there for row in json.loads(path.read_text(encoding="utf-8"))]
     return found, [task for task, path in kept.items() if not path.exists()]
+
+
+def stored(path: Path, make: Callable[[], Any]) -> Any:
+    """Return a result from its file; it is made and written where there is none, so that a run that was stopped goes on."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".part")
+        temporary.write_text(json.dumps(make()))
+        temporary.replace(path)
+        print(path.stem, path.read_text(), flush=True)
+    return json.loads(path.read_text())
 
 
 def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:

@@ -7,7 +7,6 @@ run that was stopped goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import warnings
@@ -25,7 +24,7 @@ from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.attention import base
-from report import RESULTS, publish
+from report import RESULTS, publish, stored
 
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 STORE = RESULTS / "sensitivity"
@@ -119,18 +118,6 @@ def with_constant(name: str, module: str, value: Any, data: Data, task: str) -> 
             setattr(home, name, default)
 
 
-def stored(key: str, make: Callable[[], float]) -> float:
-    """Return an error, from its file if it is there."""
-    path = STORE / f"{key.replace(' ', '_')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        temporary = path.with_suffix(".part")
-        temporary.write_text(json.dumps(make()))
-        temporary.replace(path)
-        print(key, path.read_text(), flush=True)
-    return float(json.loads(path.read_text()))
-
-
 def main() -> None:
     """Fit all and publish the table."""
     parser = argparse.ArgumentParser(
@@ -150,11 +137,17 @@ def main() -> None:
     values = {(name, str(value)): value for name, _, *of in CONSTANTS for value in of}
     for panel, (load, task) in PANELS.items():
         data = load()
-        usual = stored(f"{panel} default", partial(error, data, task))
+        usual = stored(STORE / f"{panel} default.json".replace(" ", "_"), partial(error, data, task))
         for row in rows:
             name, value = row["constant"], values[row["constant"], row["value"]]
             key = f"{panel} {name} {row['value']}".replace("/", " of ")
-            row[panel] = stored(key, partial(with_constant, name, homes[name], value, data, task)) / usual
+            row[panel] = (
+                stored(
+                    STORE / f"{key}.json".replace(" ", "_"),
+                    partial(with_constant, name, homes[name], value, data, task),
+                )
+                / usual
+            )
     notes = [
         "Mean squared error of held-out periods over that with all constants at their defaults.",
         "simulated: a directed network of share .5, forecast. wages: next year's log wage of 150 men, forecast. log q: Tobin's q "

@@ -36,10 +36,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import domains
-import language
 import numpy as np
 import pandas as pd
+import texts_and_series as shared
 import torch
 from scipy import sparse
 from scipy.signal import lfilter
@@ -49,7 +48,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
-import language_controls as controls
 from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
@@ -87,12 +85,12 @@ def standard_error(values: np.ndarray) -> float:
 
 def lm() -> Rows:
     """Tiny Shakespeare, character by character: first nine tenths for training; error over 20 stretches of the last."""
-    training, test = language.shakespeare()
+    training, test = shared.shakespeare()
     model = LanguageModel(random_state=0, verbose=True)
-    _, seconds = domains.timed(lambda: model.fit(training))
-    language.KEPT.mkdir(parents=True, exist_ok=True)
-    model.save(language.KEPT / "lm.safetensors")
-    grams = controls.n_gram_losses(training, test)
+    _, seconds = shared.timed(lambda: model.fit(training))
+    shared.KEPT.mkdir(parents=True, exist_ok=True)
+    model.save(shared.KEPT / "lm.safetensors")
+    grams = shared.n_gram_losses(training, test)
     stretches = np.array_split(np.arange(1, len(test)), 20)
     saved = [grams[at - 1].mean() - model.loss(test[at[0] - 1 : at[-1] + 1]) for at in stretches]
     loss, control = model.loss(test), float(grams.mean())
@@ -105,25 +103,25 @@ def lm() -> Rows:
 
 def held_out(seed: int) -> np.ndarray:
     """Return which sentences of rt-polarity are the test tenth of a seed."""
-    n = len(language.sentences()[1])
+    n = len(shared.sentences()[1])
     return np.random.default_rng(seed).permutation(n) < n // 10
 
 
 def classifier() -> Rows:
     """Sentences of rt-polarity: another tenth held out for each of three seeds."""
-    X, y = language.sentences()
+    X, y = shared.sentences()
     found: dict[str, list[np.ndarray]] = {"ours": [], "alone": [], "control": []}
     seconds, gains = 0.0, []
     for seed in range(3):
         held = held_out(seed)
         model = TextClassifier(random_state=seed, verbose=True)
-        _, spent = domains.timed(lambda: model.fit(X[~held], y[~held]))  # noqa: B023
+        _, spent = shared.timed(lambda: model.fit(X[~held], y[~held]))  # noqa: B023
         seconds += spent
         gains.append(f"{model.gain_:+.1%} ± {model.gain_error_:.1%}")
         alone = model.line_.log_probabilities([model.tokenizer_.encode(text) for text in X[held]]).argmax(1)
         found["ours"].append(model.predict(X[held]) == y[held])
         found["alone"].append(alone == y[held])
-        found["control"].append(controls.tf_idf(X[~held], y[~held], X[held]) == y[held])
+        found["control"].append(shared.tf_idf(X[~held], y[~held], X[held]) == y[held])
     each = [float(right.mean()) for right in found["ours"]]
     right = {name: np.concatenate(parts).astype(float) for name, parts in found.items()}
     rows = []
@@ -141,13 +139,13 @@ def pretraining() -> Rows:
 
     With 200 labels (five draws, 20 passes; error over draws) and with all (one seed; error over sentences).
     """
-    X, y = language.sentences()
+    X, y = shared.sentences()
     held = held_out(0)
     X_new, y_new, rest = X[held], y[held], np.flatnonzero(~held)
     words = WordTokenizer(min_count=2).fit(X[rest])
     size: dict[str, Any] = {"n_layers": 1, "d_model": 64, "n_positions": 128}
     start = MaskedLanguageModel(words, **size, max_steps=1000, random_state=0)
-    _, seconds = domains.timed(lambda: start.fit(X[rest]))
+    _, seconds = shared.timed(lambda: start.fit(X[rest]))
 
     def right(
         rows: np.ndarray, seed: int, pretrained: MaskedLanguageModel | None, **options: Any
@@ -161,7 +159,7 @@ def pretraining() -> Rows:
         np.array([right(at, k, pretrained, n_epochs=20).mean() for k, at in enumerate(draws)])
         for pretrained in (start, None)
     )
-    few = np.mean([np.mean(controls.tf_idf(X[at], y[at], X_new) == y_new) for at in draws])
+    few = np.mean([np.mean(shared.tf_idf(X[at], y[at], X_new) == y_new) for at in draws])
     sequences = [words.encode(text) for text in X]
     vectors = cooccurrence_vectors([sequences[k] for k in rest], len(words.symbols_), 64)
     means = np.array([vectors[sequence].mean(0) for sequence in sequences])
@@ -189,12 +187,12 @@ def short_translation() -> Rows:
     import sacrebleu
 
     metric = sacrebleu.BLEU(tokenize="none", force=True)
-    source, target = language.translation_pairs("train", language.SHORT)
-    asked, wanted = language.translation_pairs("test_2016_flickr", language.SHORT)
-    model = language.short_translator()
-    _, seconds = domains.timed(lambda: model.fit(source, target))
-    language.KEPT.mkdir(parents=True, exist_ok=True)
-    model.save(language.KEPT / "short_translation.safetensors")
+    source, target = shared.translation_pairs("train", shared.SHORT)
+    asked, wanted = shared.translation_pairs("test_2016_flickr", shared.SHORT)
+    model = shared.short_translator()
+    _, seconds = shared.timed(lambda: model.fit(source, target))
+    shared.KEPT.mkdir(parents=True, exist_ok=True)
+    model.save(shared.KEPT / "short_translation.safetensors")
     memory = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2)).fit(source)
     nearest = (memory.transform(asked) @ memory.transform(source).T).argmax(1)
     written = {
@@ -207,7 +205,7 @@ def short_translation() -> Rows:
         scores = [metric.corpus_score(one, [wanted]).score for one in (ours, lines)]
         error = bleu_error(metric, ours, lines, wanted)
         rows.append(
-            row(f"Multi30k en to de, at most {language.SHORT} words ({len(source):,} pairs, {len(asked)} tested)", "BLEU",
+            row(f"Multi30k en to de, at most {shared.SHORT} words ({len(source):,} pairs, {len(asked)} tested)", "BLEU",
                 [scores[0]], scores[1], scores[0] - scores[1], error, seconds=seconds, name=name, digits=1,
                 note=str(metric.get_signature()))
         )  # fmt: skip
@@ -234,7 +232,7 @@ def bleu_error(metric: Any, ours: list[str], others: list[str], wanted: list[str
 def day_ahead() -> Rows:
     """ETTh1, seven columns by the hour: a day ahead from four, rows split 8640/2880/2880 as published; error over days."""
     horizon, lookback, n_train, n_known = 24, 96, 8640, 11520
-    values = pd.read_csv(domains.SHARED / "ett" / "ETTh1.csv", index_col="date").to_numpy()[:14400]
+    values = pd.read_csv(shared.DATA / "ett" / "ETTh1.csv", index_col="date").to_numpy()[:14400]
     values = (values - values[:n_train].mean(0)) / values[:n_train].std(0)
     known, later = values[:n_known], values[n_known - lookback :]
     windows = np.lib.stride_tricks.sliding_window_view(later, lookback + horizon, axis=0)
@@ -242,7 +240,7 @@ def day_ahead() -> Rows:
     found, saved, gains, seconds = [], [], [], 0.0
     for seed in range(3):
         model = AttentionForecaster(horizon, lookback, validation_share=0.25, random_state=seed)
-        _, spent = domains.timed(lambda: model.fit(known))  # noqa: B023
+        _, spent = shared.timed(lambda: model.fit(known))  # noqa: B023
         seconds += spent
         gains.append(f"{model.gain_:+.1%} ± {model.gain_error_:.1%}")
         forecasts = model.predict_windows(later)[: len(future)].transpose(0, 2, 1)
@@ -265,7 +263,7 @@ Labelled = tuple[str, np.ndarray, np.ndarray, int]
 
 def anomalies() -> Rows:
     """Five series of NAB: learned on the first 15 % (at most 750 rows), scored on the rest."""
-    return detected("NAB, 5 series with labelled spans", list(domains.nab_series()))
+    return detected("NAB, 5 series with labelled spans", list(shared.nab_series()))
 
 
 def generated_anomalies() -> Rows:
@@ -325,7 +323,7 @@ def detected(task: str, series: Sequence[Labelled]) -> Rows:
         scores = []
         for seed in range(3):
             model, first = AttentionAnomalyDetector(random_state=seed), values[:n_first, None]
-            found, spent = domains.timed(lambda: -model.fit(first).score_samples(values[:, None]))  # noqa: B023
+            found, spent = shared.timed(lambda: -model.fit(first).score_samples(values[:, None]))  # noqa: B023
             seconds += spent
             scores.append(found)
         far = np.abs(values - values[:n_first].mean())
@@ -338,7 +336,7 @@ def detected(task: str, series: Sequence[Labelled]) -> Rows:
         )
         ours.append([plain, plain, long])
         theirs.append(
-            [area(x) for x in (smooth(domains.rolling_z(values), 24), smooth(far, 24), smooth(far, 96))]
+            [area(x) for x in (smooth(shared.rolling_z(values), 24), smooth(far, 24), smooth(far, 96))]
         )
     rows = []
     for k, name in enumerate(names):
@@ -403,7 +401,7 @@ def citations(
 
 
 def cora() -> dict[str, Any]:
-    stored = np.load(domains.SHARED / "cora" / "cora.npz")
+    stored = np.load(shared.DATA / "cora" / "cora.npz")
     parts = (stored["x_data"], stored["x_indices"], stored["x_indptr"])
     words = sparse.csr_array(parts, shape=tuple(stored["x_shape"]))
     places = {"train": stored["train_idx"], "held": stored["val_idx"], "test": stored["test_idx"]}
@@ -430,7 +428,7 @@ def graphs() -> Rows:
         each, right, seconds = [], np.zeros(len(test)), 0.0
         for seed in range(3):
             model = GraphAttentionClassifier(random_state=seed)
-            _, spent = domains.timed(lambda: model.fit(normalize(X, "l1"), shown, edges=graph["edges"]))  # noqa: B023
+            _, spent = shared.timed(lambda: model.fit(normalize(X, "l1"), shown, edges=graph["edges"]))  # noqa: B023
             seconds += spent
             hits = model.transduction_[test] == y[test]
             right += hits / 3

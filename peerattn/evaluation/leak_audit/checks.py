@@ -8,23 +8,21 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, transformed_over_all
-from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown, selected_rows
-from peerattn.evaluation.leak_audit.ingredients import ingredients
-from peerattn.evaluation.leak_audit.measures import at_later, equal_in_some, sum_of
+from peerattn.evaluation.leak_audit.brought import brought_along, centred_over_all, network_of_outcomes
+from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown
+from peerattn.evaluation.leak_audit.measures import FEWEST
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import learned_too_late
 from peerattn.network import PeerNetwork
 from peerattn.panel.codes import are_whole, looks_like_code
-from peerattn.panel.columns import looks_like_outcome, possible_leaks
+from peerattn.panel.columns import looks_like_outcome
 from peerattn.render import show_label
 
 ROUNDS = 8  # own outcomes moved, one in each period at least
 MOVE = 10.0  # standard deviations
 REACH = 12  # periods over which an outcome may be made
 Found = tuple[bool, str]  # whether the claim stands, and what was seen
-BY_NAME = ("network", "prior")  # parameters that may name firms
 
 
 @dataclass(frozen=True)
@@ -51,44 +49,22 @@ class AuditLine:
         return f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}"
 
 
-def columns(
-    frame: pd.DataFrame,
-    y: np.ndarray,
-    declared: set[str],
-    labels: tuple[np.ndarray, np.ndarray] | None = None,
-) -> tuple[AuditLine, list[str]]:
-    """No other outcome among the characteristics, no integer code used as a number; and which columns offend.
-
-    ``labels`` are the firm and period of each row as whole numbers, periods in time order.
-    """
-    found: dict[str, str] = {}
-    for name in map(str, frame.columns):
-        column = frame[name]
-        code = name not in declared and looks_like_code(name) and pd.api.types.is_numeric_dtype(column.dtype)
+def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
+    """No other outcome among the characteristics, no integer code used as a number; and which columns offend."""
+    found = {}
+    for name, x in rows.columns.items():
         if looks_like_outcome(name):
             found[name] = "is named like an outcome"
-        elif code and are_whole(column.to_numpy(dtype=float, na_value=np.nan)):
+        elif looks_like_code(name) and are_whole(x):
             found[name] = "is a code used as a number"
-    kept = frame.drop(columns=list(found))
-    numbers = (
-        kept.drop(columns=[name for name in kept if name in declared]).select_dtypes("number").astype(float)
-    )
-    found |= ingredients(numbers, y)
-    if labels is None:
-        found |= dict.fromkeys(possible_leaks(numbers, y), "correlates above 0.98 with the outcome")
-    else:
-        rows = Rows.of(numbers, y, labels, kept[[name for name in kept if name in declared]])
-        past = rows.moved(y, -1)
-        for name in possible_leaks(numbers, y):
-            if not np.isfinite(past).any() or rows.closer(rows.columns[name], past):
-                found[name] = "correlates above 0.98 with the outcome"
-        found = made_of_unknown(rows) | found
-        if why := selected_rows(rows):
-            found["rows"] = why
+    found |= made_of_unknown(rows.without(*found))
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
-    fine = f"{frame.shape[1]} columns, none named like an outcome or made of what was not known, no undeclared code"
+    fine = (
+        f"{len(rows.columns) + len(rows.codes)} columns, none named like an outcome or made of what was not known, no undeclared "
+        "code"
+    )
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence or fine)
-    return line, [name for name in found if name in frame and name not in declared]
+    return line, [name for name in found if name in rows.columns]
 
 
 def own_outcome(subject: Subject) -> Found:
@@ -149,31 +125,20 @@ def _learns_too_late(subject: Subject, ahead: int) -> str:
             return f"the split learns from {last} to predict {tested} at horizon {ahead}"
         if unknown:
             return f"the split learns from {unknown:,} of {len(train):,} outcomes that are known after the origin"
-    y = subject.panel.y.to_numpy(dtype=float)
-    for name, column in subject.panel.X.select_dtypes("number").items():
-        leads = [at_later(column.to_numpy(dtype=float), subject.firm, when, k) for k in range(REACH + 1)]
-        for reach in range(ahead + 1, REACH + 1):
-            made = np.column_stack(leads[ahead + 1 : reach + 1])
-            if sum_of(y, leads[reach][:, None], np.zeros((len(y), 1)), exact=0.02):
-                break  # one later value alone: the column may be a lag
-            if sum_of(y, made, np.column_stack(leads[: ahead + 1]), exact=0.02):
-                return (
-                    f"the outcome is made of {name!r} of up to {reach} periods later, the split waits {ahead}"
-                )
     return ""
 
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
     """Say which column holds outcomes of earlier periods that are not known when its rows are."""
-    y, firm, known = subject.panel.y.to_numpy(dtype=float), subject.firm, subject.known
+    rows, known = subject.rows, subject.known
     for k in range(1, ahead if known is None else max(ahead, REACH + 1)):
-        before, longer = (at_later(y, firm, subject.when, -j) for j in (k, k + 1))
-        unknown = np.where(before == longer, np.nan, before)  # one that stays is known
+        before = rows.moved(rows.y, -k)
+        unknown = np.where(before == rows.moved(rows.y, -k - 1), np.nan, before)  # one that stays is known
         if k >= ahead and known is not None:
-            unknown[~(at_later(known, firm, subject.when, -k) > subject.when)] = np.nan
-        for name, column in subject.panel.X.select_dtypes("number").items():
-            x = np.where(np.isfinite(unknown), column.to_numpy(dtype=float), np.nan)
-            if equal_in_some(x, unknown, 1e-6) and np.mean(np.isclose(x, unknown)[np.isfinite(x)]) > 0.99:
+            unknown[~(rows.moved(known, -k) > subject.when)] = np.nan
+        for name, x in rows.columns.items():
+            both = np.isfinite(x + unknown)
+            if len(np.unique(x[both])) >= FEWEST and np.isclose(x, unknown)[both].mean() > 0.99:
                 return f"{name!r} is the outcome of {k} periods before, in rows in which it is not yet known"
     return ""
 
@@ -235,12 +200,10 @@ def sample(subject: Subject) -> Found:
 
 def training_only(subject: Subject) -> Found:
     """What is fitted saw training rows only."""
-    carried = brought_along(subject.entry.model, subject.panel, subject.train, subject.rows)
+    carried = brought_along(subject.entry.model, subject.panel, subject.rows)
     if carried:
         return False, f"the model comes with {', '.join(carried)}"
-    numbers = subject.panel.X.select_dtypes("number").astype(float)
-    scaled = transformed_over_all(numbers, subject.train, subject.firm, subject.when)
-    if scaled:
+    if scaled := centred_over_all(subject.rows, subject.train):
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
     first = subject.period == subject.tested[0]
     X = subject.X.copy()
@@ -248,26 +211,10 @@ def training_only(subject: Subject) -> Found:
         X[name] = X[name].where(first, 100 * X[name] + 100)
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
     evidence = (
-        f"no fitted part comes with the model, no column is scaled over all rows; other tested periods times 100 "
+        f"no fitted part comes with the model, no column is centred over all rows; other tested periods times 100 "
         f"change predictions by {gap:.2g}"
     )
     return gap <= _tolerance(subject), evidence
-
-
-def lookups(subject: Subject) -> Found:
-    """Predictions come from characteristics, not from a table of rows that the model brought along or kept."""
-    hair = subject.X.copy()
-    for name in hair.select_dtypes("number").columns:
-        hair[name] = hair[name] + 1e-6 * float(np.nanstd(subject.panel.X[name].to_numpy(dtype=float)))
-    moved = (subject.fitted.predict(hair, subject.y) - subject.base).abs().to_numpy()
-    jumps = float(np.mean(moved > 1e-2 * subject.scale))
-    renamed = subject.renamed(BY_NAME)
-    gap = 0.0 if renamed is None else _gap(renamed.base.set_axis(subject.base.index), subject.base)
-    said = "" if renamed is None else f"; firms and periods renamed, model refitted: by at most {gap:.2g}"
-    evidence = (
-        f"characteristics moved by a millionth of their deviation: {jumps:.0%} of predictions jump{said}"
-    )
-    return jumps <= 0.1 and gap <= 1e-3 * subject.scale, evidence
 
 
 def learning(subject: Subject) -> Found:

@@ -1,17 +1,16 @@
-"""Is a column made of something? Three measures: exact function, exact sum, noisy copy."""
+"""Is a column made of something? Three measures: a function of it, a sum with it, a noisy copy of it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
 from scipy.stats import f as fisher
+from scipy.stats import rankdata
 
 FEWEST = 20  # rows, or firms, that a finding rests on
 CHANCE = 1e-5  # probability of what is no chance
-FUNCTION = 0.01  # von Neumann's ratio of a function; 1 for what has nothing to do with the other
+FUNCTION = 0.97  # Chatterjee's coefficient of a function; 0 for independence
 LEFT = 0.1  # share of what is left without something that is left with it, where it is needed
-EXACT = 1e-9
 
 
 def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
@@ -24,59 +23,54 @@ def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) ->
     return np.where(there, np.asarray(x, dtype=float)[at], np.nan)
 
 
-def function_of(x: np.ndarray, u: np.ndarray, group: np.ndarray | None = None) -> bool:
-    r"""Tell whether x hardly differs between rows whose u is next to each other, over all rows or within groups.
+def percentile(x: np.ndarray, u: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ranks of x and u, from 0 to 1, within groups of three or more rows with both; -1: no group."""
+    pair = pd.DataFrame({"x": x, "u": u})
+    pair[~np.isfinite(x + u) | (group < 0)] = np.nan
+    rows = pair.groupby(group)
+    size = rows["x"].transform("count")
+    ranks = rows.rank("min").sub(0.5).div(size.where(size >= 3), axis=0)
+    return ranks["x"].to_numpy(), ranks["u"].to_numpy()
 
-    .. math:: \frac{\sum_k (r_{(k+1)} - r_{(k)})^2}{2 \sum_k (r_k - \bar r)^2} < 0.01,
 
-    von Neumann's ratio of the ranks r of x in the order of u (Chatterjee 2021). Of a column with four values or fewer in a group
-    the runs of equal values are counted, against those expected by chance.
+def function_of(x: np.ndarray, u: np.ndarray, least: float = FUNCTION) -> bool:
+    r"""Tell whether x hardly differs between rows whose u is next to each other.
+
+    .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
+
+    r the ranks of x in the order of u, l_k how many values are at least as large as the k-th (Chatterjee 2021, Journal of the
+    American Statistical Association 116).
     """
-    at = np.isfinite(x) & np.isfinite(u)
-    x, u = x[at], u[at]
-    group = np.zeros(len(x), dtype=int) if group is None else np.unique(group[at], return_inverse=True)[1]
-    if len(x) < FEWEST or len(np.unique(u)) < 0.5 * len(u):
+    at = np.flatnonzero(np.isfinite(x) & np.isfinite(u))
+    n = len(at)
+    if n < FEWEST or np.ptp(x[at]) == 0:
         return False
-    rows, order = pd.Series(x).groupby(group), np.lexsort((u, group))
-    inside = np.diff(group[order]) == 0
-    distinct, size = rows.nunique().to_numpy(), np.bincount(group)
-    if distinct.mean() <= 4:
-        counts = pd.Series(1.0, pd.MultiIndex.from_arrays([group, x])).groupby(level=[0, 1]).sum()
-        if gammaln(size + 1).sum() - gammaln(counts.to_numpy() + 1).sum() < -np.log(CHANCE):
-            return False  # so few orders are possible that this one may be chance
-        chance = len(x) - np.sum(counts.to_numpy() ** 2 / size[counts.index.get_level_values(0)])
-        ratio = np.sum((np.diff(x[order]) != 0) & inside) / chance
-        least = 2.2 * np.sum(distinct - 1) / chance
-    else:
-        rank = rows.rank().to_numpy()
-        rank = rank - (np.bincount(group, rank) / size)[group]
-        spread = max(2 * np.sum(rank**2), 1e-300)
-        ratio = np.sum(np.diff(rank[order])[inside] ** 2) / spread
-        steps = np.diff(rank[np.lexsort((rank, group))])[inside]
-        least = 1.3 * np.sum(steps**2) / spread if len(size) > 1 else 0.0
-    return bool(np.any(distinct > 1) and ratio < max(FUNCTION, min(least, 0.3, 1 - 5 / np.sqrt(len(x)))))
+    at = np.random.default_rng(0).permutation(at)  # rows of equal u in no order
+    x = x[at][np.argsort(u[at], kind="stable")]
+    rank, above = rankdata(x, "max"), n + 1 - rankdata(x, "min")
+    spread = 2 * np.sum(above * (n - above)) / n
+    return bool(1 - np.abs(np.diff(rank)).sum() / spread > least - 3 / n and spread > n * FEWEST)
 
 
-def left_by(table: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return what least squares with a constant leaves of x."""
+def left_by(table: np.ndarray, x: np.ndarray) -> float:
+    """Return the sum of squares that least squares with a constant leaves of x."""
     design = np.column_stack([np.ones(len(x)), table])
-    return np.asarray(x - design @ np.linalg.lstsq(design, x, rcond=None)[0])
+    return float(np.sum((x - design @ np.linalg.lstsq(design, x, rcond=None)[0]) ** 2))
 
 
-def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray, exact: float = 0.005) -> bool:
+def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
     """Tell whether x is a sum of the columns of both tables, and of those of ``known`` alone is not.
 
-    Both leave less than ``exact`` of the variance of x, and less than a tenth of what ``known`` leaves.
+    Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
     """
     both = np.column_stack([known, unknown])
     at = np.isfinite(x) & np.isfinite(both).all(axis=1)
     distinct = len(np.unique(x[at]))
     if at.sum() < both.shape[1] + 2 * FEWEST or distinct < both.shape[1] + 2:
         return False
-    exact = exact if distinct >= 3 * both.shape[1] + FEWEST else EXACT  # one value a period, say
+    exact = 0.005 if distinct >= 3 * both.shape[1] + FEWEST else 1e-9  # one value a period, say
     x, both = x[at], both[at] / np.where(both[at].std(axis=0) > 0, both[at].std(axis=0), 1.0)
-    total = np.sum((x - x.mean()) ** 2)
-    one, other = (np.sum(left_by(table, x) ** 2) for table in (both, both[:, : known.shape[1]]))
+    total, one, other = left_by(both[:, :0], x), left_by(both, x), left_by(both[:, : known.shape[1]], x)
     return bool(one < exact * total and one < LEFT * other and other > 1e-6 * total)
 
 
@@ -89,25 +83,16 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     at = np.isfinite(x) & np.isfinite(u)
     known = known[:, np.isfinite(known[at]).mean(axis=0) > 0.8]
     at &= np.isfinite(known).all(axis=1)
+    known = known[:, np.ptp(known[at], axis=0) > 0] if at.any() else known
     n, k = int(at.sum()), known.shape[1]
     if k == 0 or n < 10 * (k + FEWEST) or len(np.unique(x[at])) < FEWEST:
         return False
     x, u, known = x[at], u[at], known[at]
-    known = known[:, known.std(axis=0) > 0]
-    rank = pd.Series(u).rank(pct=True).to_numpy()
-    ranges = np.clip((rank * FEWEST).astype(int), 0, FEWEST - 1)
+    ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
     given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
-    total = np.sum((x - x.mean()) ** 2)
-    alone, through, both = (
-        np.sum(left_by(table, x) ** 2) for table in (known, given, np.column_stack([given, known]))
-    )
-    k, rest = known.shape[1], n - known.shape[1] - FEWEST - 1
-    f = (total - alone) / k / (alone / rest), (through - both) / k / (both / rest)
-    linked = fisher.sf(f[0], k, rest) < CHANCE**2 and f[0] > 10 * f[1]
-    return bool(through < 0.75 * total and linked and fisher.sf(f[1], k, rest) > 0.01)
-
-
-def equal_in_some(x: np.ndarray, u: np.ndarray, near: float) -> bool:
-    """Tell whether x equals u in several rows of different values."""
-    same = np.isfinite(x) & (np.abs(x - u) <= near)
-    return bool(same.sum() >= FEWEST and len(np.unique(x[same])) >= FEWEST)
+    total, alone, through = left_by(given[:, :0], x), left_by(known, x), left_by(given, x)
+    rest = n - k - FEWEST - 1
+    scale = left_by(np.column_stack([given, known]), x) * k / rest
+    linked, further = (total - alone) / (alone * k / rest), (through / scale - rest / k)
+    sure = fisher.sf(linked, k, rest) < CHANCE**2 and linked > 10 * further
+    return bool(through < 0.75 * total and sure and fisher.sf(further, k, rest) > 0.01)

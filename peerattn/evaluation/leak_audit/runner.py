@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
-from peerattn.evaluation.leak_audit.columns import labels_of
-from peerattn.evaluation.leak_audit.measures import function_of
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.inputs import comparison_panel
@@ -21,8 +18,6 @@ from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, as_panel
-from peerattn.panel.frames import as_pandas
-from peerattn.panel.reading import read_rows
 from peerattn.render import Table
 
 #: Columns that say when an outcome is known.
@@ -34,7 +29,6 @@ CHECKS: dict[str, Callable[[Subject], checks.Found]] = {
     "row order, index order and batch size change nothing": checks.order_and_batch,
     "the sample does not depend on labels": checks.sample,
     "scalers and everything fitted saw training rows only": checks.training_only,
-    "nothing is looked up by row": checks.lookups,
     "what it knows was learned from training rows": checks.learning,
     "nothing is validated on random rows": checks.validation,
     "no network was made of tested outcomes": checks.networks,
@@ -137,14 +131,15 @@ def audit(
     Notes
     -----
     It proves for this panel what can be proved by trying, not for all panels. A column is held against what no row knew (the
-    outcome, later ones, statistics over periods, industries and firms with these in them, later values of other columns) and
-    against what it knew. It is refuted where it is an exact function of the former, equal to it in some rows, a sum that takes
-    it, or a copy with noise (given the outcome, nothing that was known says anything of the column), and is not the same of the
-    latter. What passes: an outcome hidden in the last decimals, groups of firms clustered by their outcomes, rows missing
-    because of outcomes that no later row tells, a setting that was chosen on tested periods. Columns that are refuted are left
-    out of the other checks. About seven fits of each of the two folds. Where X has a column ``known_at`` or
-    ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
-    first tested period, and no characteristic may hold an outcome in a period before it is known.
+    outcome, later ones, means over periods, industries and firms with these in them, later values of other columns) and
+    against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels or in
+    logarithms), or a copy with noise (given the outcome, nothing that was known says anything of the column), and is not the
+    same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows, groups of firms clustered
+    by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks over all
+    rows, a setting that was chosen on tested periods. Columns that are refuted are left out of the other checks. About six
+    fits of each of the two folds. Where X has a column ``known_at`` or ``outcome_known_at``, or was read with
+    ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its first tested period, and no
+    characteristic may hold an outcome in a period before it is known.
 
     References
     ----------
@@ -161,10 +156,6 @@ def audit(
     >>> audit(Ridge(), X, (X["size"] + rng.normal(size=360)).rename("roa"))
     Audit(forecast: all claims stand)
     """
-    declared = {*codes, *([industry] if industry else [])}
-    first = None
-    if y is not None and isinstance(frame := as_pandas(X), pd.DataFrame):
-        first, X = _columns(frame, y, declared, firm, period, characteristics)
     with quiet():
         panel = comparison_panel(
             X,
@@ -182,7 +173,7 @@ def audit(
             dated = as_panel(X, y, known_at=dates, characteristics=(), firm=firm, period=period)
             known_at = dated.sorted().known_at
     entry = entries_of({"audited": model}, task, panel, reference)[0]
-    return audit_entry(entry, panel, cv, task, n_placebo, random_state, first, known_at)
+    return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
 
 
 def audit_entry(
@@ -192,23 +183,19 @@ def audit_entry(
     task: str,
     n_placebo: int = 19,
     random_state: int = 0,
-    first: AuditLine | None = None,
     known_at: pd.Index | None = None,
 ) -> Audit:
-    """Audit a model on a panel; ``first`` is the line on columns, where those of the source were looked at.
-
-    ``known_at`` says when each outcome is known, as period labels; by default the panel's, if it has them.
-    """
+    """Audit a model on a panel; ``known_at`` says when each outcome is known, by default as the panel does."""
     known_at = panel.known_at if known_at is None else known_at
     known = None if known_at is None else first_known(known_at, sorted_periods(panel.period)[1])
-    if first is None:
-        assert panel.outcomes is not None and panel.firm is not None
-        labels = labels_of(panel.firm, panel.period)
-        both = pd.concat([panel.characteristics, panel.codes], axis=1)
-        first = checks.columns(both, panel.outcomes, set(panel.codes.columns), labels)[0]
     entry = replace(entry, model=seeded(entry.model, random_state))
     cv = WalkForward() if cv is None else cv
     subject = Subject(entry, panel, cv, random_state, known=known)
+    first, offending = checks.columns(subject.rows)
+    if any(name not in offending for name in map(str, panel.characteristics)):
+        fine = panel.characteristics.drop(columns=offending)
+        rest = tuple(name for name in panel.columns if name not in offending)
+        subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
     if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
@@ -231,29 +218,3 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
             later = f"in fit {fit.fold + 1}: " if fit.fold else ""
             return replace(lines[-1], evidence=later + lines[-1].evidence)
     return lines[0]
-
-
-def _columns(
-    frame: pd.DataFrame,
-    y: Any,
-    declared: set[str],
-    firm: str,
-    period: str,
-    characteristics: Sequence[str] | None,
-) -> tuple[AuditLine, pd.DataFrame]:
-    """Return the line on columns, and the frame without those that were refuted."""
-    used = read_rows(frame, firm, period)[0]
-    if characteristics is not None:
-        used = used[[name for name in used.columns if name in {*characteristics, *declared}]]
-    panel = as_panel(frame, y, characteristics=(), firm=firm, period=period)
-    back = panel.order.argsort()
-    rows = None if panel.firm is None else labels_of(panel.firm[back], panel.period[back])
-    values = panel.y.to_numpy()
-    line, offending = checks.columns(used, values, declared, rows)
-    if (
-        rows is not None
-        and line.passed
-        and any(function_of(np.arange(len(values)), values, g) for g in (None, rows[1]))
-    ):
-        line = replace(line, passed=False, evidence="the rows stand in the order of the outcome")
-    return line, frame.drop(columns=offending)

@@ -68,10 +68,8 @@ class Subject:
 
     @cached_property
     def rows(self) -> Rows:
-        """Outcomes and codes of the panel, as the check of columns takes them."""
-        none = pd.DataFrame(index=self.panel.X.index)
-        y = self.panel.y.to_numpy(dtype=float)
-        return Rows.of(none, y, (self.firm, self.when), self.panel.X.select_dtypes(exclude="number"))
+        """Outcomes, columns and codes of the panel, as the check of columns takes them."""
+        return Rows.of(self.panel.X, self.panel.y.to_numpy(dtype=float), self.firm, self.when)
 
     @cached_property
     def tested(self) -> np.ndarray:
@@ -118,30 +116,6 @@ class Subject:
         )
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
         return replace(self, panel=panel)
-
-    def renamed(self, by_name: tuple[str, ...]) -> Subject | None:
-        """Return the same under other names of firms and periods, in the same order; None where names come with the model.
-
-        Periods keep theirs where a table comes with the model: it may be dated.
-        """
-        firm, period, params = self.panel.firm, self.panel.period, self.entry.model.get_params()
-        named = any(v is not None for k, v in params.items() if k.split("__")[-1] in by_name)
-        if self.entry.reference is not None or named or firm is None or period is None:
-            return None
-        if pd.api.types.is_integer_dtype(firm.dtype):
-            firm = firm + (int(firm.max()) - int(firm.min()) + 1)
-        elif firm.inferred_type == "string":
-            firm = firm + "'"
-        if not any(isinstance(v, pd.DataFrame | pd.Series | dict) for v in params.values()):
-            if isinstance(period, pd.DatetimeIndex):  # the same calendar
-                period = pd.DatetimeIndex(period.map(lambda t: t.replace(year=t.year + 28)))
-            elif pd.api.types.is_integer_dtype(period.dtype):
-                period = period + (2800 if period.min() > 100_000 else 28)  # months as yyyymm, or years
-        panel = replace(self.panel, firm=firm, period=period)
-        labels = pd.MultiIndex.from_arrays([firm, period])[np.argsort(panel.order)]
-        other = replace(self, panel=replace(panel, index=labels.set_names(self.panel.X.index.names)))
-        other.__dict__["folds"] = self.folds  # the split may hold dates by firm
-        return other
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the generator of one check."""

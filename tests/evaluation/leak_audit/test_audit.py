@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation import NewFirms, PurgedKFold, WalkForward, audit, compare, explain_score
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.columns import labels_of
+from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import (
@@ -38,7 +38,7 @@ ORDER = "row order, index order and batch size change nothing"
 SAMPLE = "the sample does not depend on labels"
 TRAINING = "scalers and everything fitted saw training rows only"
 COLUMNS = "no outcome and no numeric code among the characteristics"
-LOOKUP, LEARNED = "nothing is looked up by row", "what it knows was learned from training rows"
+LEARNED = "what it knows was learned from training rows"
 MEMORY = "one fit leaves nothing behind for another"
 PLACEBO = "permuted labels leave no gain"
 VALIDATION = "nothing is validated on random rows"
@@ -211,7 +211,7 @@ def test_a_model_that_takes_the_first_level_for_the_firm_is_found(panel):
 def test_a_model_that_carries_outcomes_is_found(panel):
     X, y = panel
     found = check(Lookup(table=y), panel, n_placebo=1)
-    assert TRAINING in found.refuted and LOOKUP in found.refuted
+    assert {TRAINING, LEARNED} <= set(found.refuted)
     assert "table, a table of" in str(found)
     for level in ("firm", "period"):
         means = y.groupby(level=level).mean()
@@ -219,7 +219,7 @@ def test_a_model_that_carries_outcomes_is_found(panel):
         for table, leaks in ((means, True), (means.to_dict(), True), (other, False)):
             assert (TRAINING in check(Effects(table), panel, n_placebo=1).refuted) == leaks
     KNOWN["y"] = y
-    assert {LOOKUP, LEARNED} <= set(check(Closure(), panel, n_placebo=1).refuted)
+    assert LEARNED in check(Closure(), panel, n_placebo=1).refuted
 
 
 def test_a_scaler_fitted_before_is_found(panel):
@@ -235,11 +235,6 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
     found = audit(Ridge(), scaled, y, CV, n_placebo=1)
     assert found.refuted == [TRAINING] and "'size' is standardised or centred over all rows" in str(found)
-    year = X.index.get_level_values("period")
-    for when, leaks in ((2013, True), (2003, False)):  # both ends in training rows say nothing of tested ones
-        size = X["size"].where(X.index != X.index[year == when][0], 9.0)
-        stretched = X.assign(size=(size - size.min()) / np.ptp(size))
-        assert (TRAINING in audit(Ridge(), stretched, y, CV, n_placebo=1).refuted) == leaks
     by_period = X.assign(
         size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
     )
@@ -254,11 +249,11 @@ def test_splits_that_leak_are_found(panel):
 
 def test_columns_that_are_outcomes_or_codes_are_found(panel):
     X, y = panel
-    bad = X.assign(sales_next=1.0, sic4=X["sic"].astype(int), copy=2 * y.fillna(0))
+    bad = X.assign(sic4=X["sic"].astype(int), copy=2 * y.fillna(0))
     found = audit(Ridge(), bad, y, CV, n_placebo=1)
     assert found.refuted == [COLUMNS]
     line = next(line for line in found.lines if line.claim == COLUMNS)
-    for word in ("'sales_next' is named like an outcome", "'sic4' is a code", "'copy' correlates above 0.98"):
+    for word in ("'sic4' is a code", "'copy' is a function of the outcome"):
         assert word in line.evidence
     assert audit(Ridge(), bad, y, CV, characteristics=["size", "lev"], codes=["sic"], n_placebo=1).passed
 
@@ -274,8 +269,7 @@ def planted(X, y, name):
         "logistic, rounded": (1 / (1 + np.exp(-full))).round(6),
         "the firm's mean outcome": firms.transform("mean"),
         "the firm's mean of other years": (firms.transform("sum") - full) / (firms.transform("count") - 1),
-        "standardised, two decimals": ((size - size.mean()) / size.std()).round(2),
-        "standardised, single precision": ((size - size.mean()) / size.std(ddof=0)).astype("float32"),
+        "standardised": (size - size.mean()) / size.std(),
     }[name]
 
 
@@ -288,8 +282,7 @@ def planted(X, y, name):
         ("logistic, rounded", COLUMNS),
         ("the firm's mean outcome", COLUMNS),
         ("the firm's mean of other years", COLUMNS),
-        ("standardised, two decimals", TRAINING),
-        ("standardised, single precision", TRAINING),
+        ("standardised", TRAINING),
     ],
 )
 def test_characteristics_made_of_outcomes_or_of_all_rows_are_found(panel, name, claim):
@@ -327,7 +320,7 @@ def test_a_leak_that_starts_in_a_later_fit_is_found(panel):
         first=panel[0].index[TWO_FITS.folds(panel[0], panel[1])[0].train].get_level_values(1).max(),
     )
     found = check(LaterFits(), panel, cv=TWO_FITS)
-    assert LOOKUP in found.refuted and "in fit 2: " in str(found)
+    assert LEARNED in found.refuted and "in fit 2: " in str(found)
 
 
 def network_of(y, form):
@@ -340,7 +333,6 @@ def network_of(y, form):
             "close": np.exp(-np.abs(v[:, None] - v)),
             "nearest": np.argsort(np.argsort(np.abs(v[:, None] - v), axis=1), axis=1) <= 5,
             "winners": np.tile(np.exp(v), (len(v), 1)),
-            "product": np.maximum(np.outer(v - v.mean(), v - v.mean()), 0),
             "correlation": np.maximum(table.corr(min_periods=3).fillna(0).to_numpy(), 0),
         }[form].astype(float)
         np.fill_diagonal(W, 0.0)
@@ -350,7 +342,7 @@ def network_of(y, form):
     return PeerNetwork.from_matrices(matrices)
 
 
-@pytest.mark.parametrize("form", ["close", "nearest", "winners", "product", "correlation"])
+@pytest.mark.parametrize("form", ["close", "nearest", "winners", "correlation"])
 def test_networks_made_of_tested_outcomes_are_found(panel, form):
     X, y = panel
     model = PrecomputedPeerRegressor(network=network_of(y, form))
@@ -556,7 +548,7 @@ def test_what_an_audit_shows(panel):
     flat = X.assign(roa=y, other_next=1.0).reset_index()
     found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="explain")
     assert found.passed and repr(found) == "Audit(explain: all claims stand)"
-    assert str(found).count("passed") == 12 and "REFUTED" not in str(found)
+    assert str(found).count("passed") == 11 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()
     taken: Panel = read_panel(flat, outcome="roa", codes=["sic"])
@@ -589,37 +581,34 @@ MADE = {
     "industry's mean": lambda X, y: y.groupby([X["sic"], y.index.get_level_values("period")]).transform(
         "mean"
     ),
-    "from 2008 on": lambda X, y: y.where(y.index.get_level_values("period") >= 2008, 0.5),
-    "largest ever": lambda X, y: y.groupby(level="firm").transform("max"),
     "centred average": lambda X, y: (later(X["size"], -1) + X["size"] + later(X["size"], 1)) / 3,
 }
 
 
-def said_of(X, y, codes):
+def said_of(X, y):
     """The evidence of the columns' line, which is empty where it passes."""
-    labels = labels_of(X.index.get_level_values("firm"), X.index.get_level_values("period"))
-    line, _ = columns(X, y.to_numpy(), codes, labels)
+    firm, when = (pd.factorize(X.index.get_level_values(k), sort=True)[0] for k in ("firm", "period"))
+    line, _ = columns(Rows.of(X, y.to_numpy(), firm, when))
     return "" if line.passed else line.evidence
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_functions_of_outcomes_are_no_characteristics(panel, name):
     X, y = panel
-    assert "'extra'" in said_of(X.assign(extra=MADE[name](X, y)), y, {"sic"})
+    assert "'extra'" in said_of(X.assign(extra=MADE[name](X, y)), y)
 
 
 def test_missing_values_codes_and_pairs_that_outcomes_decide_are_found(panel):
     X, y = panel
     noise = pd.Series(np.random.default_rng(0).normal(size=len(X)), X.index)
     known = y.notna()
-    for changed, codes in (
-        (X.assign(extra=noise.where(y > y.median())), {"sic"}),
-        (X.assign(extra=pd.cut(y, 4, labels=list("abcd")).astype(object)), {"sic", "extra"}),
-        (X.assign(extra=noise, other=y - noise), {"sic"}),
-        (X.assign(extra=y * np.exp(noise), other=np.exp(noise)), {"sic"}),
+    for changed in (
+        X.assign(extra=noise.where(y > y.median())),
+        X.assign(extra=pd.cut(y, 4, labels=list("abcd")).astype(object)),
+        X.assign(extra=noise, other=y - noise),
     ):
-        assert "'extra'" in said_of(changed[known], y[known], codes)
-    assert said_of(X.assign(extra=noise)[known], y[known], {"sic"}) == ""
+        assert "'extra'" in said_of(changed[known], y[known])
+    assert said_of(X.assign(extra=noise)[known], y[known]) == ""
 
 
 def test_outcomes_known_later_than_they_are_learned_from_are_found(panel):

@@ -12,6 +12,7 @@ import statistics
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +157,8 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
             best = min(beside, key=beside.__getitem__)
             for seed in range(seeds):
                 key = f"{task.name} {kind} seed {seed}"
-                ours = stored(
-                    STORE / f"{key}.json".replace(" ", "_"),
-                    lambda: measured(attention(kind, seed), X, y, train, kind),
-                )  # noqa: B023
+                fit = partial(measured, attention(kind, seed), X, y, train, kind)
+                ours = stored(STORE / f"{key}.json".replace(" ", "_"), fit)
                 rows.append(
                     {
                         "panel and outcome": task.name,

@@ -18,7 +18,7 @@ import torch
 
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from report import publish, stored
+from report import RESULTS, publish, stored
 
 N, T, P = 40, 24, 3
 Noise = tuple[np.random.Generator, np.ndarray]

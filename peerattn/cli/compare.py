@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from peerattn.evaluation import Comparison
 
 _EDGES = 50  # of each firm, in edges.parquet
+_MANY_ROWS = 5_000  # from which a fit takes longer than to start a process
 _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to compare, as they are
 
 
@@ -39,8 +40,11 @@ def compare(
     *,
     options: CompareOptions,
     settings: Settings = None,
-    jobs: int = typer.Option(
-        1, metavar="N", help="Fits that run at once; -1 for all cores. Figures stay the same."
+    jobs: int | None = typer.Option(
+        None,
+        metavar="N",
+        help="Fits that run at once; -1 for all cores. Figures stay the same. "
+        f"[default: all cores from {_MANY_ROWS:,} rows on, else 1]",
     ),
     config: Path | None = typer.Option(
         None, metavar="FILE", help="A report.toml: make its report again. Options given beside it win."
@@ -76,7 +80,7 @@ def compare(
         groups=options.group_by or (),
         limits=(*(options.limit or ()), *limits_of(options.preset)),
         audit=bool(options.audit),
-        n_jobs=jobs,
+        n_jobs=jobs if jobs is not None else -1 if len(panel.X) >= _MANY_ROWS else 1,
         store=None if fresh else folder / "fits",
         verbose=not output.quiet,
         factors=read_factors(options.factors),

@@ -240,7 +240,7 @@ class PeerModel(PanelModel):
         outcomes : str, optional
             Column of the outcomes, as in ``predict``.
         **options
-            Which part of the model: of attention ``top_k``, ``layer``, ``head`` and ``member``, as in ``peer_network``.
+            Which part of the model: of attention ``top_k``, ``layer``, ``head`` and ``part``, as in ``peer_network``.
 
         Returns
         -------

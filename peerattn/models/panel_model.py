@@ -111,11 +111,10 @@ class PanelModel(BaseEstimator):
         properties = [n for n in dir(type(self)) if isinstance(getattr(type(self), n, None), property)]
         names = [n for n in (*vars(self), *properties) if n.endswith("_") and not n.startswith("_")]
         fitted = {name: getattr(self, name) for name in names}
-        size = (
-            ""
-            if self.learned_rows_ is None
-            else "{1:,} rows, {0:,} periods, ".format(*map(len, self.learned_rows_))
-        )
+        size = ""
+        if self.learned_rows_ is not None:
+            periods, rows = self.learned_rows_
+            size = f"{len(rows):,} rows, {len(periods):,} periods, "
         said = [f"{self!r}: {size}{self.n_features_in_} columns"]
         numbers = [f"{name} {value:.6g}" for name, value in fitted.items() if isinstance(value, float)]
         said += [", ".join(numbers)] if numbers else []

@@ -17,9 +17,8 @@ from peerattn.models.pools import Rows, Section
 
 CELLS_PER_STEP = 2**21  # pairs of focal row and peer in a step, times heads, at most
 CLIP = 4.0  # standard deviations
-MOST_PADDED = (
-    1.5  # times the rows, up to which all cross-sections are padded to one length and kept as one batch
-)
+# times the rows (or pairs), up to which cross-sections are padded to one length
+MOST_PADDED = 1.5
 FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs
 
 

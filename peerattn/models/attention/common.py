@@ -58,8 +58,7 @@ def fit_common(training: Training, code: int | None) -> Common | None:
             cells.append(np.stack([mean**2, n - 1, squares - n * mean**2, between, within], axis=1))
     if not cells:
         return None
-    found = np.concatenate(cells).sum(axis=0).tolist()
-    mean_squared, free, inside, between_share, within_share = found
+    mean_squared, free, inside, between_share, within_share = np.concatenate(cells).sum(axis=0).tolist()
     within_cells = inside / max(free, 1)
     between_cells = (mean_squared - within_cells * within_share) / max(between_share, 1e-12)
     return Common(code, within_cells / between_cells) if between_cells > 0 else None

@@ -121,9 +121,8 @@ class Stack:
         self, base: np.ndarray, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
     ) -> np.ndarray:
         for group, stage in stages.items():
-            entered = [
-                column for column in stage.entered() if column[0] in found
-            ]  # of those fitted to all periods
+            # a candidate that could not be fitted to all periods adds nothing
+            entered = [column for column in stage.entered() if column[0] in found]
             moves = [
                 stage.weights[c, n, of] * difference(found[c][n], base, group, of) for c, n, of in entered
             ]
@@ -194,24 +193,17 @@ def fit_stack(
         names = {name for candidate, name, _ in entered if candidate == each.name}
         if not names:
             continue
-        shares = {name: _share(stages[PEERS], each.name, name) for name in sorted(names)}
-        start = latest(each)
-        if isinstance(start, HeadStarts):
-            start = start.weighed(shares)
+        start = _mixed(latest(each), each.name, names, stages[PEERS])
         again = each.fit if start is None or each.refit is None else each.refit
-        part = made(each, partial(again, training, start))
-        if isinstance(part, HeadStarts):
-            part = part.weighed(shares)
+        part = _mixed(made(each, partial(again, training, start)), each.name, names, stages[PEERS])
         if part is not None:
             fitted[each.name] = part
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
     none = np.zeros(problem.n_outputs)
     stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, compared)
-    return (
-        stack
-        if problem.loss is squared_error or not fitted
-        else replace(stack, level=_level(stack, training))
-    )
+    if problem.loss is squared_error or not fitted:
+        return stack
+    return replace(stack, level=_level(stack, training))
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:
@@ -222,9 +214,15 @@ def _level(stack: Stack, training: Training) -> np.ndarray:
     return np.atleast_1d(minimize(loss, np.zeros(training.n_outputs), method="Powell").x)
 
 
-def _share(stage: Stage, candidate: str, name: str) -> float:
-    """Return the weight of one prediction of a candidate: of differences within a period, where there are two."""
-    return sum(stage.weights.get((candidate, name, of), 0.0) for of in (WHOLE, WITHIN))
+def _mixed(part: Any, candidate: str, names: set[str], stage: Stage) -> Any:
+    """Return a candidate; of heads, the starts that entered, mixed by their weight: within a period, where there are two."""
+    if not isinstance(part, HeadStarts):
+        return part
+    weight = {
+        name: sum(stage.weights.get((candidate, name, of), 0.0) for of in (WHOLE, WITHIN))
+        for name in sorted(names)
+    }
+    return part.weighed(weight)
 
 
 def with_past(history: History, seen: Sequence[Section]) -> list[Section]:

@@ -33,6 +33,7 @@ class OwnHistory:
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
+        # all see one table, of which each reads what lies before it
         columns, known = past_columns(sections[0].past, sections, self.shrink, self.purge)
         if self.trees is not None:
             found = self.trees.predict(stacked_rows(sections), columns)

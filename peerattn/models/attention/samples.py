@@ -40,15 +40,16 @@ class Sample:
 
     def _batches(self, every: int) -> Iterator[Batch]:
         group: list[int] = []
+        total = largest = 0
         for k, cells in enumerate(self.cells):
             if not self.sections[k].here:
                 continue
-            together = [self.cells[j] for j in group] + [cells]
-            padded = len(together) * max(together)
-            if group and (padded / every > CELLS_PER_STEP or padded > MOST_PADDED * sum(together)):
+            padded = (len(group) + 1) * max(largest, cells)
+            if group and (padded / every > CELLS_PER_STEP or padded > MOST_PADDED * (total + cells)):
                 yield self._thinned(group, every)
-                group = []
+                group, total, largest = [], 0, 0
             group.append(k)
+            total, largest = total + cells, max(largest, cells)
         yield self._thinned(group, every)
 
     def _thinned(self, group: list[int], every: int) -> Batch:

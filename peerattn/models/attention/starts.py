@@ -21,10 +21,8 @@ from peerattn.models.attention.projection import (
 )
 from peerattn.models.attention.samples import Sample
 
-STARTS, ETA = (
-    24,
-    4,
-)  # heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
+# heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
+STARTS, ETA = 24, 4
 KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...

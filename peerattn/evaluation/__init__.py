@@ -7,28 +7,20 @@ from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
-from peerattn.evaluation.inference.conditional_test import giacomini_white
-from peerattn.evaluation.inference.few_periods import paired_test
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
 from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
-from peerattn.evaluation.inference.multiple_tests import (
-    ConfidenceSet,
-    SuperiorAbility,
-    model_confidence_set,
-    superior_ability,
-)
+from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
-from peerattn.evaluation.inference.peer_r2 import PeerR2, peer_r2_test
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.ladder import ladder, rungs_for
 from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
-from peerattn.evaluation.measures.portfolios import QuantilePortfolios, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
@@ -39,16 +31,14 @@ from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
 from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
 
 __all__ = [
-    "Audit", "audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims",
-    "compare", "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals",
-    "deflated_sharpe", "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score",
-    "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm",
-    "giacomini_white", "head_importance", "ic", "Influence", "influence", "InformationCoefficient", "IntervalRegressor",
-    "ladder", "mae",
-    "marginal_effects", "MarginalEffects",
-    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "paired_test",
-    "PanelDescription", "peer_r2_test", "PeerR2", "percentage_errors", "pricing_errors", "prune",
+    "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
+    "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals",
+    "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score", "Failure", "fama_macbeth",
+    "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
+    "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",
+    "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",
+    "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors", "pricing_errors", "prune",
     "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
     "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning",
-    "superior_ability", "SuperiorAbility", "supports", "WalkForward",
+    "supports", "WalkForward",
 ]  # fmt: skip

@@ -58,15 +58,12 @@ def _tests(compared: Compared) -> str:
         return "With one tested period no test is made."
     if n < periods_needed(compared.horizon):
         return (
-            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm, or by "
-            "the code "
-            "that gives the larger p, by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on "
-            "these periods "
-            "and on symmetric sums of the clusters."
+            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm, or by the "
+            "code that gives the larger p, by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on "
+            "these periods and on symmetric sums of the clusters."
         )
     return (
         "Differences in squared error are tested over periods with an equal-weighted cosine variance and Student's t "
-        "(Diebold and "
-        "Mariano 1995; Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by Holm's (1979) "
-        "step-down, and by multiple comparisons with the best (Horrace and Schmidt 2000)."
+        "(Diebold and Mariano 1995; Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by "
+        "multiple comparisons with the best (Horrace and Schmidt 2000)."
     )

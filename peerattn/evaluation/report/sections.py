@@ -13,17 +13,15 @@ from peerattn.evaluation.gains import gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import (
     critical_t,
     format_p,
-    p_words,
     periods_needed,
     short_reason,
 )
-from peerattn.evaluation.inference.multiple_tests import model_confidence_set, superior_ability
+from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
-from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, deflated_sharpe
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
 from peerattn.evaluation.measures.sorting import portfolios_of, usual_quantiles
 from peerattn.evaluation.report.figures import (
     cumulative_gain,
-    firms_picture,
     left_out,
     portfolios_picture,
 )
@@ -93,9 +91,8 @@ def tests_section(compared: Compared) -> list[Section]:
 
 
 def _joint(compared: Compared) -> list[Block]:
-    """Return the tests of all models at once."""
+    """Return the test of all models at once."""
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
-    superior = superior_ability(compared.losses, compared.baseline, horizon=compared.horizon)
     rows = [
         (name, float(kept.p_values[name]), "in" if name in kept.included else "out")
         for name in compared.names
@@ -105,13 +102,8 @@ def _joint(compared: Compared) -> list[Block]:
         "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
     )
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    p = "no gain can be tested" if np.isnan(superior.p_value) else p_words(superior.p_value)
-    untested = " ".join(f"No test for {name}: {why}." for name, why in superior.untested.items())
     return [
         Table(title, ("Model", "p", "May be the best"), rows, alignment="lrl", footnotes=[note]),
-        f"Does any model beat {superior.benchmark}, the search among all of them accounted for? The least p of the tests above, "
-        f"one-sided and by Holm's step-down (1979): {p}. Superior at the {superior.size:.0%} level: "
-        f"{', '.join(superior.superior) or 'none'}. {untested}".strip(),
     ]
 
 
@@ -129,7 +121,6 @@ def gains_section(compared: Compared, claims: Claims) -> list[Section]:
     ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
     blocks: list[Block] = [
         words,
-        firms_picture(frame),
         _gains_table("By firm: the largest and the smallest gains", "Firm", ends),
     ]
     groups = dict(compared.panel.groups)
@@ -188,9 +179,8 @@ def portfolio_section(compared: Compared) -> list[Section]:
             f" {compared.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
             "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
             "consume a positive spread. "
-            f"Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The deflated one is the "
-            f"probability that the true ratio exceeds what the best of {trials} lucky settings would show "
-            "(Bailey and López de Prado 2014)."
+            f"Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The best of {trials} settings "
+            "that were tried looks better than it is."
         )
         if facts.survivors:
             words += (
@@ -204,7 +194,7 @@ def portfolio_section(compared: Compared) -> list[Section]:
             factors = facts.factors
             of = factors.attrs.get("realised", "the same period")
             words += f" Alpha: per period, net of {', '.join(map(str, factors.columns))} of {of}."
-        blocks.append(_strategy_table(compared, sorted_by, trials))
+        blocks.append(_strategy_table(compared, sorted_by))
         if facts.market_value is not None:
             title = f"Portfolios weighted by {facts.market_value.name}"
             blocks.append(_portfolio_table(title, _portfolios(compared, "value")))
@@ -230,29 +220,15 @@ def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Ta
     return Table(title, heads, rows, "lrrrr", ["", ".4g", ".4g", ".4g", ".2f"])
 
 
-def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios], trials: int) -> Table:
-    """Return what the spreads were as strategies: risk, trading, luck, and what factors leave."""
-    heads = ["Model", "Sharpe", "net of cost", "deflated", "Turnover", "Break-even cost"]
-    formats = ["", ".2f", ".2f", ".2f", ".2f", ".4g"]
+def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+    """Return what the spreads were as strategies: risk, trading, and what factors leave."""
+    heads = ["Model", "Sharpe", "net of cost", "Turnover", "Break-even cost"]
+    formats = ["", ".2f", ".2f", ".2f", ".4g"]
     if compared.panel.factors is not None:
         heads, formats = [*heads, "Alpha", "t"], [*formats, ".4g", ".2f"]
-    ratios = [
-        p.mean / float(p.spread.std()) for p in sorted_by.values() if len(p.spread) > 1 and p.spread.std() > 0
-    ]
-    spread_of_trials = float(np.var(ratios)) if ratios else 0.0
     rows = []
     for name, p in sorted_by.items():
-        deflated = float("nan")
-        with suppress(InputError):
-            deflated = deflated_sharpe(p.spread, n_trials=trials, trial_variance=spread_of_trials)
-        row: list[object] = [
-            name,
-            p.sharpe,
-            p.net_sharpe(COST),
-            deflated,
-            float(p.turnover.mean()),
-            p.break_even_cost,
-        ]
+        row: list[object] = [name, p.sharpe, p.net_sharpe(COST), float(p.turnover.mean()), p.break_even_cost]
         if p.alpha is not None:
             row += [p.alpha.mean, short_reason(p.alpha.reason) if p.alpha.t is None else p.alpha.t]
         rows.append(row)

@@ -27,22 +27,13 @@ class Fold:
     """One fit of a walk-forward split and the periods it is tested on.
 
     ``train`` and ``test`` are positions into the rows of X; ``periods`` are the labels of the tested
-    periods and ``train_periods`` those of the periods learned from, both in time order. ``validation``
-    are the training rows of the validation block, ``fitting`` those whose outcome is known before it.
+    periods and ``train_periods`` those of the periods learned from, both in time order.
     """
 
     train: np.ndarray
     test: np.ndarray
     train_periods: pd.Index
     periods: pd.Index
-    fitting: np.ndarray
-    validation: np.ndarray
-
-    def inner_split(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the validation split as positions into the training rows, as ``GridSearchCV(cv=[...])`` takes it."""
-        if not len(self.validation):
-            raise InputError("this fold has no validation block: pass validation_periods= to the splitter.")
-        return np.searchsorted(self.train, self.fitting), np.searchsorted(self.train, self.validation)
 
     def __repr__(self) -> str:
         learned = f"{self.train_periods[0]} to {self.train_periods[-1]}"
@@ -81,9 +72,6 @@ class WalkForward(BaseCrossValidator):
         When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
         label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
         from, beyond what horizon and embargo leave out: reports filed late, say.
-    validation_periods : int or None, default None
-        The last so many training periods are each fold's validation block (see ``Fold``); rows whose outcome
-        is unknown at its start are purged from ``Fold.fitting``. The split itself does not change.
     firm, period : str, default "firm", "period"
         Names of the two index levels (or columns) of X that carry the labels.
 
@@ -120,7 +108,6 @@ class WalkForward(BaseCrossValidator):
     horizon: int = 1
     embargo: int = 0
     known_at: Any = None
-    validation_periods: int | None = None
     firm: str = "firm"
     period: str = "period"
 
@@ -187,7 +174,7 @@ class WalkForward(BaseCrossValidator):
         ]
 
     def _check_parameters(self) -> None:
-        for name in ("test_periods", "train_periods", "validation_periods"):
+        for name in ("test_periods", "train_periods"):
             if getattr(self, name) is not None:
                 check_whole(self, name, 1)
         for name, least in (("refit_every", 1), ("horizon", 1), ("embargo", 0)):
@@ -236,20 +223,8 @@ class WalkForward(BaseCrossValidator):
         first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
         learned = (period_of_row >= first) & (period_of_row <= last)
         learned &= when <= tested[0]
-        block = np.zeros_like(learned)
-        fitting = learned
-        if self.validation_periods is not None:
-            start = last - self.validation_periods + 1
-            if start <= first:
-                raise InputError(
-                    f"WalkForward: validation_periods={self.validation_periods} leaves nothing to fit on before "
-                    f"{periods[tested[0]]}: {last - first + 1} periods are learned from. Use fewer."
-                )
-            block = learned & (period_of_row >= start)
-            fitting = learned & (period_of_row <= start - self.horizon - self.embargo)
-            fitting &= when <= start
-        rows = [np.flatnonzero(mask) for mask in (learned, np.isin(period_of_row, tested), fitting, block)]
-        return Fold(rows[0], rows[1], periods[first : last + 1], periods[tested], *rows[2:])
+        train, test = np.flatnonzero(learned), np.flatnonzero(np.isin(period_of_row, tested))
+        return Fold(train, test, periods[first : last + 1], periods[tested])
 
 
 def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:

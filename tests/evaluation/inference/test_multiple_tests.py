@@ -1,9 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.multitest import multipletests
 
-from peerattn.evaluation import model_confidence_set, superior_ability
+from peerattn.evaluation import model_confidence_set
 from peerattn.evaluation.inference.forecast_tests import diebold_mariano, mean_test
 from peerattn.exceptions import InputError
 
@@ -39,40 +38,16 @@ def test_models_that_are_the_same_share_a_verdict():
     )
     same = model_confidence_set(L[["M0"]].assign(copy=L["M0"]))
     assert same.included == ("M0", "copy")
-    alone, twice = superior_ability(L, "M1"), superior_ability(L.assign(again=L["M0"] - 1e-15), "M1")
-    assert twice.superior == ("M0", "again") and twice.p_values["again"] == pytest.approx(
-        alone.p_value
-    )  # one in the count
-
-
-def test_superior_ability_is_holms_step_down_on_diebold_mariano():
-    L = losses([0, 0.05, -0.4, -0.15])
-    found = superior_ability(L, "M0")
-    rejected, p, *_ = multipletests([one_sided(L[m], L["M0"]) for m in ("M1", "M2", "M3")], method="holm")
-    np.testing.assert_allclose(found.p_values[["M1", "M2", "M3"]], p)
-    assert found.p_value == pytest.approx(min(p)) and found.untested == {}
-    assert list(found.superior) == [m for m, yes in zip(("M1", "M2", "M3"), rejected) if yes] and rejected[1]
-    assert found.gains["M2"] == pytest.approx((L["M0"] - L["M2"]).mean())
-    assert set(superior_ability(losses([1, 0, 0.1]), "M0").superior) == {"M1", "M2"}  # all of them
-    assert superior_ability(L[["M0"]].assign(copy=L["M0"]), "M0").p_value == 1.0
 
 
 def test_a_wandering_gain_is_tested_with_the_freedom_that_it_leaves():
     """One degree of freedom where the gain is a trend: no significance of so short a series; it counts as a trial."""
     L = losses([0, -0.4, 0], n=20)
     wandering = L.assign(M1=L["M0"] - 5 - np.linspace(0, 30, 20))
-    found, alone = superior_ability(wandering, "M0"), mean_test(wandering["M0"] - wandering["M1"])
-    assert alone.freedom == 1 and alone.upper_p > 0.05 and "M1" not in found.superior
-    assert found.p_values["M2"] == pytest.approx(min(1.0, 2 * one_sided(L["M2"], L["M0"])))
-    constant = superior_ability(
-        L[["M0"]].assign(M1=L["M0"] - 1.0), "M0"
-    )  # a gain without variance has no test
-    assert (
-        np.isnan(constant.p_value)
-        and constant.superior == ()
-        and constant.untested == {"M1": "n/a (no variance)"}
-    )
-    assert repr(constant) == "SuperiorAbility(against 'M0': no gain can be tested)"
+    assert mean_test(wandering["M0"] - wandering["M1"]).freedom == 1
+    assert "M0" in model_confidence_set(wandering).included
+    constant = L[["M0"]].assign(M1=L["M0"] - 1.0)  # a gain without variance has no test
+    assert model_confidence_set(constant).included == ("M0", "M1")
 
 
 def test_bad_losses():
@@ -85,8 +60,6 @@ def test_bad_losses():
         with pytest.raises(InputError, match=message):
             model_confidence_set(bad)
     with pytest.raises(InputError, match="20 periods are too few for a test over time; 52 are needed"):
-        superior_ability(L.iloc[:20], "M0", horizon=12)
-    with pytest.raises(InputError, match="no model is named 'M9'"):
-        superior_ability(L, "M9")
+        model_confidence_set(L.iloc[:20], horizon=12)
     with pytest.raises(InputError, match="size: expected a number between 0 and 1"):
         model_confidence_set(L, size=1.5)

@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from peerattn.evaluation import WalkForward, compare, deflated_sharpe, quantile_portfolios
+from peerattn.evaluation import WalkForward, compare, quantile_portfolios
 from peerattn.evaluation.inference.forecast_tests import mean_test
-from peerattn.evaluation.measures.portfolios import _deflated
 from peerattn.exceptions import InputError
 
 
@@ -89,26 +88,6 @@ def test_bad_portfolios():
         quantile_portfolios(r, forecast, firm, period, weight=size - 5)
     with pytest.raises(InputError, match="hold a firm with a known outcome; use fewer"):
         quantile_portfolios(r, np.ones_like(r), firm, period)
-
-
-def test_deflated_sharpe_gives_the_published_figure():
-    """Bailey and López de Prado (2014): 0.9004 for an annual ratio of 2.5 over 1250 days, 100 trials, variance 1/2."""
-    ratio = 2.5 / np.sqrt(250)
-    found = _deflated(ratio, 1250, -3.0, 10.0, n_trials=100, trial_variance=0.5 / 250)
-    assert found == pytest.approx(0.9004, abs=5e-5)
-
-
-def test_deflated_sharpe_of_one_trial_is_the_probabilistic_sharpe_ratio():
-    from scipy.stats import kurtosis, norm, skew
-
-    r = 0.03 + 0.2 * np.random.default_rng(0).standard_t(5, size=200)
-    ratio = r.mean() / r.std(ddof=1)
-    error = np.sqrt((1 - skew(r) * ratio + (kurtosis(r, fisher=False) - 1) / 4 * ratio**2) / 199)
-    assert deflated_sharpe(r, n_trials=1, trial_variance=0.3) == pytest.approx(norm.cdf(ratio / error))
-    with pytest.raises(InputError, match="n_trials: expected at least 1"):
-        deflated_sharpe(r, n_trials=0, trial_variance=0.1)
-    with pytest.raises(InputError, match="returns must be two or more"):
-        deflated_sharpe([0.1, 0.1], n_trials=2, trial_variance=0.1)
 
 
 def test_a_comparison_scores_by_group():

@@ -165,25 +165,6 @@ def test_a_column_says_when_outcomes_are_known(panel):
         read_panel(frame, outcome="growth", known_at="field")
 
 
-def test_the_validation_block_is_purged(panel):
-    X, y = panel
-    for fold in WalkForward(4, horizon=2, validation_periods=3).folds(X):
-        last = max(fold.train_periods)
-        assert set(years(X, fold.validation)) == {last - 2, last - 1, last}
-        assert max(years(X, fold.fitting)) == last - 2 - 2
-        fitting, validation = fold.inner_split()
-        assert np.array_equal(fold.train[fitting], fold.fitting)
-        assert np.array_equal(fold.train[validation], fold.validation)
-    fold = WalkForward(1, validation_periods=3).folds(X)[0]
-    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e4]}, cv=[fold.inner_split()])
-    train = X[["size"]].iloc[fold.train]
-    assert search.fit(train, y.iloc[fold.train]).best_params_ == {"alpha": 0.1}
-    with pytest.raises(InputError, match="leaves nothing to fit on before 2014"):
-        WalkForward(1, validation_periods=13).folds(X)
-    with pytest.raises(InputError, match="no validation block"):
-        WalkForward(1).folds(X)[0].inner_split()
-
-
 def test_new_firms_were_never_seen_and_keep_their_peers(panel):
     X, y = panel
     split = NewFirms(WalkForward(4, 2), n_splits=3, random_state=1)

@@ -113,7 +113,7 @@ def test_audit(capsys):
         capsys, "audit", SAMPLE, *COLUMNS, "--model", "industry", "--test-periods", "3", "--json", "--quiet"
     )
     result = json.loads(text)
-    assert code == 0 and result["passed"] and len(result["lines"]) == 12
+    assert code == 0 and result["passed"] and len(result["lines"]) == 11
 
 
 def test_simulate_is_read_by_compare(capsys, tmp_path, monkeypatch):

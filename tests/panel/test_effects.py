@@ -8,7 +8,7 @@ from linearmodels.iv import AbsorbingLS
 from scipy.stats import t
 from sklearn.linear_model import Ridge
 
-from peerattn.evaluation import calibration, peer_r2_test
+from peerattn.evaluation import calibration
 from peerattn.exceptions import InputError
 from peerattn.models import LinearInMeansRegressor
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
@@ -178,26 +178,6 @@ def test_dyadic_effects_are_dummies(effects):
     full = np.linalg.lstsq(np.column_stack([table, dummies]), y, rcond=None)[0]
     np.testing.assert_allclose(found.params, full[:2], atol=1e-10)
     assert list(found.params.index) == ["gap", "x"] and found.effects == effects
-
-
-def test_peer_r2_takes_lasting_levels_out():
-    """Firms that differ by industry for good: peers explain them all, within firms nothing."""
-    rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product([range(40), range(6)], names=["firm", "period"])
-    group = index.get_level_values(0).to_numpy() % 4
-    code = pd.Series(group, index).astype(str)
-    y = pd.Series(3.0 * group + rng.normal(size=240), index, name="roa")
-    raw = peer_r2_test(y, {"code": code}, n_permutations=39).frame.iloc[0]
-    net = peer_r2_test(y, {"code": code}, effects=("firm",), n_permutations=39).frame.iloc[0]
-    assert raw["r2"] > 0.5 and raw["p_value"] < 0.05 and net["r2"] < 0.1 and net["p_value"] > 0.05
-    by_hand = (y - y.groupby("firm").transform("mean")).rename("roa")
-    assert peer_r2_test(by_hand, {"code": code}, n_permutations=39).frame["r2"].iloc[0] == pytest.approx(
-        net["r2"]
-    )
-    none = peer_r2_test(y, {"code": code}, effects={"sic×period": code}, n_permutations=39).frame.iloc[0]
-    assert (
-        none["r2"] == pytest.approx(-1.0) and none["p_value"] == 1.0
-    )  # a group's mean was taken out: no evidence
 
 
 def test_effects_of_three_kinds_come_back():

@@ -135,8 +135,8 @@ def network_found(compared: Compared, claims: Claims) -> list[str]:
     parts = f" ({', '.join(note.parts)})" if note.parts else ""
     truth = compared.panel.truth
     if truth is not None:
-        near = network_correlation(network, truth)
-        said.append(f"Weights of {name}{parts} in {when} correlate {number(near)} with the true ones.")
+        near = "; ".join(f"{n} {network_correlation(w, truth):.2f}" for n, w in compared.networks.items())
+        said.append(f"Correlation of the weights in {when} with the true ones: {near}.")
     else:
         median = float(effective_peers(network)["effective_peers"].median())
         said.append(

@@ -62,9 +62,10 @@ def weigh(
     Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A penalty that
     falls with t is the adaptive lasso's (Zou 2006), with the sign constraint the non-negative garrote (Breiman 1995): one
     candidate alone gets :math:`w_{LS} (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far above.
-    With G clusters κ is read as the quantile of Student's t with G − 1 degrees of freedom that the normal distribution has
-    there. Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the
-    variance is at least twice that by firm.
+    A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
+    probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
+    Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the variance is
+    at least twice that by firm.
     """
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
@@ -76,7 +77,7 @@ def weigh(
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     bar = kappa * _student(kappa, held)
     open_ = t > bar
-    penalty = np.where(open_, bar * error * bar / np.maximum(t, 1e-12), np.inf)
+    penalty = np.where(open_, kappa**2 * error / np.maximum(t, 1e-12), np.inf)
     w = np.zeros(len(t))
     if open_.any():
         w[open_] = _minimum(D[..., open_], held, weight, penalty[open_], loss)

@@ -69,7 +69,7 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale):
     Z, e = np.stack([c[:, 0] for c in columns.values()], axis=1), held.y - held.base[:, 0]
 
     def objective(w):
-        return weight @ (e - Z @ w) ** 2 + 2 * (bar**2 * error / np.where(open_, t, 1)) @ w
+        return weight @ (e - Z @ w) ** 2 + 2 * (kappa**2 * error / np.where(open_, t, 1)) @ w
 
     best = minimize(
         objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
@@ -91,7 +91,7 @@ def test_one_candidate_alone_is_the_garrote(name, kappa):
     (found,) = weigh(held, alone, squared_error, kappa, mutual=False).weights.values()
     t = score[0] / error[0]
     least_squares = score[0] / (weight @ alone[name][:, 0] ** 2)
-    expected = least_squares * (1 - bar**2 / t**2) if t > bar else 0.0
+    expected = least_squares * (1 - kappa**2 / t**2) if t > bar else 0.0
     assert found == pytest.approx(expected, abs=1e-8)
     assert kappa < 50 or found == 0.0
 

@@ -1,7 +1,7 @@
-"""How often do peers enter where no firm affects any other? Panels of 40 firms and 24 periods, defaults.
+"""How often do peers enter, and does ``compare`` say Yes, where no firm affects any other? 40 firms, 24 periods, defaults.
 
-Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...]``. Every fit is stored at once in ``benchmarks/results/nulls/``;
-a run that was stopped goes on where it stopped.
+Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage enter|verdict]``. Every fit is stored at once in
+``benchmarks/results/nulls/``; a run that was stopped goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ import numpy as np
 import pandas as pd
 import torch
 
+from peerattn import compare, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
 from report import RESULTS, publish, stored
 
 N, T, P = 40, 24, 3
+NETWORK = "a network, share .5"
+VERDICT_NOTES = [
+    "compare() at its defaults: attention beside the controls that it adds, forecasts and explanations in turn; the network is "
+    "simulate_panel's, forecast.",
+]
 Noise = tuple[np.random.Generator, np.ndarray]
 
 
@@ -86,6 +92,44 @@ def entered(name: str, task: str, seed: int) -> dict[str, object]:
     return found | {"seconds": time.process_time() - start}
 
 
+def verdict(name: str, task: str, seed: int) -> dict[str, object]:
+    """Return what a default comparison answers on one panel; ``NETWORK`` has a true network of half the variance."""
+    if name == NETWORK:
+        simulated = simulate_panel(N, T, P, signal_share=0.5, random_state=seed)
+        X, y = simulated.X, simulated.y
+    else:
+        X, y = panel(name, seed)
+    start = time.process_time()
+    claims = compare(
+        {"attention": PeerAttentionRegressor(task=task, random_state=seed)}, X, y, task=task
+    ).claims
+    p = None if claims.p is None else float(claims.p)
+    return {"answer": claims.answer, "why": claims.why, "p": p, "seconds": time.process_time() - start}
+
+
+def verdicts(names: list[str], panels: int) -> None:
+    """Compare on all panels, forecasts and explanations in turn, and publish the answers."""
+    rows: list[dict[str, str | float]] = []
+    for name in names:
+        found = []
+        for k in range(panels):
+            task = "forecast" if name == NETWORK or k % 2 == 0 else "explain"
+            path = RESULTS / "nulls" / f"verdict-{name}-{task}-{k}.json".replace(" ", "_")
+            found.append(stored(path, partial(verdict, name, task, k)))
+        answers = [str(f["answer"]) for f in found]
+        rows.append(
+            {
+                "panel": name,
+                "comparisons": len(found),
+                "Yes": answers.count("Yes") / len(found),
+                "answers": ", ".join(f"{a} {answers.count(a)}" for a in sorted(set(answers))),
+                "CPU seconds, median": float(np.median([float(f["seconds"]) for f in found])),
+            }
+        )
+        print(rows[-1], flush=True)
+    publish("nulls_verdict", "What compare answers at its defaults", rows, VERDICT_NOTES)
+
+
 def main() -> None:
     """Fit all panels and publish the table."""
     parser = argparse.ArgumentParser(
@@ -93,9 +137,12 @@ def main() -> None:
     )
     parser.add_argument("--panels", type=int, default=40)
     parser.add_argument("--only", nargs="*", choices=list(NULLS), default=list(NULLS))
+    parser.add_argument("--stage", choices=["enter", "verdict"], default="enter")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
+    if options.stage == "verdict":
+        return verdicts([*options.only, NETWORK], options.panels)
     rows: list[dict[str, str | float]] = []
     for name in options.only:
         for task in ("forecast", "explain"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from peerattn.panel import Panel
 
 DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "industry_median")
-MOST_FITS = 6
+MOST_FITS = 3
 _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
 
@@ -210,7 +210,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
 
 
 def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
-    """Return the split; by default a third of the periods is tested with at most six fits."""
+    """Return the split; by default a third of the periods is tested with at most three fits."""
     from peerattn.evaluation import NewFirms, WalkForward
 
     window = options.window or "expanding"

@@ -206,9 +206,9 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
     assert re.search(r"with the true ones: .*Kernel regression 0\.\d+", page)
 
 
-@pytest.mark.parametrize(("tested", "expected"), [(None, 1), (4, 1), (7, 2), (13, 3), (99, 1)])
+@pytest.mark.parametrize(("tested", "expected"), [(None, 2), (4, 2), (7, 3), (13, 5), (99, 2)])
 def test_refits_by_default(tested, expected):
-    """At most six fits; without --test-periods, or with too many, a third of Grunfeld's 19 known years is tested."""
+    """At most three fits; without --test-periods, or with too many, a third of Grunfeld's 19 known years is tested."""
     assert panels.take_split(load_grunfeld(), CompareOptions(test_periods=tested)).refit_every == expected
 
 

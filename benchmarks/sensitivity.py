@@ -48,9 +48,9 @@ CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("TREES", "own_shape", 75, 300),
     ("CLIP", "batches", 2.0, 8.0),
     ("WINDOW", "history", 4, 192),
-    ("RANK", "covariance", 3, 12),
-    ("POWER", "covariance", 0.25, 1.0),
-    ("MOST_STEPS", "covariance", 45, 180),
+    ("RANK", "covariance_fit", 3, 12),
+    ("POWER", "covariance_fit", 0.25, 1.0),
+    ("MOST_STEPS", "covariance_fit", 45, 180),
 ]
 
 

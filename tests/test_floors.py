@@ -34,8 +34,6 @@ MUST_NOT_USE = {
 }
 #: Own parts that a part may use, where fewer than the floors below it.
 MAY_IMPORT = {"sequence": {"nn", "training", "render", "store"}, "store": {"render"}}
-#: Files that are still too long: their owners take them out here.
-LONG_LEFT = {"models/attention/base.py", "models/attention/covariance.py", "models/attention/peer_module.py"}
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 BROUGHT_ALONG = {"threadpoolctl"}  # by scikit-learn
 
@@ -126,7 +124,7 @@ def test_no_file_is_long():
         path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
         for path in PACKAGE.rglob("*.py")
     }
-    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG_LEFT} == {}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
 
 
 def test_a_planted_circle_is_found():

@@ -15,56 +15,33 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.common import fit_common
-from peerattn.models.attention.fitting import (
-    COMMON,
-    HISTORY,
-    SHAPE,
-    Candidate,
-    fit_stack,
-    known_past,
-)
+from peerattn.models.attention.candidates import D_CODE, candidates_of
+from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.history import History
-from peerattn.models.attention.losses import Loss, squared_error
+from peerattn.models.attention.losses import Loss
 from peerattn.models.attention.members import heads_table, prior_strengths
-from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
-from peerattn.models.attention.own_history import fit_history
-from peerattn.models.attention.own_shape import fit_curves, fit_estimator, shaped
-from peerattn.models.attention.peer_module import PeerSpec
-from peerattn.models.attention.peers import (
-    COVARIANCE,
-    HEADS,
-    RIDGE,
-    covariance_candidates,
-    heads_candidate,
-)
-from peerattn.models.attention.priors import PairTerms, excluded_group, read_priors
+from peerattn.models.attention.peers import COVARIANCE, HEADS, RIDGE
+from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.row_weights import row_weights, weighted
+from peerattn.models.attention.row_weights import weighted
+from peerattn.models.attention.rows import AttentionRows
 from peerattn.models.attention.shared_periods import of_all_processes, one_numbering, refuse_unshared
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
 from peerattn.models.attention.training import Problem
 from peerattn.models.attention.universes import (
-    among_reference,
-    answering_outcomes,
     refuse_other_periods,
-    with_reference,
 )
 from peerattn.models.by_period import refuse_beside_files
 from peerattn.models.pools import Rows, Section
-from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.processes import all_sum, from_first, joined, mean_of
+from peerattn.processes import all_sum, from_first, mean_of
 from peerattn.training import Checkpoint, one_thread
-
-D_CODE = 4  # width of a code's embedding
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionModel(AttentionNetworks):
+class AttentionModel(AttentionRows):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
     attention: str = "self"
@@ -97,26 +74,6 @@ class AttentionModel(AttentionNetworks):
         return 1
 
     # ------------------------------------------------------------------ the public calls
-
-    @property
-    def values(self) -> str:
-        """What a peer's information is: "characteristics" in forecasts, "outcomes" in explanations."""
-        return "outcomes" if self.task == "explain" else "characteristics"
-
-    @property
-    def own_group(self) -> str | None:
-        """Column whose groups are never peers: ``Prior(column, exclude=True)``."""
-        return excluded_group(self.prior)
-
-    @property
-    def reads_outcomes(self) -> bool:
-        """Whether ``predict`` can take ``outcomes=``."""
-        return self.values == "outcomes" and self.attention == "self"
-
-    @property
-    def needs_outcomes(self) -> bool:
-        """Whether ``predict`` on a panel must be given ``outcomes=``."""
-        return self.reads_outcomes
 
     @one_thread()
     def fit(
@@ -200,129 +157,6 @@ class AttentionModel(AttentionNetworks):
         self._learn(training, panel, kept, device)
         return self
 
-    # ------------------------------------------------------------------ rows
-
-    def _code_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.codes, *self._groupings())))
-
-    def _groupings(self) -> tuple[str, ...]:
-        return () if self.own_group is None else (self.own_group,)
-
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if fitting:
-            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
-        return self.design_.numbers(panel), self.design_.integers(panel)
-
-    def _owners(self, panel: Panel) -> pd.Index:
-        assert panel.firm is not None
-        if self.own_group is None:
-            return panel.firm
-        group = panel.codes[self.own_group].astype(object)
-        pairs = zip(panel.firm.tolist(), group.where(group.notna(), None), strict=True)
-        return pd.Index(list(pairs), tupleize_cols=False)
-
-    def _outcome_unit(self) -> tuple[float, float]:
-        return self.y_center_, self.y_scale_
-
-    def _in_units(self, rows: Rows) -> Rows:
-        return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
-
-    def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
-        given = Reference.of(reference)
-        if (given.y is None) == (self.values == "outcomes"):
-            raise InputError(
-                'task="explain" needs the reference\'s outcomes: reference=(X_ref, y_ref).'
-                if given.y is None
-                else 'reference=(X_ref, y_ref) carries outcomes, but task="forecast" reads none: pass X_ref alone.'
-            )
-        if self.scale == "rank":
-            raise InputError(
-                'scale="rank" ranks firms among the rows of one call, which reference= splits in two: use scale="standard".'
-            )
-        try:
-            panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
-        except ValueError as error:
-            raise InputError(f"reference: {error}") from error
-        if self.attention == "self" and panel.firm is None:
-            raise InputError(
-                f"reference: it carries no {self.firm!r}, which is needed to leave the own firm out."
-            )
-        if self.weighs_peers_:
-            if given.weight is None:
-                raise InputError(
-                    "peer_weight= was given to fit: pass the reference's as Reference(X, y, weight)."
-                )
-            rows = replace(
-                rows,
-                weight=row_weights(panel, given.weight, "Reference.weight"),
-            )
-        return panel, self._in_units(rows)
-
-    def _encode_outcomes(self, outcomes: Any) -> Any:
-        """Return outcomes as numbers."""
-        return outcomes
-
-    # ------------------------------------------------------------------ pools
-
-    def _gate_call(
-        self,
-        X: Any,
-        outcomes: Any,
-        reference: Any = None,
-        peer_weight: Any = None,
-        past: History | None = None,
-    ) -> tuple[Panel, Iterator[Section]]:
-        check_is_fitted(self, "stack_")
-        if outcomes is not None and not self.reads_outcomes:
-            raise InputError(
-                'outcomes= was given, but task="forecast" reads no outcomes: use task="explain".'
-                if self.task == "forecast"
-                else 'outcomes= was given, but attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref).'
-            )
-        panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
-        self._warn_of_lost_periods(panel)
-        if self.attention == "self" and (peer_weight is not None) != self.weighs_peers_:
-            state = "with" if self.weighs_peers_ else "without"
-            raise InputError(
-                f"peer_weight: the model was fitted {state} peer weights, and predict must be called alike."
-            )
-        if peer_weight is not None:
-            call = replace(
-                call,
-                weight=row_weights(panel, peer_weight, "peer_weight"),
-            )
-        sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
-        return panel, self._with_past(sections, past)
-
-    def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
-        if self.attention == "self" and not self.dated_ and not told:
-            if reference is not None:
-                raise InputError(
-                    'reference: a model fitted on arrays looks to its training rows; use attention="cross".'
-                )
-            return self._against_training(panel, call)
-        extra = self.reference_ if reference is None else self._reference_rows(reference)
-        if extra is not None:
-            refuse_other_periods(panel, extra[0], of_fit=reference is None)
-        if self.needs_outcomes and not told:
-            raise InputError('task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.')
-        return self._cross_sections(panel, call, extra, warn=True)
-
-    def _cross_sections(
-        self, panel: Panel, rows: Rows, extra: tuple[Panel, Rows] | None, *, warn: bool = False
-    ) -> Iterator[Section]:
-        """Return each period's focal rows and pool, in fit as in predict."""
-        if self.attention == "cross":
-            assert extra is not None
-            sections = among_reference(panel, rows, *extra, exclude_self=True)
-        else:
-            sections = self._within(panel, rows, known=False, warn=warn and extra is None)
-            if extra is not None:
-                sections = with_reference(sections, *extra, exclude_self=True)
-        return map(answering_outcomes, sections) if self.values == "outcomes" else sections
-
     # ------------------------------------------------------------------ learning
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
@@ -350,7 +184,7 @@ class AttentionModel(AttentionNetworks):
         problem = self._problem(panel.dated)
         draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
         settings = Settings(self.pair_terms_, self._dtype(panel.dated), device)
-        candidates = self._candidates(problem, settings, draws, training.weight is not None)
+        candidates = candidates_of(self, problem, settings, draws, training.weight is not None)
         whole = panel.dated and self.attention == "self" and not problem.outcomes
         self.stack_ = fit_stack(
             sections,
@@ -386,67 +220,6 @@ class AttentionModel(AttentionNetworks):
             reads_past=dates and self.attention == "self",
         )
 
-    def _spec(self) -> PeerSpec:
-        symmetric, numbers = self.similarity == "symmetric", len(self.design_.number_names)
-        return PeerSpec(
-            n_characteristics=numbers,
-            code_levels=tuple(len(levels) for levels in self.design_.levels.values()),
-            d_code=D_CODE,
-            n_heads=self.n_heads,
-            d_head=min(self.d_head, max(numbers, D_CODE)),  # no more than characteristics
-            n_layers=self.n_layers,
-            values=self.values,
-            own="linear" if isinstance(self.own, str) and self.own != "none" else "none",
-            similarity="scaled_dot_product" if symmetric else self.similarity,
-            symmetric=symmetric,
-            n_priors=len(self.pair_terms_.soft),
-            n_outputs=self._n_outputs(),
-            nobody=not any(prior.only for prior in self.pair_terms_.priors),
-        )
-
-    def _candidates(
-        self, problem: Problem, settings: Settings, draws: np.ndarray, weighed: bool
-    ) -> list[Candidate]:
-        """Return the candidates that the options name, in the order of what they read."""
-        squared, own = problem.loss is squared_error, self.own
-        heads = [heads_candidate(self._spec(), settings, int(draws[1]))] if self.n_heads else []
-        if self.kappa is None:
-            return heads
-        found: list[Candidate] = []
-        if own == "flexible" and squared and not joined():
-            found += [
-                Candidate("curves", SHAPE, lambda t, _: shaped(fit_curves(t, products=False))),
-                Candidate("products", SHAPE, lambda t, _: shaped(fit_curves(t, products=True))),
-                Candidate("trees", SHAPE, lambda t, _: shaped(fit_estimator(t))),
-            ]
-        elif not isinstance(own, str):
-            found += [Candidate("estimator", SHAPE, lambda t, _: shaped(fit_estimator(t, own)))]
-        if squared and problem.dated and problem.own and not joined():
-            found += [
-                Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)),
-                Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)),
-            ]
-            if own == "flexible":
-                found += [
-                    Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))
-                ]
-            if problem.outcomes and self.attention == "self":
-                codes = [None, *range(len(problem.code_levels))]
-                names = ["period", *(f"{name} x period" for name in self.design_.levels)]
-                found += [
-                    Candidate(name, COMMON, lambda t, _, c=c: fit_common(t, c))  # type: ignore[misc]
-                    for name, c in zip(names, codes, strict=True)
-                ]
-        if self._reads_covariance(weighed):
-            found += covariance_candidates(settings, int(draws[0]))
-        return found + heads
-
-    def _reads_covariance(self, weighed: bool) -> bool:
-        """Whether a covariance is learned: where no option is of pairs or weights."""
-        restricted = self.pair_terms_.priors or self.similarity != "scaled_dot_product" or self.n_layers > 1
-        squared = self._loss() is squared_error
-        return self.task == "explain" and squared and not restricted and not weighed and self.n_heads > 0
-
     def _dtype(self, dated: bool) -> torch.dtype:
         return (
             torch.float32 if dated else torch.float64
@@ -465,22 +238,6 @@ class AttentionModel(AttentionNetworks):
         return of_all_processes(panel, [section for section in counted if len(section.focal)], self.purge)
 
     # ------------------------------------------------------------------ prediction
-
-    def _as_seen(self, section: Section) -> Section:
-        """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
-        return self.stack_.view.seen(section, self._loss(), self.task == "explain")
-
-    def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
-        """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
-
-        ``earlier`` holds both already, where the call goes on.
-        """
-        past = earlier or self.stack_.view.history
-        if self.task == "forecast" or not self.dated_:
-            return (replace(section, past=past) for section in sections)
-        listed = list(sections)
-        past = known_past(past, [self._as_seen(section) for section in listed])
-        return (replace(section, past=past) for section in listed)
 
     def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""

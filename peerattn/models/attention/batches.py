@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.attention.peer_module import PairTensors, RowTensors
 from peerattn.models.attention.priors import PairTerms
+from peerattn.models.attention.row_tensors import PairTensors, RowTensors
 from peerattn.models.pools import Rows, Section
 
 CELLS_PER_STEP = 2**21  # pairs of focal row and peer in a step, times heads, at most

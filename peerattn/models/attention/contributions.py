@@ -14,8 +14,9 @@ from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.members import Member
-from peerattn.models.attention.peer_module import PairTensors, PeerModule, RowTensors
+from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.peers import Peers
+from peerattn.models.attention.row_tensors import PairTensors, RowTensors
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 

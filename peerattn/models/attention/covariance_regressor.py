@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from peerattn.models.attention.covariance import Covariance, fit_covariance
+from peerattn.models.attention.covariance import Covariance
+from peerattn.models.attention.covariance_fit import fit_covariance
 from peerattn.models.attention.fitting import known_past
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.training import Problem, Training, View

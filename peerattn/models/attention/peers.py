@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.attention.covariance import Covariance, fit_covariance
+from peerattn.models.attention.covariance import Covariance
+from peerattn.models.attention.covariance_fit import fit_covariance
 from peerattn.models.attention.fitting import PEERS, Candidate
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.heads import Settings, contribution_spread

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.peer_module import PeerModule, admissible
+from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.attention.row_tensors import admissible
 from peerattn.models.attention.samples import Sample
 from peerattn.processes import all_sum
 

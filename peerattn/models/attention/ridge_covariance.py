@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerattn.models.attention.bounds import Bounds
-from peerattn.models.attention.covariance import SLOPES, Covariance, start_parameters, with_outcomes
+from peerattn.models.attention.covariance import SLOPES, Covariance, with_outcomes
+from peerattn.models.attention.covariance_fit import start_parameters
 from peerattn.models.attention.own_shape import with_levels
 from peerattn.models.pools import Section
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors

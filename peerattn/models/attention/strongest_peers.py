@@ -11,7 +11,7 @@ from scipy import sparse
 from peerattn import nn
 from peerattn.models.attention.batches import peer_tensors, row_tensors
 from peerattn.models.attention.members import Heads
-from peerattn.models.attention.peer_module import PairTensors
+from peerattn.models.attention.row_tensors import PairTensors
 from peerattn.models.pools import Section
 
 

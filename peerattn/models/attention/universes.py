@@ -14,14 +14,12 @@ from peerattn.panel.panel import Panel
 from peerattn.render import show_label
 
 
-def among_reference(
-    panel: Panel, call: Rows, universe: Panel, rows: Rows, *, exclude_self: bool
-) -> Iterator[Section]:
+def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
     """Yield each period's firms with the reference for a pool.
 
     A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
     """
-    if panel.firm is None or universe.firm is None or not exclude_self:
+    if panel.firm is None or universe.firm is None:
         call = call.anonymous()
     else:
         mine, theirs = identities(call.owner, rows.owner)
@@ -32,9 +30,7 @@ def among_reference(
         yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
 
 
-def with_reference(
-    sections: Iterator[Section], universe: Panel, rows: Rows, *, exclude_self: bool
-) -> Iterator[Section]:
+def with_reference(sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
     """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
     pools = rows_by_period(universe, rows)
     for section in sections:
@@ -43,8 +39,7 @@ def with_reference(
             more = more.take(~more.label.isin(section.peers.label))
             mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
             peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
-            focal = replace(section.focal, identity=mine) if exclude_self else section.focal
-            section = replace(section, focal=focal, peers=peers)
+            section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
         yield section
 
 

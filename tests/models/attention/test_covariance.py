@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
-from peerattn.models.attention import covariance
-from peerattn.models.attention.covariance import features, fit_covariance, noise, ranked, shared
+from peerattn.models.attention import covariance, covariance_fit
+from peerattn.models.attention.covariance import features, noise, ranked, shared
+from peerattn.models.attention.covariance_fit import fit_covariance
 from peerattn.models.attention.history import History
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.stack import Stage
@@ -131,19 +132,19 @@ def test_inducing_firms_stand_for_many(fitted, monkeypatch, inducing, tolerance)
 
 def test_a_step_draws_one_row_of_each_identity():
     section = grouped(panel(T=1)[0])
-    period = covariance._Period.of(section, None, torch.float32)
+    period = covariance_fit._Period.of(section, None, torch.float32)
     generator = torch.Generator().manual_seed(0)
     draws = [section.peers.identity[torch.cat(period.draw(generator)).numpy()] for _ in range(5)]
     assert all(sorted(d) == sorted(set(section.peers.identity)) for d in draws)
     assert period.weight.tolist() == [0.0] * 5 + [1.0] * 15 + [0.0] * 10
     anonymous = replace(section, peers=section.peers.anonymous())
-    (drawn,) = covariance._Period.of(anonymous, None, torch.float32).draw(generator)
+    (drawn,) = covariance_fit._Period.of(anonymous, None, torch.float32).draw(generator)
     assert len(drawn) == 30
 
 
 def test_large_periods_are_split_at_random_and_nobody_is_left_out(monkeypatch):
     monkeypatch.setattr(covariance, "FIRMS_TOGETHER", 12)
-    period = covariance._Period.of(panel(T=1)[0], None, torch.float32)
+    period = covariance_fit._Period.of(panel(T=1)[0], None, torch.float32)
     generator = torch.Generator().manual_seed(0)
     one, other = period.draw(generator), period.draw(generator)
     assert sorted(torch.cat(one).tolist()) == list(range(len(period.y)))
@@ -224,7 +225,7 @@ def test_gradient_of_the_errors_equals_finite_differences():
     A = torch.randn(2, 6, 6, generator=generator, dtype=torch.float64)
     K = A @ A.mT + torch.eye(6, dtype=torch.float64)
     y = torch.randn(2, 6, generator=generator, dtype=torch.float64)
-    symmetric = lambda M, y: covariance._LeaveOneOut.apply((M + M.mT) / 2, y)  # noqa: E731
+    symmetric = lambda M, y: covariance_fit._LeaveOneOut.apply((M + M.mT) / 2, y)  # noqa: E731
     assert torch.autograd.gradcheck(symmetric, (K.requires_grad_(), y.requires_grad_()))
 
 

@@ -9,7 +9,8 @@ import torch
 from peerattn import PeerAttentionRegressor, nn, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import Prior
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.row_tensors import RowTensors
 from peerattn.network import rollout
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.row_tensors import RowTensors
 
 N = 8
 

@@ -5,7 +5,8 @@ import itertools
 import pytest
 import torch
 
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec, RowTensors
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.row_tensors import RowTensors
 
 N, P = 9, 3
 SIMILARITIES = ("scaled_dot_product", "dot_product", "additive", "gaussian")

@@ -1,0 +1,209 @@
+"""How a covariance is learned: by its leave-one-out errors, period by period."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from peerattn.models.attention.bounds import Bounds
+from peerattn.models.attention.covariance import (
+    Covariance,
+    Features,
+    Parameters,
+    features,
+    inverse,
+    known_outcomes,
+    noise,
+    shared,
+)
+from peerattn.models.attention.descent import minimise
+from peerattn.models.attention.history import History
+from peerattn.models.pools import NOBODY, Section
+from peerattn.processes import n_processes
+
+RANK = 6  # columns of A, the learned low-rank part
+FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
+ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
+FEWEST_STEPS, MOST_STEPS = 30, 90
+LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
+POWER = 0.5  # errors count by their predicted variance to minus this power
+
+
+class _LeaveOneOut(torch.autograd.Function):
+    """``(K, y) -> (r, v)``: leave-one-out errors ``r = (K⁻¹y) / diag K⁻¹`` and their variances ``v = 1 / diag K⁻¹``."""
+
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        P = inverse(K)
+        solved, diagonal = (P @ y[..., None])[..., 0], P.diagonal(dim1=-2, dim2=-1)
+        ctx.save_for_backward(P, solved, diagonal)
+        return solved / diagonal, 1 / diagonal
+
+    @staticmethod
+    def backward(ctx: Any, of_error: Tensor, of_variance: Tensor) -> tuple[Tensor, Tensor]:
+        P, solved, diagonal = ctx.saved_tensors
+        of_solved = (P @ (of_error / diagonal)[..., None])[..., 0]
+        of_diagonal = -(of_error * solved + of_variance) / diagonal**2
+        of_K = -(P * of_diagonal[..., None, :]) @ P - of_solved[..., :, None] * solved[..., None, :]
+        return of_K, of_solved
+
+
+@dataclass(frozen=True)
+class _Period:
+    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share.
+
+    ``firms`` is None where another process holds them.
+    """
+
+    firms: Features | None
+    y: Tensor
+    weight: Tensor
+    identity: np.ndarray
+
+    @classmethod
+    def of(cls, section: Section, history: History | None, dtype: torch.dtype) -> _Period:
+        new = ~section.focal.label.isin(section.peers.label)
+        rows = section.peers.take(known_outcomes(section)).joined(section.focal.take(new).known())
+        counts = (
+            np.ones(len(section.focal)) if section.focal.loss_weight is None else section.focal.loss_weight
+        )
+        by_label = dict(zip(section.focal.label, counts, strict=True))
+        weight = np.array([by_label.get(label, 0.0) for label in rows.label])
+        found = features(rows, section, history, dtype) if section.here else None
+        alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
+        return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
+
+    def draw(self, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Return positions of firms, split at random; one row of each identity: what a call leaves out teaches nothing."""
+        order = torch.randperm(len(self.y), generator=generator)
+        first = np.unique(self.identity[order.numpy()], return_index=True)[1]
+        order = order[torch.as_tensor(np.sort(first))]
+        return order.tensor_split(math.ceil(len(order) / FIRMS_TOGETHER))[: ROWS_OF_STEP // FIRMS_TOGETHER]
+
+
+def fit_covariance(
+    sections: Sequence[Section],
+    *,
+    past: History | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+    start: Covariance | None = None,
+) -> Covariance:
+    """Learn a covariance by its leave-one-out errors, each divided by a power of the variance it is predicted to have.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        Training periods, with outcomes.
+    past : History, optional
+        By which firms that moved together in the past may do so again.
+    steps : int, optional
+        Steps of Adam on a one-cycle learning rate; each draws periods of 4,000 rows in all and splits those of more than 500
+        firms at random. By default 30 and one more for each 4,000 training rows, at most 90.
+    seed : int
+        Seed of the draws; the start is always the same.
+    start : Covariance, optional
+        Where to start from: one learned on earlier periods needs a third of the steps.
+
+    Returns
+    -------
+    Covariance
+    """
+    past = None if past is None or len(past.periods) < 2 else past
+    periods = [_Period.of(section, past, dtype) for section in sections]
+    periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
+    here = [section for section in sections if section.here]
+    p, c = here[0].peers.x.shape[1], here[0].peers.codes.shape[1]
+    bounds = Bounds.of(section.peers.x for section in here)
+    generator = torch.Generator().manual_seed(seed)
+    parameters = start_parameters(p, c, past is not None)
+    warm = start is not None and start.parameters.keys() == parameters.keys()
+    if start is not None and warm:
+        parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
+    if not periods:
+        return Covariance(
+            {name: value.numpy() for name, value in parameters.items()}, bounds, past is not None
+        )
+    if steps is None:
+        n_rows = sum(len(q.y) for q in periods)
+        steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
+    spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
+    parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
+
+    def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
+        mine = [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]
+        if not mine:
+            return torch.stack([value.sum() for value in parameters.values()]).sum() * 0.0
+        firms, y, weight, present = _padded(mine, device)
+        return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
+
+    draws = iter(lambda: _drawn(periods, generator), None)
+    minimise(parameters.values(), loss, draws, steps, LEARNING_RATE / (3 if warm else 1))
+    learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
+    return Covariance(learned, bounds, past is not None)
+
+
+def start_parameters(p: int, c: int, past: bool) -> Parameters:
+    """Return parameters in which noise is the larger part and every kernel has a small one."""
+    every, generator = max(p, 1), torch.Generator().manual_seed(0)
+    start = {
+        "constant": torch.tensor(0.0),
+        "linear": torch.full((p,), math.log(0.3 / every)),
+        "slope": torch.full((p,), math.log(0.1 / every)),
+        "low_rank": 0.2 / math.sqrt(every) * torch.randn(p, RANK, generator=generator),
+        "inverse_length": torch.full((p,), 0.5 * math.log(4.5 / every)),
+        "gaussian": torch.tensor(-3.0),
+        "code": torch.full((c,), -3.5),
+        "near_in_code": torch.full((c,), -3.5),
+        "scale": torch.zeros(p),
+        "noise": torch.zeros(p),
+    }
+    if past:
+        start |= {name: torch.tensor(-3.0) for name in ("past", "past_squared")}
+        start |= {"past_in_code": torch.full((c,), -3.0), "emphasis": torch.tensor(0.5)}
+    return start
+
+
+def _drawn(periods: Sequence[_Period], generator: torch.Generator) -> list[tuple[_Period, Tensor]]:
+    """Draw periods, and split large ones: each part with the positions of its firms."""
+    usual = float(np.median([len(q.y) for q in periods]))
+    n = min(len(periods), max(1, round(ROWS_OF_STEP / usual)))
+    drawn = [periods[k] for k in torch.randperm(len(periods), generator=generator)[:n].tolist()]
+    return [(q, at) for q in drawn for at in q.draw(generator)]
+
+
+def _padded(
+    parts: Sequence[tuple[Features, Tensor, Tensor, Tensor]], device: str | torch.device
+) -> tuple[Features, Tensor, Tensor, Tensor]:
+    """Return the features, outcomes and weights of these firms of periods, padded to equal length, and which are no padding."""
+
+    def padded(values: list[Tensor]) -> Tensor:
+        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True).to(device)
+
+    firms = Features(
+        padded([q.x[0, k] for q, *_, k in parts]),
+        padded([q.z[0, k] for q, *_, k in parts]),
+        padded([q.codes[0, k] for q, *_, k in parts]),
+        padded([q.past[0, k] for q, *_, k in parts]),
+        torch.cat([q.strength for q, *_ in parts]).to(device),
+    )
+    y, weight = padded([y[k] for _, y, _, k in parts]), padded([w[k] for *_, w, k in parts])
+    return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for *_, k in parts])
+
+
+def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
+    """Return the leave-one-out errors of each period over its outcomes, both weighed alike, (B,)."""
+    pairs = present[:, :, None] & present[:, None, :]
+    K = shared(parameters, firms, firms) * pairs
+    diagonal = torch.where(present, noise(parameters, firms), 1.0)
+    error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
+    precise = (weight * present) * variance.detach() ** -POWER
+    return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

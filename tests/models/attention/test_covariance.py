@@ -143,7 +143,7 @@ def test_a_step_draws_one_row_of_each_identity():
 
 
 def test_large_periods_are_split_at_random_and_nobody_is_left_out(monkeypatch):
-    monkeypatch.setattr(covariance, "FIRMS_TOGETHER", 12)
+    monkeypatch.setattr(covariance_fit, "FIRMS_TOGETHER", 12)
     period = covariance_fit._Period.of(panel(T=1)[0], None, torch.float32)
     generator = torch.Generator().manual_seed(0)
     one, other = period.draw(generator), period.draw(generator)

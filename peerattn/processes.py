@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -182,33 +182,3 @@ def completed(values: Sequence[Value | None]) -> list[Value]:
     for part in gathered({k: value for k, value in enumerate(values) if value is not None}):
         found |= part
     return [found[k] for k in range(len(values))]
-
-
-def of_columns(
-    compute: Callable[..., Value], columns: np.ndarray, weight: np.ndarray | None = None
-) -> list[Value]:
-    """Return ``compute(column, weight)`` for each column (p, n) of rows that are spread over the processes.
-
-    Each process receives every so many-th column whole, one at a time.
-    """
-    if not joined():
-        return [compute(column, weight) for column in columns]
-    import torch
-    import torch.distributed as dist
-
-    world, sizes = n_processes(), gathered(columns.shape[1])
-    weights = None if weight is None else np.concatenate(gathered(weight))
-    found: list[Value | None] = [None] * len(columns)
-    for start in range(0, len(columns), world):
-        sent = columns[start : start + world]
-        taken = start + process() < len(columns)
-        received = torch.empty(sum(sizes) if taken else 0, dtype=torch.float64)
-        dist.all_to_all_single(
-            received,
-            torch.tensor(np.ascontiguousarray(sent, dtype=float)).flatten(),
-            sizes if taken else [0] * world,
-            [columns.shape[1]] * len(sent) + [0] * (world - len(sent)),
-        )
-        if taken:
-            found[start + process()] = compute(received.numpy(), weights)
-    return completed(found)

@@ -19,7 +19,6 @@ from peerattn.processes import (
     from_first,
     gathered,
     mean_of,
-    of_columns,
     share,
 )
 
@@ -133,4 +132,4 @@ def test_without_torchrun(monkeypatch):
     rows = np.arange(6.0).reshape(3, 2)
     assert all_sum(rows) is rows and all_max(rows) is rows and share() == slice(0, None, 1)
     assert gathered(1) == [1] and from_first(1) == 1 and completed([1, 2]) == [1, 2]
-    assert mean_of(rows).tolist() == [2, 3] and of_columns(lambda column, _: column.sum(), rows.T) == [6, 9]
+    assert mean_of(rows).tolist() == [2, 3]

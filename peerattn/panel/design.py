@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean, warn_user
 from peerattn.panel.panel import Panel
-from peerattn.processes import all_max, gathered, mean_of, of_columns
+from peerattn.processes import all_max, gathered, mean_of
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
@@ -136,7 +136,7 @@ class Design:
             scale,
             tuple(frame.columns),
             tuple(frame.columns[all_max(frame.isna().any().to_numpy(dtype=float)) > 0]),
-            np.array(of_columns(weighted_median, columns, weight)),
+            _medians(columns, weight),
             np.zeros(p),
             np.ones(p),
             tuple(_distribution(column, weight) for column in columns)
@@ -261,6 +261,12 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     middle = (cumulated[-1] - 1) / 2
     at = np.searchsorted(cumulated, [np.floor(middle), np.ceil(middle)], side="right")
     return float(ordered[np.minimum(at, len(ordered) - 1)].mean())
+
+
+def _medians(columns: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the median of each column (p, n), over the rows of all processes: one column of theirs at a time."""
+    weights = None if weight is None else np.concatenate(gathered(weight))
+    return np.array([weighted_median(np.concatenate(gathered(column)), weights) for column in columns])
 
 
 def cross_sectional_ranks(frame: pd.DataFrame, period: Any) -> np.ndarray:

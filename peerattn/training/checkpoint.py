@@ -1,31 +1,28 @@
-"""Finished stages of a fit on disk, and the state of the one under way, so that a fit that was killed goes on."""
+"""Finished stages of a fit on disk, so that a fit that was killed goes on."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from peerattn.exceptions import InputError
 from peerattn.processes import from_first, process
 from peerattn.render import check_writable, unfinished
 from peerattn.store.sealed import read_state, write_state
 
-SECONDS = 10.0  # between two writes of the state of a loop
 _KIND, _END, _HEAD = "checkpoint", ".checkpoint", "fit.checkpoint"
 
 
 class Checkpoint:
-    """A folder with one file for each finished stage of a fit, and the state of loops under way.
+    """A folder with one file for each finished stage of a fit.
 
-    A fit is a fixed sequence of stages, each of which may have stages inside. A stage that is on disk is read instead of made;
-    what lies between stages is computed again. Every file is sealed, written whole or not at all, and holds arrays and JSON: no
+    A fit is a fixed sequence of stages. A stage that is on disk is read instead of made; what lies between stages is
+    computed again. Every file is sealed, written whole or not at all, and holds arrays and JSON: no
     pickle, nothing of it is run. Of several processes the first reads and writes, and shows the others what it has read.
 
     Parameters
@@ -57,8 +54,7 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], made_from: Mapping[str, str]) -> None:
         self.folder = check_writable(folder, argument="checkpoint")
-        self._at = [0]  # numbers of the stages under way; the last counts those finished on this level
-        self._made_from, self._written = dict(made_from), time.monotonic()
+        self._number, self._made_from = 0, dict(made_from)
         if process():
             return
         head = self.folder / _HEAD
@@ -74,13 +70,9 @@ class Checkpoint:
 
     @contextmanager
     def stage(self) -> Iterator[None]:
-        """Enter the next stage: :meth:`load`, :meth:`save` and :meth:`finish` are about it."""
-        self._at[-1] += 1
-        self._at.append(0)
-        try:
-            yield
-        finally:
-            self._at.pop()
+        """Enter the next stage: :meth:`load` and :meth:`finish` are about it."""
+        self._number += 1
+        yield
 
     def load(self) -> tuple[dict[str, np.ndarray], Any] | None:
         """Return what was saved of the stage; None where nothing was."""
@@ -93,28 +85,14 @@ class Checkpoint:
         self._refuse_other(spec["made_from"])
         return arrays, spec["spec"]
 
-    def save(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
-        """Keep the state of the stage, in place of the one before."""
+    def finish(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
+        """Keep the result of the stage."""
         if not process():
             self._write(self._path, arrays, {"made_from": self._made_from, "spec": spec})
-        self._written = time.monotonic()
-
-    def finish(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
-        """Keep the result of the stage, which takes the place of the stages inside it."""
-        self.save(arrays, spec)
-        inside = self._path.name.removesuffix(_END) + "."
-        for path in [] if process() else self.folder.glob(f"{inside}*{_END}"):
-            if path != self._path:
-                path.unlink(missing_ok=True)
-
-    @property
-    def due(self) -> bool:
-        """Whether the last write is so long ago that a loop should save its state."""
-        return time.monotonic() - self._written >= SECONDS
 
     @property
     def _path(self) -> Path:
-        return self.folder / f"{'.'.join(map(str, self._at[:-1]))}{_END}"
+        return self.folder / f"{self._number}{_END}"
 
     def _refuse_other(self, made_from: Any) -> None:
         if made_from != self._made_from:
@@ -150,31 +128,3 @@ def remove_checkpoint(folder: str | os.PathLike[str]) -> None:
         file.unlink(missing_ok=True)
     if not any(path.iterdir()):
         path.rmdir()
-
-
-def as_arrays(tensors: Sequence[torch.Tensor], name: str) -> dict[str, np.ndarray]:
-    """Return tensors as arrays, named ``name`` and their number."""
-    return {f"{name}{k}": tensor.detach().cpu().numpy() for k, tensor in enumerate(tensors)}
-
-
-@torch.no_grad()
-def set_tensors(tensors: Sequence[torch.Tensor], arrays: Mapping[str, np.ndarray], name: str) -> None:
-    """Give tensors the values that :func:`as_arrays` gave."""
-    for k, tensor in enumerate(tensors):
-        tensor.copy_(torch.tensor(arrays[f"{name}{k}"]))
-
-
-def optimised(
-    checkpoint: Checkpoint | None, tensors: Sequence[torch.Tensor], optimise: Callable[[], Any]
-) -> None:
-    """Optimise tensors in place, or give them the values of the checkpoint's next stage where it is there."""
-    if checkpoint is None:
-        optimise()
-        return
-    with checkpoint.stage():
-        found = checkpoint.load()
-        if found is not None:
-            set_tensors(tensors, found[0], "parameter.")
-        else:
-            optimise()
-            checkpoint.finish(as_arrays(tensors, "parameter."), {})

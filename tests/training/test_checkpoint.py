@@ -1,96 +1,21 @@
-"""Checkpoints: a loop that was stopped ends as one that was not; folders that are not one's own are refused."""
+"""Checkpoints: stages on disk are read instead of made; folders that are not one's own are refused."""
 
 import errno
 import os
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from peerattn.exceptions import InputError
-from peerattn.training import Checkpoint, train
-from peerattn.training import checkpoint as module
-from peerattn.training.checkpoint import optimised, remove_checkpoint
+from peerattn.training import Checkpoint
+from peerattn.training.checkpoint import remove_checkpoint
 
 MADE_FROM = {"data": "a", "seed": "1"}
 
 
 class Stopped(BaseException):
     """Stands for a signal that ends the process."""
-
-
-def fit(checkpoint=None, stop=None, **options):
-    """Train a small network with noise of its own; return parameters, record and the generator's next number."""
-    generator, noise = (torch.Generator().manual_seed(seed) for seed in (0, 1))
-    weight = torch.zeros(2, 3).T.requires_grad_()  # not laid out row by row
-    shift = torch.zeros(2, requires_grad=True)
-
-    def batches():
-        for step in cycle(range(10**6)):
-            if step == stop:
-                raise Stopped
-            x = torch.randn(20, 3, generator=generator)
-            yield x, x @ torch.ones(3, 2) + 1
-
-    def loss(batch):
-        x, y = batch
-        return (y - x @ weight - shift + 0.1 * torch.randn(20, 2, generator=noise)).square().mean()
-
-    if options.pop("validated", False):
-        options["validate"] = lambda: float((weight - 0.5).square().sum() + shift.square().sum())
-    kept = {} if checkpoint is None else {"checkpoint": checkpoint, "generators": [generator, noise]}
-    record = train([weight, shift], loss, batches(), max_steps=40, learning_rate=0.05, **kept, **options)
-    return weight.detach(), shift.detach(), record, float(torch.randn((), generator=noise))
-
-
-def same(one, other):
-    return (
-        all(torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
-        and one[2] == other[2]
-        and one[3] == other[3]
-    )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"schedule": "cosine", "weight_decay": 0.1},
-        {"schedule": "inverse_sqrt", "average": 15},
-        {"schedule": lambda step, steps: 1 - step / steps, "patience": 3, "tolerance": 0.5},
-        {"validated": True, "validate_every": 4},
-    ],
-)
-@pytest.mark.parametrize("stop", [1, 17, 30])
-def test_a_loop_that_was_stopped_ends_with_the_same_bits(tmp_path, monkeypatch, options, stop):
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    unbroken = fit(**options)
-    try:
-        fit(Checkpoint(tmp_path, MADE_FROM), stop, **options)
-    except Stopped:
-        assert len(list(tmp_path.iterdir())) == 2  # the head, and the loop's state
-    assert same(fit(Checkpoint(tmp_path, MADE_FROM), **options), unbroken)
-    assert same(
-        fit(Checkpoint(tmp_path, MADE_FROM), stop=0, **options), unbroken
-    )  # it has ended: nothing is drawn
-
-
-def test_what_is_optimised_otherwise_is_kept_too(tmp_path):
-    for value in (2.0, 3.0):  # the second time, nothing is optimised
-        tensor = torch.zeros(2)
-        optimised(Checkpoint(tmp_path, MADE_FROM), [tensor], lambda t=tensor, v=value: t.fill_(v))
-        assert tensor.tolist() == [2.0, 2.0]
-
-
-def test_a_finished_stage_takes_the_place_of_those_inside(tmp_path):
-    checkpoint = Checkpoint(tmp_path, MADE_FROM)
-    with checkpoint.stage():
-        with checkpoint.stage():
-            checkpoint.finish({"x": np.ones(1)}, "inside")
-        checkpoint.finish({}, "all")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.checkpoint", "fit.checkpoint"]
 
 
 def test_leftovers_of_a_killed_write_are_no_matter(tmp_path):
@@ -204,5 +129,5 @@ def test_a_disk_that_takes_no_more_leaves_the_last_state(tmp_path, monkeypatch, 
         checkpoint.stage(),
         pytest.raises(InputError, match=f"checkpoint: cannot write .*{os.strerror(code)}"),
     ):
-        checkpoint.save({"x": np.ones(2)}, {})
+        checkpoint.finish({"x": np.ones(2)}, {})
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 2

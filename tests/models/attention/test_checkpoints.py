@@ -18,8 +18,7 @@ OPTIONS = {"task": "explain", "n_heads": 1, "own": "linear", "random_state": 0}
 SCRIPT = """
 import sys, peerattn
 from peerattn.models.attention import descent, starts
-from peerattn.training import checkpoint
-checkpoint.SECONDS, descent.STEPS, descent.LBFGS_STEPS, starts.STARTS, starts.KEPT = 0.0, 6, 5, 4, 2
+descent.STEPS, descent.LBFGS_STEPS, starts.STARTS, starts.KEPT = 6, 5, 4, 2
 panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
 model = peerattn.PeerAttentionRegressor(task="explain", n_heads=1, own="linear", random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])
@@ -29,11 +28,6 @@ model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])
 @pytest.fixture(scope="module")
 def panel():
     return simulate_panel(20, 8, 2, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def every_step(monkeypatch):
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
 
 
 def bits(model, path):

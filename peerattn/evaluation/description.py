@@ -12,14 +12,14 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, unknown_name
 from peerattn.panel import Panel, as_panel
-from peerattn.render import Table, write_atomic
+from peerattn.render import Shown, Table
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 Labels = Mapping[str, str | tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PanelDescription:
+class PanelDescription(Shown):
     """Descriptive statistics of a panel's outcome and characteristics; made by :func:`describe_panel`.
 
     Attributes
@@ -33,6 +33,8 @@ class PanelDescription:
         What they are, and in which unit.
     n_firms, n_periods : int
     """
+
+    _shown = "as_table"
 
     frame: pd.DataFrame
     names: dict[str, str]
@@ -71,30 +73,18 @@ class PanelDescription:
         label: str = "",
     ) -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
-        return _written(self.as_table(caption).to_latex(label=label), path)
+        return self.as_table(caption).to_latex(path, label=label)
 
     def to_markdown(
         self, path: str | os.PathLike[str] | None = None, *, caption: str = "Descriptive statistics"
     ) -> str:
         """Return the table as Markdown, and write it where a path is given."""
-        return _written(self.as_table(caption).to_markdown(), path)
-
-    def __str__(self) -> str:
-        return self.as_table().text()
+        return self.as_table(caption).to_markdown(path)
 
     def __repr__(self) -> str:
         return (
             f"PanelDescription({len(self.frame)} variables, {self.n_firms:,} firms, {self.n_periods} periods)"
         )
-
-    def _repr_html_(self) -> str:
-        return self.as_table().html()
-
-
-def _written(said: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        write_atomic(path, said)
-    return said
 
 
 def _head(column: str) -> str:

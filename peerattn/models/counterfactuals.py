@@ -20,7 +20,7 @@ from peerattn.models.two_stage import describe
 from peerattn.panel.labels import find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
-from peerattn.render import Table
+from peerattn.render import Shown, Table
 
 _KINDS = ("direct", "indirect", "total")
 _STABLE = 0.999  # draws of a larger |β| have no equilibrium
@@ -28,7 +28,7 @@ _TERMS = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Impacts:
+class Impacts(Shown):
     """Average effects of each characteristic on outcomes; made by :func:`impacts`.
 
     Attributes
@@ -43,6 +43,8 @@ class Impacts:
     n_networks : int
         Networks over which draws were taken.
     """
+
+    _shown = "summary"
 
     params: pd.DataFrame
     std_errors: pd.DataFrame
@@ -85,12 +87,6 @@ class Impacts:
         return (
             f"Impacts({len(self.params)} characteristics, {self.n_draws:,} draws, {self.n_networks} networks)"
         )
-
-    def __str__(self) -> str:
-        return self.summary().text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().html()
 
 
 def impacts(

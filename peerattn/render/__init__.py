@@ -10,7 +10,7 @@ from peerattn.render.files import atomic_path, check_writable, unfinished, write
 from peerattn.render.page import Code, Frame, Picture, Section, page
 from peerattn.render.progress import progress_bar
 from peerattn.render.regression import Regression, regression_table
-from peerattn.render.table import Table
+from peerattn.render.table import Shown, Table
 from peerattn.render.workbook import write_workbook
 
 __all__ = ["PALETTE", "Regression", "Table", "figure_style", "regression_table", "svg", "weight_colours"]

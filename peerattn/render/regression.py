@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
-from peerattn.render.table import Table
+from peerattn.render.table import Shown, Table
 
 #: Levels of one, two and three stars.
 STARS = (0.1, 0.05, 0.01)
@@ -22,7 +22,7 @@ _SHOWN = {"std_errors": "Standard errors", "tstats": "t statistics", "pvalues": 
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Regression:
+class Regression(Shown):
     """What every regression of this package reports, in linearmodels' words.
 
     Attributes
@@ -47,6 +47,7 @@ class Regression:
     freedom: int | None = None
     title: str = "Regression"
     _below: ClassVar[Parentheses] = "std_errors"  # each coefficient, in the table of a paper
+    _shown: ClassVar[str] = "summary"
 
     @property
     def tstats(self) -> pd.Series:
@@ -99,16 +100,10 @@ class Regression:
     def _in_paper(self, shown: dict[str, Any]) -> Table:
         return regression_table(self, **{"parentheses": self._below} | shown)
 
-    def __str__(self) -> str:
-        return self.summary().text()
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
         more = ", ..." if len(self.params) > 4 else ""
         return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
-
-    def _repr_html_(self) -> str:
-        return self.summary().html()
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -6,6 +6,7 @@ import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -300,6 +301,18 @@ class Table:
 
     def __str__(self) -> str:
         return self.text()
+
+
+class Shown:
+    """A result that prints as a table, in a terminal and in a notebook: the one that a method of its own gives."""
+
+    _shown: ClassVar[str] = "table"
+
+    def __str__(self) -> str:
+        return str(getattr(self, self._shown)().text())
+
+    def _repr_html_(self) -> Any:
+        return getattr(self, self._shown)().html()
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

@@ -169,70 +169,70 @@ def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:
     return np.asarray(terms.T @ terms / freedom)
 
 
-@dataclass(frozen=True)
-class ForecastTest:
-    """Result of a test of a model against a baseline over periods.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ForecastTest(MeanTest):
+    """Panel Diebold–Mariano test of a model against a baseline; ``mean`` is the mean gain, positive = the model is better.
 
     Attributes
     ----------
-    test : str
-        "Diebold–Mariano", "Giacomini–White", or "paired by" what it is clustered by: "paired by firm".
     model, baseline : str
-    gain : float
-        Mean of the tested series, its sign as the test has it: positive speaks for the model.
-    statistic, p_value : float or None
-        None where no test is made; ``reason`` says why.
-    n_periods, freedom, horizon : int
-        ``freedom``: degrees of freedom of the statistic's distribution.
-    alternative : str
-        "greater" or "two-sided".
-    reason : str
-    convention : str
-        Which variance, and which distribution the p-value is from.
-    clustered_by : str
-        Of a paired test: firm, or a code.
+    n_periods, horizon : int
     """
 
-    test: str
     model: str
     baseline: str
-    gain: float
-    statistic: float | None
-    p_value: float | None
     n_periods: int
-    freedom: int
     horizon: int
-    alternative: str
-    reason: str = ""
-    convention: str = ""
-    clustered_by: str = ""
 
     @property
-    def upper_p(self) -> float | None:
-        """The p-value against gains above zero."""
-        if self.p_value is None or self.statistic is None or self.alternative == "greater":
-            return self.p_value
-        return self.p_value / 2 if self.statistic > 0 else 1 - self.p_value / 2
+    def gain(self) -> float:
+        """Mean of the baseline's loss minus the model's."""
+        return self.mean
+
+    @property
+    def statistic(self) -> float | None:
+        """The t-statistic; None where no test is made, ``reason`` says why."""
+        return self.t
 
     @property
     def outcome(self) -> str:
         """The result in a few characters."""
-        if self.statistic is None or self.p_value is None:
+        if self.t is None or self.p_value is None:
             return self.reason
-        letter = "F" if self.test == "Giacomini–White" else "t"
-        return f"{letter} = {self.statistic:.2f}, {p_words(self.p_value)}"
+        return f"t = {self.t:.2f}, {p_words(self.p_value)}"
 
     def __repr__(self) -> str:
-        return f"ForecastTest({self.test}, {self.model!r} against {self.baseline!r}: {self.outcome})"
+        return f"ForecastTest(Diebold–Mariano, {self.model!r} against {self.baseline!r}: {self.outcome})"
 
     def __str__(self) -> str:
         return (
-            f"{self.test} test of {self.model} against {self.baseline}: {self.outcome}, mean {self.gain:.4g} "
-            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, {self.alternative}; {self.convention})"
+            f"Diebold–Mariano test of {self.model} against {self.baseline}: {self.outcome}, mean {self.mean:.4g} "
+            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, two-sided; equal-weighted cosine variance, "
+            f"t({self.freedom}))"
         )
 
 
 DieboldMariano = ForecastTest  # the former name of diebold_mariano's result
+
+
+class OfPeriods:
+    """A result that is the mean of a series over periods, with its test."""
+
+    test: MeanTest
+
+    @property
+    def t(self) -> float | None:
+        """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None where no test is made (``test.reason``)."""
+        return self.test.t
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p-value of a mean of zero."""
+        return self.test.p_value
+
+    @property
+    def _shown_t(self) -> str:
+        return self.test.reason if self.t is None else f"{self.t:.2f}"
 
 
 def format_p(p_value: float) -> str:
@@ -322,21 +322,9 @@ def diebold_mariano(
     """
     gains, size = mean_gain_by_period(loss, baseline_loss, period)
     same = bool(np.max(np.abs(gains)) <= 1e-12 * size) and len(gains) >= periods_needed(horizon)
-    found = MeanTest(float(gains.mean())) if same else mean_test(gains, horizon)
-    return ForecastTest(
-        "Diebold–Mariano",
-        model,
-        baseline,
-        found.mean,
-        found.t,
-        found.p_value,
-        len(gains),
-        found.freedom,
-        horizon,
-        "two-sided",
-        "same losses" if same else found.reason,
-        f"equal-weighted cosine variance, t({found.freedom})",
-    )
+    found = MeanTest(float(gains.mean()), cause="same losses") if same else mean_test(gains, horizon)
+    names: dict[str, Any] = {"model": model, "baseline": baseline}
+    return ForecastTest(**vars(found), **names, n_periods=len(gains), horizon=horizon)
 
 
 def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.ndarray, float]:

@@ -13,13 +13,13 @@ from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
-from peerattn.render import Table, show_label
+from peerattn.render import Shown, Table, show_label
 
 _KEPT_PAIRS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
+class Influence(Shown):
     """Every peer's influence on every firm's prediction, beside its weight.
 
     Attributes
@@ -69,15 +69,9 @@ class Influence:
             ),
         )
 
-    def __str__(self) -> str:
-        return self.table().text()
-
     def __repr__(self) -> str:
         means = self.by_period[["rank_correlation", "top_peer"]].mean()
         return f"Influence(rank correlation {means.iloc[0]:.3f}, same top peer {means.iloc[1]:.1%})"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 @checked

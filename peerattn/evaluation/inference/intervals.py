@@ -11,11 +11,11 @@ import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
-from peerattn.render import Table
+from peerattn.render import Shown, Table
 
 
 @dataclass(frozen=True, repr=False)
-class ConformalIntervals:
+class ConformalIntervals(Shown):
     """Intervals of the predictions of all periods that have enough calibration periods before them.
 
     Attributes
@@ -30,6 +30,8 @@ class ConformalIntervals:
     by_period : DataFrame
         Coverage and mean width of each period, and the number of periods it was calibrated on.
     """
+
+    _shown = "as_table"
 
     frame: pd.DataFrame
     level: float
@@ -63,17 +65,11 @@ class ConformalIntervals:
             ],
         )
 
-    def __str__(self) -> str:
-        return self.as_table().text()
-
     def __repr__(self) -> str:
         return (
             f"ConformalIntervals({self.level:.0%}: coverage {self.coverage:.3f} over {len(self.by_period)} periods, "
             f"width {self.width:.4g})"
         )
-
-    def _repr_html_(self) -> str:
-        return self.as_table().html()
 
 
 @checked

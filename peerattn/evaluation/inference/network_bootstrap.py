@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,7 +13,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
-from peerattn.render import Table, show_label
+from peerattn.render import Shown, Table, show_label
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
 MOST_ROUNDS = 12  # of optimisation
@@ -22,7 +21,7 @@ SETTLED = 0.05  # of the spread of the draws: how far another round may move the
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkBootstrap:
+class NetworkBootstrap(Shown):
     """A learned network and what refits on resampled periods make of it.
 
     Attributes
@@ -111,9 +110,6 @@ class NetworkBootstrap:
             f"NetworkBootstrap({len(self.edges):,} edges, {self.n_draws} refits, blocks of {self.block_length} periods, "
             f"direction p={self.p_value:.3f}{', the least possible' if self.p_value <= self.least_p else ''})"
         )
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 @checked
@@ -205,7 +201,7 @@ def bootstrap_network(
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)
     refitted = _converged(start, counts, random_state, at, outcomes)
-    edges, draws, found = [], [], _Direction()
+    edges, draws, square = [], [], {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
         i, j, w = section.entries(top_k)
         draws.append(weights[1:, i, j])
@@ -214,12 +210,12 @@ def bootstrap_network(
             pd.DataFrame({"period": [period] * len(w), **ends, "weight": w, "settled": weights[0, i, j]})
         )
         if section.is_square:
-            found.add(period, weights)
+            square[period] = weights
     return NetworkBootstrap(
         network=network,
         edges=pd.concat(edges, ignore_index=True),
         draws=np.concatenate(draws, axis=1),
-        direction=found.frame(),
+        direction=_direction(square),
         n_draws=n_draws,
         block_length=length,
     )
@@ -265,37 +261,22 @@ def _log_odds(weights: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-class _Direction:
-    """Adds up cyclic parts over periods."""
-
-    def __init__(self) -> None:
-        self.periods: list[Any] = []
-        self.sums: list[np.ndarray] = []  # (1 + n_draws,) weighted sums of squares
-        self.mass: list[float] = []
-
-    def add(self, period: Any, weights: np.ndarray) -> None:
-        """Take in the weights of a period, (1 + n_draws, n, n), those of the undisturbed refit first."""
-        base = cyclic_part(weights[0])
-        pairs = weights[0] + weights[0].T
-        if not pairs.any() or len(base) < 3:
-            return
-        squares = [(pairs * base**2).sum()]
-        squares += [(pairs * (cyclic_part(draw) - base) ** 2).sum() for draw in weights[1:]]
-        self.periods.append(period)
-        self.sums.append(np.array(squares))
-        self.mass.append(float(pairs.sum()))
-
-    def frame(self) -> pd.DataFrame:
-        """Return statistic, noise and p by period, and of all."""
-        if not self.periods:
-            return pd.DataFrame(columns=["statistic", "noise", "p"])
-        sums: Sequence[np.ndarray] = [*self.sums, np.sum(self.sums, axis=0)]
-        rows = [
-            {
-                "statistic": found[0] / mass,
-                "noise": found[1:].mean() / mass,
-                "p": (1 + int((found[1:] >= found[0]).sum())) / len(found),
-            }
-            for found, mass in zip(sums, [*self.mass, sum(self.mass)], strict=True)
-        ]
-        return pd.DataFrame(rows, index=pd.Index([*self.periods, "all"], dtype=object, name="period"))
+def _direction(weights: dict[Any, np.ndarray]) -> pd.DataFrame:
+    """Return statistic, noise and p by period, and of all; weights (1 + n_draws, n, n), the undisturbed refit first."""
+    sums, mass = {}, {}
+    for period, drawn in weights.items():
+        base, pairs = cyclic_part(drawn[0]), drawn[0] + drawn[0].T
+        if pairs.any() and len(base) >= 3:
+            parts = [base, *(cyclic_part(draw) - base for draw in drawn[1:])]
+            sums[period] = np.array([(pairs * part**2).sum() for part in parts])
+            mass[period] = float(pairs.sum())
+    if not sums:
+        return pd.DataFrame(columns=["statistic", "noise", "p"])
+    rows = [
+        (found[0] / size, found[1:].mean() / size, (1 + int((found[1:] >= found[0]).sum())) / len(found))
+        for found, size in zip(
+            [*sums.values(), np.sum(list(sums.values()), axis=0)], [*mass.values(), sum(mass.values())]
+        )
+    ]
+    index = pd.Index([*sums, "all"], dtype=object, name="period")
+    return pd.DataFrame(rows, index, ["statistic", "noise", "p"])

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MIN_PERIODS, MeanTest, format_p, mean_test, p_words
+from peerattn.evaluation.inference.forecast_tests import (
+    MIN_PERIODS,
+    MeanTest,
+    OfPeriods,
+    format_p,
+    mean_test,
+    p_words,
+)
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
@@ -19,7 +26,7 @@ from peerattn.render import Regression
 
 
 @dataclass(frozen=True)
-class FamaMacBethSlope:
+class FamaMacBethSlope(OfPeriods):
     """Mean slope of outcomes on predictions over periods.
 
     Attributes
@@ -41,19 +48,8 @@ class FamaMacBethSlope:
         """Mean slope, 1 where a unit more predicted is a unit more on average; NaN where predictions never differ."""
         return self.test.mean
 
-    @property
-    def t(self) -> float | None:
-        """The t-statistic of the mean slope against zero; None where no test is made (``test.reason``)."""
-        return self.test.t
-
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided p-value of a mean slope of zero."""
-        return self.test.p_value
-
     def __repr__(self) -> str:
-        t = self.test.reason if self.t is None else f"{self.t:.2f}"
-        return f"FamaMacBethSlope(slope={self.slope:.4g}, t={t}, periods={len(self.by_period)})"
+        return f"FamaMacBethSlope(slope={self.slope:.4g}, t={self._shown_t}, periods={len(self.by_period)})"
 
 
 @checked
@@ -233,71 +229,45 @@ def calibration(
     frame = pd.DataFrame({"prediction": forecast, "outcome": y})
     bins = frame.groupby(at).mean().assign(rows=np.bincount(at)[np.unique(at)]).rename_axis("bin")
     absorbed = tuple(map(str, groups))
-    if np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast)):
-        level = {} if absorbed else {"constant": float(np.mean(y - forecast))}
-        return _calibration(level | {"prediction": np.nan}, None, None, bins, len(y), np.nan, absorbed, None)
     from scipy import stats
     from statsmodels.regression.linear_model import OLS
 
-    (forecast, y), _ = _columns(net_of(groups, np.column_stack([forecast, y])))
-    one = np.ones((len(y), 0 if absorbed else 1))
-    fit = OLS(y, np.column_stack([one, forecast]))
-    plain = fit.fit()
-    params = [round(float(value), 12) + 0.0 for value in plain.params]
-    found = dict(zip(["constant", "prediction"][-len(params) :], params, strict=True))
-    fewest = int(clusters.nunique().min())
-    rsquared = float(1 - plain.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
-    p: float | None = None
-    if n_bootstrap:
-        smaller = clusters[clusters.nunique().idxmin()].to_numpy()
-        options: dict[str, Any] = {"effects": groups, "n_draws": n_bootstrap, "random_state": random_state}
-        p = wild_cluster_p(y - forecast, one, forecast[:, None], smaller, **options)
-    if fewest < MIN_PERIODS:
-        return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
-    clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
-    with np.errstate(invalid="ignore"):
-        errors = np.asarray(clustered.bse, dtype=float)
-    if not (errors > 0).all():  # two-way variances may come out negative
-        return _calibration(found, None, None, bins, len(y), rsquared, absorbed, p)
-    gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
-    if p is None:
-        k = len(gap)
-        wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
-        hotelling = wald / k * (fewest - k) / (fewest - 1)
-        p = float(stats.f.sf(hotelling, k, fewest - k))
-    return _calibration(found, errors, fewest - 1, bins, len(y), rsquared, absorbed, p)
-
-
-def _columns(found: tuple[np.ndarray, int]) -> tuple[np.ndarray, int]:
-    return found[0].T, found[1]
-
-
-def _calibration(
-    params: dict[str, float],
-    errors: np.ndarray | None,
-    freedom: int | None,
-    bins: pd.DataFrame,
-    nobs: int,
-    rsquared: float,
-    effects: tuple[str, ...],
-    p_value: float | None,
-) -> Calibration:
-    from scipy import stats
-
-    b = pd.Series(params)
-    se = pd.Series(np.nan if errors is None else errors, index=b.index)
-    p = pd.Series(np.nan, index=b.index) if freedom is None else 2 * stats.t.sf(np.abs(b / se), freedom)
+    fewest, errors, p = int(clusters.nunique().min()), None, None
+    if np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast)):
+        level = {} if absorbed else {"constant": float(np.mean(y - forecast))}
+        params, rsquared = pd.Series(level | {"prediction": np.nan}), float("nan")
+    else:
+        forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
+        one = np.ones((len(y), 0 if absorbed else 1))
+        fit = OLS(y, np.column_stack([one, forecast]))
+        plain = fit.fit()
+        names = ["constant", "prediction"][-len(plain.params) :]
+        params = pd.Series([round(float(value), 12) + 0.0 for value in plain.params], names)
+        rsquared = float(1 - plain.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
+        if n_bootstrap:
+            smaller = clusters[clusters.nunique().idxmin()].to_numpy()
+            options: dict[str, Any] = {
+                "effects": groups,
+                "n_draws": n_bootstrap,
+                "random_state": random_state,
+            }
+            p = wild_cluster_p(y - forecast, one, forecast[:, None], smaller, **options)
+        clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
+        with np.errstate(invalid="ignore"):
+            found = np.asarray(clustered.bse, dtype=float)
+        if fewest >= MIN_PERIODS and (found > 0).all():  # two-way variances may come out negative
+            errors, k = found, len(found)
+            if p is None:
+                gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
+                wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
+                p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
+    std_errors = pd.Series(np.nan if errors is None else errors, params.index)
+    freedom = None if errors is None else fewest - 1
+    pvalues = np.nan if freedom is None else 2 * stats.t.sf(np.abs(params / std_errors), freedom)
     return Calibration(
-        params=b,
-        std_errors=se,
-        pvalues=pd.Series(p, index=b.index),
-        nobs=nobs,
-        rsquared=rsquared,
-        freedom=freedom,
-        p_value=p_value,
-        bins=bins,
-        effects=effects,
-    )
+        params=params, std_errors=std_errors, pvalues=pd.Series(pvalues, params.index), nobs=len(y), rsquared=rsquared,
+        freedom=freedom, p_value=p, bins=bins, effects=absorbed,
+    )  # fmt: skip
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:

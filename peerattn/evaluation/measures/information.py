@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
+from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
 
 
 @dataclass(frozen=True)
-class InformationCoefficient:
+class InformationCoefficient(OfPeriods):
     """Mean correlation of predictions with outcomes within periods, and the series it is the mean of.
 
     Attributes
@@ -38,16 +38,6 @@ class InformationCoefficient:
         return self.test.mean
 
     @property
-    def t(self) -> float | None:
-        """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None where no test is made (``test.reason``)."""
-        return self.test.t
-
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided p-value of a mean of zero."""
-        return self.test.p_value
-
-    @property
     def n_periods(self) -> int:
         """Number of periods with a correlation."""
         return len(self.by_period)
@@ -62,8 +52,7 @@ class InformationCoefficient:
         name = "RankIC" if self.kind == "rank" else "IC"
         if not self.n_periods:
             return f"{name}(none: the predictions do not differ within any period)"
-        t = self.test.reason if self.t is None else f"{self.t:.2f}"
-        return f"{name}(mean={self.mean:.4f}, t={t}, periods={self.n_periods})"
+        return f"{name}(mean={self.mean:.4f}, t={self._shown_t}, periods={self.n_periods})"
 
 
 @checked

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_test
+from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors
 from peerattn.evaluation.splits.periods import sorted_periods
@@ -19,7 +19,7 @@ Weighting = Literal["equal", "value"]
 
 
 @dataclass(frozen=True, repr=False)
-class QuantilePortfolios:
+class QuantilePortfolios(OfPeriods):
     """Portfolios of firms sorted by prediction, formed anew each period.
 
     Attributes
@@ -57,16 +57,6 @@ class QuantilePortfolios:
         return float(self.spread.mean())
 
     @property
-    def t(self) -> float | None:
-        """The t-statistic of the mean spread, ``test.freedom`` degrees of freedom; None where no test is made."""
-        return self.test.t
-
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided p-value of a mean spread of zero."""
-        return self.test.p_value
-
-    @property
     def sharpe(self) -> float:
         """Sharpe ratio of the spread, annualised by the square root of ``periods_per_year``."""
         sd = float(self.spread.std()) if len(self.spread) > 1 else 0.0
@@ -96,10 +86,9 @@ class QuantilePortfolios:
         return table.assign(sharpe=table["mean"] / table["sd"] * math.sqrt(self.periods_per_year))
 
     def __repr__(self) -> str:
-        t = self.test.reason if self.t is None else f"{self.t:.2f}"
         cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
         return (
-            f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={t}, "
+            f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={self._shown_t}, "
             f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost})"
         )
 

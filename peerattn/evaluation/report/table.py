@@ -149,7 +149,7 @@ def to_latex(
     """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
     shown = as_table(compared, metrics, stars=stars)
     shown = shown if caption is None else replace(shown, title=caption)
-    return _written(shown.to_latex(label=label), path)
+    return shown.to_latex(path, label=label)
 
 
 def to_markdown(
@@ -162,10 +162,7 @@ def to_markdown(
 ) -> str:
     """Return the table and the finding as Markdown, and write it where a path is given."""
     words = "\n\n".join(map(markdown_text, finding))
-    return _written(f"{as_table(compared, metrics, stars=stars).to_markdown()}\n\n{words}\n", path)
-
-
-def _written(said: str, path: PathLike | None) -> str:
+    said = f"{as_table(compared, metrics, stars=stars).to_markdown()}\n\n{words}\n"
     if path is not None:
         write_atomic(path, said)
     return said

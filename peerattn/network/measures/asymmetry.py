@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.panel.labels import find_period
-from peerattn.render import Table, show_label
+from peerattn.render import Shown, Table, show_label
 
 Kind = Literal["difference", "popularity", "direction"]
 _KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
@@ -23,7 +23,7 @@ _PAIR = ("firm", "peer", "weight", "reverse", "log_ratio", "popularity", "direct
 
 
 @dataclass(frozen=True, eq=False)
-class Asymmetry:
+class Asymmetry(Shown):
     """How one-sided a network is, per period.
 
     Attributes
@@ -120,16 +120,10 @@ class Asymmetry:
             marked=(len(rows) - 1,) if len(frame) > 1 else (),
         )
 
-    def __str__(self) -> str:
-        return self.table().text()
-
     def __repr__(self) -> str:
         means = self.by_period[["raw", "popularity", "direction"]].mean()
         shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
         return f"Asymmetry({shown}, {len(self.by_period)} period{'s' if len(self.by_period) != 1 else ''})"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 @checked

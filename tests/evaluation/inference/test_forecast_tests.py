@@ -130,7 +130,7 @@ def test_whether_a_test_is_made_depends_on_the_number_of_periods_alone():
 
 def test_losses_that_never_differ():
     ours, theirs, period = losses()
-    assert diebold_mariano(theirs, theirs, period).outcome == "same losses"
+    assert diebold_mariano(theirs, theirs, period).outcome == "n/a (same losses)"
     constant = diebold_mariano(np.ones(40), np.full(40, 1.5), np.arange(40))
     assert constant.statistic is None and constant.outcome == "n/a (no variance)"
 

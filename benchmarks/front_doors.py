@@ -74,12 +74,6 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         verbose=False,
     )
     losses = pd.DataFrame({"a": (panel.y + 1) ** 2, "b": panel.y**2}).groupby("period").mean()
-    long = {
-        "outcome": panel.y,
-        "prediction": panel.y + 1,
-        "period": panel.X.index.get_level_values("period"),
-        "firm": None,
-    }
     given = {
         "X": X, "y": y, "outcome": y, "outcomes": y, "prediction": predicted, "baseline_prediction": 0 * y,
         "loss": (y - predicted) ** 2, "baseline_loss": y**2, "losses": losses, "cluster": firms, "returns": losses["b"],
@@ -132,7 +126,6 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
             "X": numbers,
             "outcomes": y.xs(period, level="period", drop_level=False),
         },
-        "peerattn.evaluation.conformal_intervals": long,
         "peerattn.evaluation.pricing_errors": {"n_draws": 9},
         "peerattn.evaluation.gain_by": named | {"groups": panel.X["industry"]},
         "peerattn.evaluation.gain_by_firm": named,

@@ -10,7 +10,6 @@ from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
-from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
@@ -32,7 +31,7 @@ from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, Wal
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
-    "Comparison", "Comparisons", "ConfidenceSet", "conformal_intervals", "ConformalIntervals",
+    "Comparison", "Comparisons", "ConfidenceSet", 
     "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",

@@ -82,7 +82,6 @@ def compare(
     market_value: str | None = None,
     factors: pd.DataFrame | None = None,
     outcome_horizon: int | None = None,
-    realised_at: Mapping[Any, Any] | pd.Series | None = None,
     labels: Labels | None = None,
     audit: bool | Sequence[str] = False,
     placebo: int = 0,
@@ -151,9 +150,7 @@ def compare(
         shows the spread's alpha against the factors of the time in which the outcome is realised.
     outcome_horizon : int, optional
         When that is: an outcome labelled t is realised over the periods t + 1 to t + h, or in t for 0. By default 1 where the
-        outcome's name says so (``ret_next``, ``ret_lead1m``); otherwise factors need this, or ``realised_at``.
-    realised_at : mapping or Series, optional
-        From each period to the one in which its outcome is realised, instead of ``outcome_horizon``.
+        outcome's name says so (``ret_next``, ``ret_lead1m``); otherwise factors need this.
     labels : mapping of str to str or (str, str), optional
         Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
         :func:`peerattn.evaluation.describe_panel`.
@@ -235,7 +232,7 @@ def compare(
     digest = panel_digest(panel)
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
-    factors = factors_realised(factors, panel, tested, task, outcome_horizon, realised_at)
+    factors = factors_realised(factors, panel, tested, task, outcome_horizon)
     facts, percent = panel_facts(X, panel, tested, is_return, market_value, factors, labels, groups, limits)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)

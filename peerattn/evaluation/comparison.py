@@ -10,7 +10,6 @@ import pandas as pd
 from peerattn.evaluation.claims import Claims, claims_of
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm, gain_of
-from peerattn.evaluation.inference.intervals import ConformalIntervals, conformal_intervals
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.sorting import portfolios_of
@@ -105,13 +104,6 @@ class Comparison(Compared):
     def confidence_set(self, *, size: float = 0.1) -> ConfidenceSet:
         """Return the models that may be the best; see :func:`model_confidence_set`."""
         return model_confidence_set(self.losses, size=size, horizon=self.horizon)
-
-    def intervals(self, model: str, *, level: float = 0.95) -> ConformalIntervals:
-        """Return conformal prediction intervals of a model; see :func:`conformal_intervals`."""
-        self.check_model(model)
-        frame = self.predictions
-        columns = (frame[name] for name in ("outcome", model, "period"))
-        return conformal_intervals(*columns, level=level, horizon=self.horizon, firm=frame["firm"])
 
     def __str__(self) -> str:
         return self.text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from sklearn.dummy import DummyRegressor
@@ -29,78 +28,60 @@ from peerattn.models.panel_forecasters import (
 from peerattn.models.ridge import CrossSectionalRidge
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a named model is shown, and how it is made."""
-
-    title: str
-    make: Callable[[Setting], Any]
-    needs_industry: bool = False
+def _attention(seed: int, task: str, **options: Any) -> Any:
+    return PeerAttentionRegressor(task=task, random_state=seed, **options)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What a named model is made for."""
-
-    task: str
-    industry: str | None
-    random_state: int
-
-
-def _attention(setting: Setting, **options: Any) -> Any:
-    return PeerAttentionRegressor(task=setting.task, random_state=setting.random_state, **options)
-
-
-RECIPES: dict[str, Recipe] = {
-    "zero": Recipe("Zero", lambda s: DummyRegressor(strategy="constant", constant=0.0)),
-    "mean": Recipe("Prevailing mean", lambda s: DummyRegressor()),
-    "firm_mean": Recipe("Firm's mean", lambda s: FirmMeanRegressor()),
-    "last_value": Recipe("Last value", lambda s: LastValueRegressor()),
-    "ols": Recipe("Own characteristics (OLS)", lambda s: OwnCharacteristicsRegressor()),
-    "ridge": Recipe(
-        "Own characteristics (ridge)", lambda s: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS))
+#: How a named model is shown, and how it is made of random state, task and industry; it needs the industry that its title names.
+RECIPES: dict[str, tuple[str, Callable[[int, str, str | None], Any]]] = {
+    "zero": ("Zero", lambda *_: DummyRegressor(strategy="constant", constant=0.0)),
+    "mean": ("Prevailing mean", lambda *_: DummyRegressor()),
+    "firm_mean": ("Firm's mean", lambda *_: FirmMeanRegressor()),
+    "last_value": ("Last value", lambda *_: LastValueRegressor()),
+    "ols": ("Own characteristics (OLS)", lambda *_: OwnCharacteristicsRegressor()),
+    "ridge": (
+        "Own characteristics (ridge)",
+        lambda *_: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS)),
     ),
-    "elastic_net": Recipe(
+    "elastic_net": (
         "Own characteristics (elastic net)",
-        lambda s: ElasticNetRegressor(random_state=s.random_state),
+        lambda seed, *_: ElasticNetRegressor(random_state=seed),
     ),
-    "fama_macbeth": Recipe("Fama-MacBeth", lambda s: FamaMacBethRegressor()),
-    "boosting": Recipe(
+    "fama_macbeth": ("Fama-MacBeth", lambda *_: FamaMacBethRegressor()),
+    "boosting": (
         "Gradient boosting",
-        lambda s: HistGradientBoostingRegressor(early_stopping=False, random_state=s.random_state),
+        lambda seed, *_: HistGradientBoostingRegressor(early_stopping=False, random_state=seed),
     ),
-    "neighbors": Recipe(
+    "neighbors": (
         "50 nearest neighbors",
-        lambda s: OwnCharacteristicsRegressor(KNeighborsRegressor(50, weights="distance")),
+        lambda *_: OwnCharacteristicsRegressor(KNeighborsRegressor(50, weights="distance")),
     ),
-    "own_history": Recipe(
-        "Own characteristics and history", lambda s: OwnHistoryRegressor(random_state=s.random_state)
+    "own_history": (
+        "Own characteristics and history",
+        lambda seed, *_: OwnHistoryRegressor(random_state=seed),
     ),
-    "common_shocks": Recipe(
+    "common_shocks": (
         "Own history and common shocks",
-        lambda s: CommonShocksRegressor(industry=s.industry, random_state=s.random_state),
+        lambda seed, _, code: CommonShocksRegressor(industry=code, random_state=seed),
     ),
-    "industry_characteristics": Recipe(
+    "industry_characteristics": (
         "Own and {industry} characteristics",
-        lambda s: IndustryMeansRegressor(industry=s.industry),
-        needs_industry=True,
+        lambda *given: IndustryMeansRegressor(industry=given[-1]),
     ),
-    "industry": Recipe(
-        "{industry} peers", lambda s: IndustryPeerRegressor(industry=s.industry), needs_industry=True
-    ),
-    "industry_shrunk": Recipe(
+    "industry": ("{industry} peers", lambda *given: IndustryPeerRegressor(industry=given[-1])),
+    "industry_shrunk": (
         "{industry} peers, shrunk",
-        lambda s: IndustryPeerRegressor(industry=s.industry, shrinkage="leave_one_out"),
-        needs_industry=True,
+        lambda *given: IndustryPeerRegressor(industry=given[-1], shrinkage="leave_one_out"),
     ),
-    "industry_median": Recipe(
-        "{industry} median", lambda s: IndustryMedianRegressor(industry=s.industry), needs_industry=True
+    "industry_median": ("{industry} median", lambda *given: IndustryMedianRegressor(industry=given[-1])),
+    "kernel": ("Kernel regression", lambda *_: NadarayaWatsonRegressor()),
+    "cross_sectional_ridge": ("Cross-sectional ridge", lambda *_: CrossSectionalRidge(scale="rank")),
+    "cross_attention": (
+        "Cross-attention",
+        lambda seed, task, _: _attention(seed, task, attention="cross"),
     ),
-    "kernel": Recipe("Kernel regression", lambda s: NadarayaWatsonRegressor()),
-    "cross_sectional_ridge": Recipe("Cross-sectional ridge", lambda s: CrossSectionalRidge(scale="rank")),
-    "cross_attention": Recipe("Cross-attention", lambda s: _attention(s, attention="cross")),
-    "attention": Recipe("Peer attention", _attention),
-    "stacked_attention": Recipe("Stacked attention", lambda s: _attention(s, n_layers=2)),
+    "attention": ("Peer attention", lambda seed, task, _: _attention(seed, task)),
+    "stacked_attention": ("Stacked attention", lambda seed, task, _: _attention(seed, task, n_layers=2)),
 }
 
 
@@ -111,7 +92,7 @@ def model_names() -> tuple[str, ...]:
 
 def needs_industry(name: str) -> bool:
     """Tell whether a named model needs the column with the industry's code."""
-    return _recipe(name).needs_industry
+    return "{industry}" in _recipe(name)[0]
 
 
 def model_title(name: str, industry: str | None = None) -> str:
@@ -122,7 +103,7 @@ def model_title(name: str, industry: str | None = None) -> str:
     """
     shown = str(industry or "industry")
     shown = shown.upper() if industry and len(shown) <= 5 else shown
-    title = _recipe(name).title.format(industry=shown)
+    title = _recipe(name)[0].format(industry=shown)
     return title[0].upper() + title[1:]
 
 
@@ -161,25 +142,17 @@ def make_model(
     >>> make_model("industry", industry="sic")
     IndustryPeerRegressor(industry='sic')
     """
-    recipe = _recipe(name)
-    if recipe.needs_industry and industry is None:
+    if needs_industry(name) and industry is None:
         raise InputError(f"models: {name!r} needs industry=, the column with the industry's code.")
-    return recipe.make(Setting(task, industry, random_state))
+    return _recipe(name)[1](random_state, task, industry)
 
 
-def make_models(
-    names: Iterable[str], *, task: str = "forecast", industry: str | None = None, random_state: int = 0
-) -> dict[str, Any]:
-    """Return models by the names they are shown under."""
-    made = {}
-    for name in names:
-        made[model_title(name, industry)] = make_model(
-            name, task=task, industry=industry, random_state=random_state
-        )
-    return made
+def make_models(names: Iterable[str], *, industry: str | None = None, **options: Any) -> dict[str, Any]:
+    """Return models by the names they are shown under; options as :func:`make_model` takes them."""
+    return {model_title(name, industry): make_model(name, industry=industry, **options) for name in names}
 
 
-def _recipe(name: Any) -> Recipe:
+def _recipe(name: Any) -> tuple[str, Callable[[int, str, str | None], Any]]:
     if not isinstance(name, str) or name not in RECIPES:
         raise unknown_name("models", "model", name, RECIPES)
     return RECIPES[name]

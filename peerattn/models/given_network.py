@@ -107,8 +107,12 @@ def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: p
     return W[labels.get_indexer(firms) % shape[0]][:, labels.get_indexer(peers) % shape[0]]
 
 
-def row_normalised(W: sparse.csr_array) -> sparse.csr_array:
-    """Return rows whose absolute weights sum to one; a row of zeros stays."""
-    total = np.asarray(abs(W).sum(axis=1)).reshape(-1)
+def others_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
+    """Return :func:`network_weights` on other firms; absolute weights of a row sum to one, a row of zeros stays."""
+    W = network_weights(network, period, firms, peers).tocoo()
+    row, column = W.coords
+    others = firms[row] != peers[column]
+    kept = sparse.csr_array((W.data[others], (row[others], column[others])), shape=W.shape)
+    total = np.asarray(abs(kept).sum(axis=1)).reshape(-1)
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-    return sparse.csr_array(sparse.diags_array(scale) @ W)
+    return sparse.csr_array(sparse.diags_array(scale) @ kept)

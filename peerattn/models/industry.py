@@ -182,12 +182,9 @@ class IndustryPeerRegressor(PeerRegressor):
                 errors += [((groups.mean(k)[0] - rows.y) ** 2).sum() for k in SHRINKAGES]
         return float(SHRINKAGES[int(np.argmin(errors))])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = (
-            self.industry is None
-        )  # the mean of all firms reads no characteristic
-        return tags
+    @property
+    def _reads_characteristics(self) -> bool:
+        return self.industry is not None
 
     # ------------------------------------------------------------------ group sums
 

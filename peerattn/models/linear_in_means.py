@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import given_network, network_weights, refuse_learned, row_normalised
+from peerattn.models.given_network import given_network, others_weights, refuse_learned
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
@@ -278,12 +278,7 @@ class LinearInMeansRegressor(PeerRegressor):
     def _between(self, period: Any, rows: Rows, peers: Rows) -> sparse.csr_array:
         if self.network_ is None:
             return sparse.csr_array((len(rows), len(peers)))
-        W = network_weights(self.network_, period, rows.label, peers.label).tocoo()
-        row, column = W.coords
-        others = rows.label[row] != peers.label[column]
-        return row_normalised(
-            sparse.csr_array((W.data[others], (row[others], column[others])), shape=W.shape)
-        )
+        return others_weights(self.network_, period, rows.label, peers.label)
 
     @staticmethod
     def _regressors(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from peerattn.models.pools import refuse_other_kinds, sums_of_others
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 
 ALPHAS = np.logspace(-2, 5, 15)
@@ -98,6 +98,8 @@ class FirmMeanRegressor(PanelForecaster):
     [2.0, 2.0, 8.0]
     """
 
+    _reads_characteristics = False
+
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         self.by_firm_ = pd.Series(dtype=float)
@@ -109,11 +111,6 @@ class FirmMeanRegressor(PanelForecaster):
             return np.full(len(panel), self.mean_)
         refuse_other_kinds(self.by_firm_.index, panel.firm)
         return self.by_firm_.reindex(panel.firm).fillna(self.mean_).to_numpy()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # reads no characteristic
-        return tags
 
 
 class LastValueRegressor(PanelForecaster):
@@ -140,6 +137,8 @@ class LastValueRegressor(PanelForecaster):
     [3.0, 8.0]
     """
 
+    _reads_characteristics = False
+
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         self.history_ = pd.DataFrame({"firm": [], "period": [], "outcome": []})
@@ -157,11 +156,6 @@ class LastValueRegressor(PanelForecaster):
         history = self.history_[["firm", "outcome"]].assign(when=then)
         merged = pd.merge_asof(asked, history, on="when", by="firm", allow_exact_matches=False)
         return merged["outcome"].fillna(self.mean_).to_numpy()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # reads no characteristic
-        return tags
 
 
 class FamaMacBethRegressor(PanelForecaster):
@@ -225,14 +219,15 @@ class FamaMacBethRegressor(PanelForecaster):
             )
         used = own
         for at in large:  # a column that is a combination of others in one period would cost that period
-            used = [used[k - 1] for k in np.flatnonzero(independent_columns(_with_one(X[at][:, used]))) if k]
+            columns = np.column_stack([np.ones(len(at)), X[at][:, used]])
+            used = [used[k - 1] for k in np.flatnonzero(independent_columns(columns)) if k]
         rows = np.sort(np.concatenate(large))
         frame = pd.DataFrame(X[rows][:, used], index=index[rows], columns=[str(column) for column in used])
         frame.insert(0, "intercept", 1.0)
         covariance = "kernel" if len(large) >= 10 else "robust"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of too few periods for t statistics, which are then NaN
-            with _estimated():
+            with refusing():
                 fit = FamaMacBeth(
                     pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False
                 ).fit(cov_type=covariance)
@@ -302,23 +297,10 @@ class IndustryMeansRegressor(PanelForecaster):
         return np.hstack([own, np.where(alone[:, None], everybody, _leave_out_means(own, group))])
 
 
-def _with_one(X: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(X)), X])
-
-
 def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the mean of the group's other rows; a row alone keeps its own values."""
     others = (np.bincount(group)[group] - 1)[:, None]
     return np.where(others > 0, sums_of_others(values, group) / np.maximum(others, 1), values)
-
-
-@contextmanager
-def _estimated() -> Iterator[None]:
-    """Turn what linearmodels says of data that identify nothing into bad input."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(f"FamaMacBethRegressor: {error}") from error
 
 
 def period_ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:

@@ -261,6 +261,15 @@ class PanelModel(BaseEstimator):
 class PanelRegressor(RegressorMixin, PanelModel):
     """Base class of the panel regressors."""
 
+    @property
+    def _reads_characteristics(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = not self._reads_characteristics
+        return tags
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² of ``predict(X)`` over the rows whose outcome is known."""
         known, predicted, weight = self._scored(X, y, sample_weight)

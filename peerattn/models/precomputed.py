@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.models.base import PeerRegressor
-from peerattn.models.given_network import given_network, network_weights, row_normalised
+from peerattn.models.given_network import given_network, others_weights
 from peerattn.models.pools import NOBODY, Rows, Section, means_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
@@ -58,6 +58,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
 
     _isolates_get = "the mean of all other firms"
     _learns_network = False
+    _reads_characteristics = False
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
@@ -70,11 +71,6 @@ class PrecomputedPeerRegressor(PeerRegressor):
         rows = self.training_rows_ = training.known()
         assert rows.y is not None
         self.mean_ = float(np.average(rows.y, weights=rows.weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # reads no characteristic
-        return tags
 
     # ------------------------------------------------------------------ sums over firms
 
@@ -100,13 +96,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
     def _firm_weights(self, section: Section, firms: pd.Index) -> sparse.csr_array:
         """Return the normalised weights on firms, own firm left out."""
         assert self.network_ is not None
-        focal = section.focal.label
-        W = network_weights(self.network_, section.period, focal, firms).tocoo()
-        row, column = W.coords
-        others = focal[row] != firms[column]
-        return row_normalised(
-            sparse.csr_array((W.data[others], (row[others], column[others])), shape=W.shape)
-        )
+        return others_weights(self.network_, section.period, section.focal.label, firms)
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         peers = section.peers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,16 @@ def two_stage(
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         assert cluster is not None and clusters is not None
-        p = _bootstrapped(table[:, -1], X, W, Z, ours, cluster, effects, n_bootstrap, random_state, len(used))
+        p_of = partial(
+            wild_cluster_p, table[:, -1], cluster=cluster, weight=ours, effects=effects, n_draws=n_bootstrap,
+            random_state=random_state,
+        )  # fmt: skip
+        if len(
+            z_at
+        ):  # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
+            p = np.array([np.nan] * len(x_at) + [p_of(X, Z)])
+        else:
+            p = np.array([p_of(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))])
     scale = unit[-1] / unit[used]
     return TwoStage(
         params=pd.Series(params * scale, index=columns),
@@ -199,33 +209,6 @@ def two_stage(
         n_bootstrap=n_bootstrap,
         title="Linear-in-means model, two-stage least squares" if endogenous is not None else "Least squares",
     )
-
-
-def _bootstrapped(
-    y: np.ndarray,
-    X: np.ndarray,
-    W: np.ndarray,
-    Z: np.ndarray,
-    weight: np.ndarray,
-    cluster: np.ndarray,
-    effects: pd.DataFrame | None,
-    n_draws: int,
-    random_state: int,
-    n_params: int,
-) -> np.ndarray:
-    """Return p values of zero: of each column of X by least squares, of W by the Anderson–Rubin regression on Z."""
-    options: dict[str, Any] = {
-        "weight": weight,
-        "effects": effects,
-        "n_draws": n_draws,
-        "random_state": random_state,
-    }
-    if not Z.shape[1]:
-        others = [np.delete(X, k, axis=1) for k in range(X.shape[1])]
-        return np.array([wild_cluster_p(y, o, X[:, [k]], cluster, **options) for k, o in enumerate(others)])
-    p = np.full(n_params, np.nan)  # of exogenous columns beside an instrumented one: no test that holds
-    p[-1] = wild_cluster_p(y, X, Z, cluster, **options)
-    return p
 
 
 def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray) -> np.ndarray:

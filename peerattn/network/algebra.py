@@ -100,31 +100,6 @@ def _listed(labels: Any) -> Iterable[Any]:
 
 
 @checked
-def symmetrized(network: Net) -> Net:
-    """Return (W + W') / 2; its rows need not sum to one.
-
-    Returns
-    -------
-    PeerNetwork
-
-    Raises
-    ------
-    InputError
-        When focal firms and peers are not the same firms.
-    """
-    sections = []
-    for period, section in network.sections():
-        if not section.is_square:
-            raise InputError(
-                f"symmetrized: focal firms and peers differ{where_in(period)}; a cross-attention network has no "
-                "transpose among the same firms."
-            )
-        weights: Any = section.weights
-        sections.append(CrossSection(section.rows, section.columns, frozen((weights + weights.T) / 2)))
-    return network.replaced(sections, row_normalized=False)
-
-
-@checked
 def normalized(network: Net) -> Net:
     """Return the network with every row divided by its sum; isolates stay isolates.
 

@@ -41,7 +41,7 @@ class PeerNetwork(BaseNetwork):
     signed : bool
         Weights may be negative, and rows sum to anything.
     row_normalized : bool
-        Rows sum to one or zero; False after steps such as :meth:`symmetrized` or a cut to the top k.
+        Rows sum to one or zero; False after a choice of firms or a cut to the top k.
     top_k : int, optional
         Weights that are kept of each firm, the largest; None: all. Measures that need all then refuse the network.
     stability : pandas.DataFrame, optional
@@ -78,7 +78,6 @@ class PeerNetwork(BaseNetwork):
     followers = peers_of.followers
     subset = algebra.subset
     mean = algebra.mean
-    symmetrized = algebra.symmetrized
     normalized = algebra.normalized
     positive = algebra.positive
     __matmul__ = algebra.peer_average

@@ -381,7 +381,7 @@ def test_unknown_values_reach_only_those_who_look() -> None:
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_subset_symmetrized_normalized(as_sparse: bool) -> None:
+def test_subset_normalized(as_sparse: bool) -> None:
     network = panel_network(as_sparse=as_sparse)
     small = network.subset(firms=["A", "B", "E"], periods=[2001, 2002])
     assert small.periods.tolist() == [2001, 2002] and not small.row_normalized
@@ -391,14 +391,9 @@ def test_subset_symmetrized_normalized(as_sparse: bool) -> None:
     again = small.normalized()
     sums = again.matrix(2002).sum(axis=1)
     np.testing.assert_allclose(sums[sums != 0], 1.0)
-    half = network.symmetrized().matrix(2003)
-    full = network.matrix(2003)
-    np.testing.assert_allclose(half, (full + full.T) / 2)
     assert network.subset(periods=2001).row_normalized
     with pytest.raises(InputError, match="signed"):
         PeerNetwork.from_matrices({1: (FIRMS, None, -RING)}, signed=True).normalized()
-    with pytest.raises(InputError, match="cross-attention"):
-        PeerNetwork.from_matrices({1: (["x"], FIRMS, RING[:1])}).symmetrized()
 
 
 def test_no_heavy_import() -> None:

@@ -118,7 +118,7 @@ def test_a_choice_of_periods_keeps_stability_and_other_weights_do_not() -> None:
     for other in (
         network.subset(firms=["A", "B"]),
         network.mean(),
-        network.symmetrized(),
+        network.positive(),
         network.replaced(),
     ):
         assert other.stability is None

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.evaluation.inference.intervals import _margin
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
@@ -199,3 +198,15 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
 def _needs(model: Any) -> bool:
     return bool(getattr(model, "needs_outcomes", False))
+
+
+def _margin(
+    score: np.ndarray, codes: np.ndarray, known: np.ndarray, blocks: np.ndarray, level: float
+) -> float:
+    """Return the smallest score at which the blocks' mean distribution, times K / (K + 1), reaches the level."""
+    rows = known & np.isin(codes, blocks)
+    values, block = score[rows], codes[rows]
+    weight = 1 / (np.bincount(block)[block] * (len(blocks) + 1))
+    order = np.argsort(values)
+    reached = np.cumsum(weight[order]) >= level - 1e-9
+    return float(values[order][np.argmax(reached)]) if reached.any() else math.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,25 +53,19 @@ def horizon_named(outcome: str) -> int | None:
     return 1 if _NEXT.search(outcome) else None
 
 
-def realised_words(horizon: int | None) -> str:
-    """Return which factors those of a label are, for a sentence; None: the caller gave dates.
+def realised_words(horizon: int) -> str:
+    """Return which factors those of a label are, for a sentence.
 
     >>> realised_words(0), realised_words(1)
     ('the same period', 'the next period')
     """
-    if horizon is None:
-        return "the period in realised_at"
     return {0: "the same period", 1: "the next period"}.get(
         horizon, f"the next {horizon} periods, compounded"
     )
 
 
 def match_factors(
-    factors: pd.DataFrame,
-    periods: pd.Index,
-    *,
-    outcome_horizon: int | None = None,
-    realised_at: Mapping[Any, Any] | pd.Series | None = None,
+    factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None
 ) -> pd.DataFrame:
     r"""Return the factor returns of the time in which the outcomes of each period are realised.
 
@@ -89,8 +82,6 @@ def match_factors(
         Labels of the outcomes' rows.
     outcome_horizon : int, optional
         h. Months, quarters and years are counted by the calendar, days by the dates of the factors.
-    realised_at : mapping or Series, optional
-        From each label to the period in which its outcome is realised; instead of ``outcome_horizon``.
 
     Returns
     -------
@@ -100,7 +91,7 @@ def match_factors(
     Raises
     ------
     InputError
-        Where neither or both of the two are given, figures are per cent, or a period is missing, twice there, or unknown.
+        Without ``outcome_horizon``, where figures are per cent, or a period is missing, twice there, or unknown.
 
     Examples
     --------
@@ -109,14 +100,22 @@ def match_factors(
     [0.02, 0.03]
     """
     source = f" ({factors.attrs['path']})" if "path" in factors.attrs else ""
-    if (outcome_horizon is None) == (realised_at is None):
+    if (
+        isinstance(outcome_horizon, bool)
+        or not isinstance(outcome_horizon, int | np.integer)
+        or outcome_horizon < 0
+    ):
         raise InputError(
-            "outcome_horizon or realised_at: factors are matched to the time in which an outcome is realised, so pass one of "
-            "them: outcome_horizon=0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
+            f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
+            "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
         )
-    table = _numbers(factors, source)
-    calendar = _calendar(periods)
-    table.index = _read(factors.index, calendar, f"factors{source}")
+    table, calendar = _numbers(factors, source), _read(periods, periods)
+    try:
+        table.index = _read(factors.index, periods)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"factors{source}: {show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
+        ) from error
     twice = table.index[table.index.duplicated()]
     if len(twice):
         raise InputError(
@@ -124,13 +123,7 @@ def match_factors(
             f"{show_label(periods[0])}, and one row of factor returns is expected for each."
         )
     table = table.sort_index()
-    if realised_at is not None:
-        when = pd.Series(realised_at).reindex(periods)
-        if when.isna().any():
-            raise InputError(f"realised_at: no period is given for {show_label(periods[when.isna()][0])}.")
-        steps = [_read(pd.Index(when), calendar, "realised_at")]
-    else:
-        steps = _steps(calendar, table.index, outcome_horizon)
+    steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _refuse_gaps(table, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
     return pd.DataFrame(total, index=periods, columns=table.columns)
@@ -149,66 +142,37 @@ def _numbers(factors: Any, source: str) -> pd.DataFrame:
     return table
 
 
-def _calendar(periods: pd.Index) -> pd.Index:
-    """Return months, quarters and years as Periods, days as timestamps, other labels as they are."""
-    per_year = (
-        None if isinstance(periods, pd.PeriodIndex) else periods_per_year(periods.unique().sort_values())
-    )
-    frequency = None if per_year is None else _FREQUENCY.get(int(per_year))
-    if isinstance(periods, pd.DatetimeIndex):
-        return periods.to_period(frequency) if frequency else periods.normalize()
-    if frequency:
-        return pd.PeriodIndex(_dates(periods), freq=frequency)
-    return periods
+def _read(labels: pd.Index, periods: pd.Index) -> pd.Index:
+    """Return labels as the panel's calendar has them: months, quarters and years as Periods, days, others as they are."""
+    per_year = periods_per_year(periods.unique().sort_values())
+    frequency = periods.freqstr if isinstance(periods, pd.PeriodIndex) else _FREQUENCY.get(int(per_year or 0))
+    if not frequency and not isinstance(periods, pd.DatetimeIndex):
+        return labels.astype(periods.dtype)
+    if isinstance(labels, pd.PeriodIndex):
+        return labels.asfreq(frequency) if frequency else labels.to_timestamp().normalize()
+    dates = labels if isinstance(labels, pd.DatetimeIndex) else _dates(labels)
+    return dates.to_period(frequency) if frequency else dates.normalize()
 
 
 def _dates(labels: pd.Index) -> pd.DatetimeIndex:
     """Return labels such as 2012, 201207, 20120731 or "2012-07" as the first day that they may mean."""
     text = pd.Series(labels.astype(str)).str.strip()
-    forms = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}
     sizes = set(text.str.len()) if text.str.fullmatch(r"\d+").all() else set()
-    return pd.DatetimeIndex(
-        pd.to_datetime(text, format=forms.get(sizes.pop(), "mixed") if len(sizes) == 1 else "mixed")
-    )
+    forms = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}
+    form = forms.get(sizes.pop(), "mixed") if len(sizes) == 1 else "mixed"
+    return pd.DatetimeIndex(pd.to_datetime(text, format=form))
 
 
-def _read(labels: Any, calendar: pd.Index, argument: str) -> pd.Index:
-    """Return labels in the type of the calendar."""
-    if not isinstance(calendar, pd.PeriodIndex | pd.DatetimeIndex):
-        return _converted(lambda: labels.astype(calendar.dtype), labels, calendar, argument)
-    if not isinstance(labels, pd.PeriodIndex | pd.DatetimeIndex):
-        labels = _converted(lambda: _dates(labels), labels, calendar, argument)
-    if isinstance(calendar, pd.PeriodIndex):
-        same = labels.asfreq if isinstance(labels, pd.PeriodIndex) else labels.to_period
-        return pd.Index(same(calendar.freqstr))
-    return pd.Index((labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else labels).normalize())
-
-
-def _converted(
-    convert: Callable[[], pd.Index], labels: pd.Index, calendar: pd.Index, argument: str
-) -> pd.Index:
-    try:
-        return convert()
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{argument}: {show_label(labels[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
-        ) from error
-
-
-def _steps(calendar: pd.Index, dates: pd.Index, horizon: Any) -> list[pd.Index]:
-    """Return the labels of each period of the outcomes' time."""
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 0:
-        raise InputError(f"outcome_horizon must be a whole number from 0, got {horizon!r}.")
-    if horizon == 0:
-        return [calendar]
+def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
+    """Return the labels of each of the periods after, days by the dates of the factors."""
     if isinstance(calendar, pd.DatetimeIndex):
         last = dates.searchsorted(calendar, side="right") - 1
         later = dates.append(pd.DatetimeIndex([pd.NaT] * horizon))
         return [later[last + k] for k in range(1, horizon + 1)]
     if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
         raise InputError(
-            f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; say by realised_at= "
-            "in which period the outcome of each is realised."
+            f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, "
+            "or label the factors by the rows whose outcome is realised then, with outcome_horizon=0."
         )
     return [calendar + k for k in range(1, horizon + 1)]
 
@@ -230,20 +194,14 @@ def _refuse_gaps(table: pd.DataFrame, wanted: pd.Index, source: str) -> None:
 
 
 def factors_realised(
-    factors: pd.DataFrame | None,
-    panel: Panel,
-    tested: np.ndarray,
-    task: str,
-    horizon: int | None,
-    realised_at: Any,
+    factors: pd.DataFrame | None, panel: Panel, tested: np.ndarray, task: str, horizon: int | None
 ) -> pd.DataFrame | None:
     """Return the factors of the time in which the tested outcomes are realised, by the period of their rows."""
     if factors is None or task != "forecast":  # an explanation makes no portfolios
         return None
     rows = tested[panel.y.notna().to_numpy()[tested]]
     periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
-    if realised_at is None and horizon is None:
-        horizon = horizon_named(panel.outcome)
-    found = match_factors(factors, periods, outcome_horizon=horizon, realised_at=realised_at)
-    found.attrs = {"realised": realised_words(horizon)}
+    horizon = horizon_named(panel.outcome) if horizon is None else horizon
+    found = match_factors(factors, periods, outcome_horizon=horizon)
+    found.attrs = {"realised": realised_words(horizon or 0)}
     return found

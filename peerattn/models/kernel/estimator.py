@@ -281,26 +281,25 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ prediction
 
-    def _bandwidths(self, section: Section) -> Bandwidths:
+    def _ready(self, section: Section) -> tuple[Points, Points, Bandwidths]:
+        """Return focal rows, peers and bandwidths of a cross-section in the model's dtype."""
         dtype = getattr(torch, self.dtype)
-        within = section.within
-        h, mixing = (
-            (self.within_bandwidth_, self.within_mixing_) if within else (self.bandwidth_, self.mixing_)
+        chosen = (
+            (self.within_bandwidth_, self.within_mixing_)
+            if section.within
+            else (self.bandwidth_, self.mixing_)
         )
-        return Bandwidths(torch.tensor(h, dtype=dtype), torch.tensor(mixing, dtype=dtype))
+        h, mixing = (torch.tensor(values, dtype=dtype) for values in chosen)
+        return self._points(section.focal, dtype), self._points(section.peers, dtype), Bandwidths(h, mixing)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
         if not len(section.peers):
             return predicted, isolated
         assert section.peers.y is not None
-        dtype = getattr(torch, self.dtype)
-        focal, peers, bandwidths = (
-            *map(lambda r: self._points(r, dtype), (section.focal, section.peers)),
-            self._bandwidths(section),
-        )
-        one = torch.ones(len(peers), 1, dtype=dtype)
-        values = torch.cat([torch.from_numpy(section.peers.y - self.mean_).to(dtype)[:, None], one], dim=1)
+        focal, peers, bandwidths = self._ready(section)
+        y = torch.from_numpy(section.peers.y - self.mean_).to(peers.x.dtype)
+        values = torch.stack([y, torch.ones_like(y)], dim=1)
         for rows in self._slices(section):
             fitted, _ = self.regression_.fit(
                 focal.take(rows), peers, bandwidths, values, _mask(section, rows)
@@ -310,26 +309,17 @@ class NadarayaWatsonRegressor(PeerRegressor):
         return predicted, isolated
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
-        dtype = getattr(torch, self.dtype)
-        focal, peers = self._points(section.focal, dtype).take(rows), self._points(section.peers, dtype)
-        return (
-            self.regression_.weights(focal, peers, self._bandwidths(section), _mask(section, rows))
-            .double()
-            .numpy()
-        )
+        focal, peers, bandwidths = self._ready(section)
+        W = self.regression_.weights(focal.take(rows), peers, bandwidths, _mask(section, rows))
+        return W.double().numpy()
 
     def _effects(self, section: Section) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
         if not len(section.peers) or not effects.shape[1]:
             return effects
         assert section.peers.y is not None
-        dtype = getattr(torch, self.dtype)
-        focal, peers, bandwidths = (
-            self._points(section.focal, dtype),
-            self._points(section.peers, dtype),
-            self._bandwidths(section),
-        )
-        values = torch.from_numpy(section.peers.y - self.mean_).to(dtype)[:, None]
+        focal, peers, bandwidths = self._ready(section)
+        values = torch.from_numpy(section.peers.y - self.mean_).to(peers.x.dtype)[:, None]
         for rows in self._slices(section):
             points = focal.take(rows)
             points.x.requires_grad_(self.degree == 0)

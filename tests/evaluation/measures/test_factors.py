@@ -36,12 +36,10 @@ def test_the_next_month_is_found_however_months_are_spelled(ours, theirs):
     assert np.allclose(match_factors(frame(SPELLED[theirs]), labels, outcome_horizon=0)["mkt"], FACTORS[:5])
 
 
-def test_longer_horizons_are_compounded_and_dates_may_be_given():
+def test_longer_horizons_are_compounded():
     labels = SPELLED["numbers"][:3]
     found = match_factors(frame(MONTHS), labels, outcome_horizon=3)["mkt"]
     assert np.allclose(found, [np.prod(1 + FACTORS[k + 1 : k + 4]) - 1 for k in range(3)])
-    when = dict(zip(labels, ["2012-04", "2012-01", "2011-11"]))
-    assert np.allclose(match_factors(frame(MONTHS), labels, realised_at=when)["mkt"], FACTORS[[5, 2, 0]])
 
 
 def test_days_are_counted_by_the_dates_of_the_factors_and_years_and_quarters_by_the_calendar():
@@ -63,16 +61,14 @@ def test_days_are_counted_by_the_dates_of_the_factors_and_years_and_quarters_by_
     ("factors", "labels", "options", "named"),
     [
         (frame(MONTHS), MONTHS[:3], {}, "outcome_horizon"),
-        (frame(MONTHS), MONTHS[:3], {"outcome_horizon": 1, "realised_at": {}}, "outcome_horizon"),
         (frame(MONTHS), MONTHS[:3], {"outcome_horizon": 1.5}, "whole number"),
         (frame(MONTHS), MONTHS, {"outcome_horizon": 1}, "2012-05"),
         (frame(MONTHS).iloc[::2], MONTHS[:3], {"outcome_horizon": 0}, "2011-12"),
         (frame(MONTHS, [0.0, np.nan, *FACTORS[2:]]), MONTHS[:3], {"outcome_horizon": 0}, "2011-12"),
         (frame(MONTHS, 100 * (FACTORS + 1)), MONTHS[:3], {"outcome_horizon": 0}, "per cent"),
         (frame(MONTHS), pd.period_range("2011Q4", periods=2, freq="Q"), {"outcome_horizon": 0}, "more than once"),
-        (frame(MONTHS), MONTHS[:3], {"realised_at": {MONTHS[0]: MONTHS[1]}}, "realised_at"),
         (frame(list("abcdef")), MONTHS[:3], {"outcome_horizon": 0}, "'?a'? is not read"),
-        (frame(list("abcdef")), pd.Index(list("abc")), {"outcome_horizon": 1}, "realised_at"),
+        (frame(list("abcdef")), pd.Index(list("abc")), {"outcome_horizon": 1}, "cannot be counted on"),
         (frame(MONTHS).astype(str), MONTHS[:3], {"outcome_horizon": 0}, "no column of numbers"),
     ],
 )  # fmt: skip

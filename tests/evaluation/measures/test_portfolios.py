@@ -67,7 +67,7 @@ def test_alpha_against_statsmodels():
     assert found.sharpe == pytest.approx(np.sqrt(12) * found.spread.mean() / found.spread.std())
     with pytest.raises(InputError, match="factors: .* 5 periods"):
         quantile_portfolios(r, forecast, firm, period, factors=factors.iloc[:10], outcome_horizon=0)
-    with pytest.raises(InputError, match="outcome_horizon=0"):
+    with pytest.raises(InputError, match="outcome_horizon must be"):
         quantile_portfolios(r, forecast, firm, period, factors=factors)
 
 

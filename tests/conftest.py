@@ -21,6 +21,7 @@ SHORT: dict[str, object] = {
 FEWEST: dict[str, object] = {
     "attention.descent.STEPS": 2,
     "attention.descent.LBFGS_STEPS": 1,
+    "attention.covariance_fit.FEWEST_STEPS": 3,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 1,
     "attention.starts.TURNS": 0,

@@ -15,14 +15,12 @@ import peerattn
 from peerattn.models import own_characteristics
 from peerattn.models.attention.base import AttentionModel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # the contract does not ask what is found
+
 
 @pytest.fixture(scope="module", autouse=True)
-def _fewest_steps():
-    """The contract does not ask what is found."""
+def _few_penalties():
     with pytest.MonkeyPatch.context() as few:
-        for constant, value in {"descent.STEPS": 2, "descent.LBFGS_STEPS": 1, "own_shape.TREES": 3}.items():
-            few.setattr(f"peerattn.models.attention.{constant}", value)
-        few.setattr("peerattn.models.own_history.TREES", 3)
         few.setattr(own_characteristics, "ElasticNetCV", partial(ElasticNetCV, alphas=[0.01, 1.0]))
         yield
 

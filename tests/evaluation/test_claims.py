@@ -31,6 +31,8 @@ from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 STEPS = {"OLS": "own lines", "Boosting": "own shape", "History": "own history", "Peers": "peers"}
 
 

@@ -8,6 +8,8 @@ from peerattn import WalkForward, compare, describe_panel
 from peerattn.exceptions import InputError
 from peerattn.models import OwnCharacteristicsRegressor, PeerAttentionRegressor
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 def panel(n=30, periods=24):
     rng = np.random.default_rng(0)

@@ -17,6 +17,8 @@ from peerattn.exceptions import (
     SmallCrossSectionWarning,
 )
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 FIRMS, YEARS = list("ABCDEFGHIJKL"), range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "own": "linear", "kappa": None, "random_state": 0}

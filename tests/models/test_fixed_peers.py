@@ -10,6 +10,8 @@ from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.nn import attention_weights
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 INDEX = pd.MultiIndex.from_product(
     [[f"F{k:02d}" for k in range(25)], [2001, 2002, 2003]], names=["firm", "period"]
 )

@@ -18,6 +18,8 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.panel import as_panel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 def simulated_panel(n_firms=20, n_periods=6, seed=0):
     rng = np.random.default_rng(seed)

@@ -24,6 +24,8 @@ from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.objects import save_estimator
 from peerattn.store.sealed import read_state, write_state
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}
 
 

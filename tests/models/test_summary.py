@@ -13,6 +13,8 @@ from peerattn import (
 )
 from peerattn.models import FamaMacBethRegressor, OwnHistoryRegressor
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 @pytest.fixture(scope="module")
 def panel():

@@ -19,6 +19,8 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, PeerAttentionRegressor
 from peerattn.panel import read_panel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 YEARS = list(range(2001, 2015))
 
 

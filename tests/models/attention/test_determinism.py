@@ -13,6 +13,8 @@ from peerattn import (
 )
 from peerattn.models.attention.base import AttentionModel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 PANEL = simulate_panel(20, 8, 3, n_industries=3, random_state=0)
 X, CODED, Y = PANEL.X.select_dtypes("number"), PANEL.X, PANEL.y
 FEW = {"random_state": 0, "n_heads": 1, "own": "linear"}

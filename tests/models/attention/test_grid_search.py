@@ -10,6 +10,8 @@ from peerattn import PeerAttentionRegressor, Reference, WalkForward
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import explain_score
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 @pytest.fixture(scope="module")
 def panel():

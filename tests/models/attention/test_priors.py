@@ -10,6 +10,8 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import PeerAttentionRegressor, Prior
 from peerattn.models.attention import batches
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 FAST = {"n_heads": 1, "kappa": None, "random_state": 0}
 
 

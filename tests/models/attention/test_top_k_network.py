@@ -5,6 +5,8 @@ from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.pools import Section
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     """Also when the firms are taken in small blocks; what is kept is sparse and unchanged."""

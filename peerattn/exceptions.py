@@ -149,7 +149,12 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 
 MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
 _MILLION = 1_000_000
-_COUNTS = ("k", "top_k", "horizon")  # and what begins with n_: at least 1, or 0 where that is the default
+_COUNTS = (
+    "k",
+    "top_k",
+    "horizon",
+    "width",
+)  # and what begins with n_: at least 1, or 0 where that is the default
 _SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
 _COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
 
@@ -224,14 +229,13 @@ def checked(door: Door) -> Door:
                 and "unexpected keyword" in str(error)
             ):
                 raise UnknownArgument(f"{door.__qualname__}: {error}.") from error
-            odd = {name: _oddness(value, kinds[name]) for name, value in given.items() if name not in several}
+            odd = {
+                name: _oddness(value, kinds[name])
+                for name, value in given.items()
+                if name not in several and value is not parameters[name].default
+            }
             name = max(odd, key=lambda key: odd[key], default="")
-            if (
-                not name
-                or not odd[name]
-                or given[name] is parameters[name].default
-                or hasattr(error, "__notes__")
-            ):
+            if not name or not odd[name] or hasattr(error, "__notes__"):
                 raise
             why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             kind = WrongType if isinstance(error, TypeError) else InputError
@@ -284,20 +288,20 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, bool) or type(value).__name__ == "bool"
     if origin in (Sequence, Iterable, list, tuple):
         listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
-        if not listed or not isinstance(value, list | tuple) or origin is tuple:
-            return listed and (
-                isinstance(value, Iterator) or parts[:1] != (str,) or all(map(_hashable, value))
-            )
+        if not listed or isinstance(value, Iterator) or origin is tuple or parts[0] is Any:
+            return listed
         return all(_hashable(each) if parts[0] is str else _fits(each, parts[0]) for each in value)
     if origin in (Mapping, dict):
         return isinstance(value, Mapping) and all(_fits(each, parts[1]) for each in value.values())
     if origin is Callable or kind is Callable:
         return callable(value)
-    if isinstance(kind, type) and (kind in (str, Path) or kind.__module__.startswith("peerattn.")):
+    if isinstance(kind, type) and (
+        kind in (str, Path) or kind.__module__.startswith(("peerattn.", "numpy.random."))
+    ):
         return isinstance(value, kind)
     if getattr(origin, "__name__", "") == "PathLike":
         return hasattr(value, "__fspath__")
-    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "__len__", "ndarray": "__len__"}
+    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "to_frame", "ndarray": "__len__"}
     if isinstance(kind, type) and kind.__name__ in needed:
         return hasattr(value, needed[kind.__name__]) and not isinstance(value, str | bytes)
     return True

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import NewFirms, PeerNetwork, read_panel, simulate_panel
+from peerattn import NewFirms, PeerNetwork, ladder, read_panel, simulate_panel
+from peerattn.evaluation import conformal_intervals
 from peerattn.exceptions import InputError, checked
-from peerattn.network import reciprocity
-from peerattn.panel import as_panel
+from peerattn.network import reciprocity, rollout
+from peerattn.panel import as_panel, canonical_codes
 
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "front_doors.py"
 
@@ -80,6 +81,11 @@ def test_what_an_attack_found():
         (lambda: NewFirms("x"), "walk"),
         (lambda: reciprocity("x"), "network"),
         (lambda: PeerNetwork.from_edges(3), "edges"),
+        (lambda: canonical_codes(["0100"]), "column: expected Series"),
+        (lambda: rollout(range(3)), "layers"),
+        (lambda: simulate_panel(random_state=[None]), "random_state"),
+        (lambda: conformal_intervals("x", panel.y, panel.y, firm=None), "outcome"),
+        (lambda: ladder(panel.X, panel.y, rungs={"a": None}, verbose=False), "'a'"),
     ):
         with pytest.raises(InputError, match=name):
             call()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -127,7 +127,7 @@ class BaseNetwork:
     def _occurring(self, side: str) -> Array:
         return np.unique(np.concatenate([np.empty(0, int), *(getattr(s, side) for s in self._sections)]))
 
-    def occurs(self, position: int, side: str) -> bool:
+    def occurs(self, position: int, side: Literal["rows", "columns"]) -> bool:
         """Return whether a firm is ever in the ``rows`` or in the ``columns``."""
         return any(position in getattr(section, side) for section in self._sections)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -82,7 +82,9 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
     return largest_first(pd.DataFrame({"firm": network.labels, "weight": weights}), k)
 
 
-def found_firm(network: Net, firm: Any, period: Any, side: str, argument: str = "firm") -> tuple[Net, int]:
+def found_firm(
+    network: Net, firm: Any, period: Any, side: Literal["rows", "columns"], argument: str = "firm"
+) -> tuple[Net, int]:
     """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
     chosen = network.at(period)
     position = chosen.firm_position(firm)

@@ -17,7 +17,7 @@ from peerattn.panel.columns import leak_warning, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import assemble, read_rows, refusing
+from peerattn.panel.reading import assemble, read_rows, refusing, with_codes
 
 RETURN = re.compile(r"^(ex|x|m|d|w)?ret(urn)?s?(?![a-z])", re.IGNORECASE)
 PER_CENT = 1.5  # median size of returns above which they are per cent
@@ -81,10 +81,10 @@ def check_panel(
         frame = _match_columns(estimator, frame)
         codes = estimator.code_columns_
     names = X.names if isinstance(X, Panel) else (firm, period)
-    if isinstance(X, Panel) and X.columns == tuple(frame.columns) and set(codes) <= set(X.codes):
-        panel = X if fitting else X.with_outcomes(None)
-        if not fitting and set(X.codes) != set(codes):  # text where fit had numbers
-            panel = assemble(frame, labels, index, names, codes=codes, only_declared=True)
+    if isinstance(X, Panel) and fitting:
+        panel = with_codes(X, codes)
+    elif isinstance(X, Panel) and X.columns == tuple(frame.columns) and set(X.codes) == set(codes):
+        panel = X.with_outcomes(None)
     else:
         panel = assemble(frame, labels, index, names, codes=codes, only_declared=not fitting)
     if fitting:

@@ -112,7 +112,7 @@ def as_panel(
                 "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass "
                 "X.X."
             )
-        panel = _with_codes(X, [*codes, *_given(industry)])
+        panel = with_codes(X, [*codes, *_given(industry)])
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
         frame, labels, index = read_rows(X, firm, period, undated=undated)
@@ -294,7 +294,7 @@ def assemble(
     )
 
 
-def _with_codes(panel: Panel, codes: Sequence[Any]) -> Panel:
+def with_codes(panel: Panel, codes: Sequence[Any]) -> Panel:
     """Return a Panel in which these columns are codes, too."""
     if set(codes) <= set(panel.codes):
         return panel

@@ -111,7 +111,7 @@ def test_even_weights_have_lift_one_and_unknown_codes_say_so() -> None:
     codes = pd.Series(list("aabbbb"), index=network.firms)
     assert overlap(network, codes).lift.iloc[0] == pytest.approx(1.0)
     assert np.isnan(overlap(network, codes.where(codes == "c")).share.iloc[0])
-    with pytest.raises(InputError, match="labelled by firm"):
+    with pytest.raises(InputError, match="codes: expected Series, got"):
         overlap(network, list("aabbbb"))  # type: ignore[arg-type]
 
 

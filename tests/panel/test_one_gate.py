@@ -190,6 +190,27 @@ def test_a_panel_is_taken_everywhere():
     pd.testing.assert_frame_equal(*tables)
 
 
+@pytest.mark.parametrize(
+    "model", [CrossSectionalRidge(codes=["group"]), IndustryPeerRegressor(industry="group")]
+)
+def test_codes_that_the_model_alone_declares(model):
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(12), range(2001, 2007)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=72), "group": rng.integers(1, 4, 72)}, index)
+    y = pd.Series(rng.normal(size=72), index, name="y")
+    undeclared, declared = (as_panel(X, y, codes=codes) for codes in ((), ("group",)))
+    expected = model.fit(X, y).predict(X, outcomes=y)
+    for panel in (undeclared, declared):
+        np.testing.assert_array_equal(model.fit(panel).predict(panel, outcomes=y), expected)
+    alike = [
+        compare(
+            {"m": model}, X, y, codes=codes, task="explain", cv=WalkForward(2), verbose=False
+        ).predictions["m"]
+        for codes in ((), ("group",))
+    ]
+    np.testing.assert_array_equal(*alike)
+
+
 def test_predict_reads_no_outcome_that_a_panel_holds():
     X, y = simulated()
     model = CrossSectionalRidge().fit(X, y)

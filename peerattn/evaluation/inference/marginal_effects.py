@@ -162,7 +162,7 @@ def marginal_effects(
     if y is not None:
         check_at_least(2, n_refits=n_refits)
         left, groups = _groups(X, n_refits, random_state)
-        values = y if isinstance(y, pd.Series | pd.DataFrame) else pd.Series(np.asarray(y), index=X.index)
+        values = as_panel(X, y).y.to_numpy()
         for group in range(n_refits):
             refit = clone(model).fit(X[groups != group], values[groups != group])
             drawn = moves.effects(refit)
@@ -179,13 +179,21 @@ def marginal_effects(
 
 
 def _last_period(X: pd.DataFrame) -> pd.DataFrame:
-    labels = as_panel(X).X.index.get_level_values("period")
+    labels = _labels(X).get_level_values("period")
     return X[labels == labels.max()]
+
+
+def _labels(X: pd.DataFrame) -> pd.Index:
+    """Return firm and period of each row."""
+    panel = as_panel(X)
+    if not panel.dated:
+        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
+    return panel.X.index
 
 
 def _groups(X: pd.DataFrame, count: int, seed: int) -> tuple[str, np.ndarray]:
     """What is left out by turns, and the group of each row."""
-    index = as_panel(X).X.index
+    index = _labels(X)
     period = pd.factorize(index.get_level_values("period"), sort=True)[0]
     if (n := period.max() + 1) >= 2 * count:
         return "blocks of periods", period * count // n

@@ -318,7 +318,7 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
         raise InputError(
             f"model {name!r} is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
         )
-    if not is_regressor(model):
+    if not hasattr(model, "fit") or not is_regressor(model):
         raise InputError(
             f"model {name!r}: expected a regressor with fit and predict, got {type(model).__name__}."
         )

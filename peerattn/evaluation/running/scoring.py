@@ -49,7 +49,8 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     final = model[-1] if hasattr(model, "steps") else model
     firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
     panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
-    assert panel.outcomes is not None
+    if panel.outcomes is None:
+        raise InputError("y: expected the outcomes of the rows of X, got None.")
     outcome, predicted = panel.outcomes, predicted[panel.order]
     known = ~np.isnan(outcome)
     if known.sum() < 2:

@@ -57,8 +57,8 @@ def ego_plot(
     position = chosen.firm_position(firm)
     middle = chosen.labels[position]
     sides = [
-        verb(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame()
-        for verb, side in ((followers, "columns"), (peers, "rows"))
+        followers(chosen, firm, k=k) if chosen.occurs(position, "columns") else pd.DataFrame(),
+        peers(chosen, firm, k=k) if chosen.occurs(position, "rows") else pd.DataFrame(),
     ]
     if not any(map(len, sides)):
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from peerattn.exceptions import InputError
 from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
 from peerattn.models.pools import Rows, Section
+from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
 
@@ -46,6 +48,14 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     >>> IndustryMedianRegressor(industry="sic").fit(X, y).predict(X, outcomes=y).tolist()
     [5.0, 5.0, 3.0, 3.0]
     """
+
+    _learns_network = True  # outcomes choose its peers
+
+    def peer_network(self, X: Any, *, outcomes: Any = None) -> PeerNetwork:
+        """Return whom each row of ``X`` looks to; with ``outcomes`` it was learned from those of every period."""
+        network = super().peer_network(X, outcomes=outcomes)
+        here = outcomes is not None and network.is_dated
+        return network.replaced(learned_until=network.periods.max()) if here else network
 
     def _check_parameters(self, panel: Panel) -> None:
         for name, plain in (("shrinkage", 0.0), ("value_weight", None)):

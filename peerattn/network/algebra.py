@@ -12,7 +12,7 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import firm_level, places_of
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import BaseNetwork, Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
 
 Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
@@ -28,7 +28,8 @@ def mean(network: Net) -> Net:
     Returns
     -------
     PeerNetwork
-        Sparse where all periods are.
+        Sparse where all periods are. Of a learned network, learned until the last of them: a covariance weighs firms by their
+        past outcomes, and without a date nothing says which of these were known.
     """
     rows, columns = (network.labels.get_indexer_for(side) for side in (network.firms, network.reference))
     counts = np.zeros(len(rows))
@@ -45,7 +46,10 @@ def mean(network: Net) -> Net:
             total[np.ix_(i, j)] += section.dense()
     averaged = _scaled_rows(total, 1.0 / np.maximum(counts, 1))
     section = CrossSection(rows, rows if np.array_equal(rows, columns) else columns, frozen(averaged))
-    return network.replaced([section], periods=pd.Index([None], dtype=object))
+    until = network.learned_until
+    if until is not None and network.is_dated:
+        until = last_learned([until, network.periods.max()])
+    return network.replaced([section], periods=pd.Index([None], dtype=object), learned_until=until)
 
 
 def _scaled_rows(weights: Any, factors: Array) -> Weights:

@@ -70,7 +70,7 @@ class BaseNetwork:
             row_normalized=bool(row_normalized) and not signed,
             top_k=None if top_k is None else int(top_k),
             stability=_checked_stability(stability),
-            learned_until=learned_until,
+            learned_until=learned_until.item() if isinstance(learned_until, np.number) else learned_until,
             _sections=tuple(sections),
         )
         if self.row_normalized:
@@ -216,7 +216,8 @@ class BaseNetwork:
         """
         _, section = self.section(period)
         firms, peers = self.labels.take(section.rows), self.labels.take(section.columns)
-        return pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
+        frame = pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
+        return self._marked(frame)
 
     def edges(self, period: Any = None, top_k: int | None = None) -> pd.DataFrame:
         """Return the weights that are not zero, one row each.
@@ -242,7 +243,13 @@ class BaseNetwork:
         chosen = self.at(period)
         found = [section.edges(top_k) for section in chosen._sections]
         firms, peers, weights = ([edges[k] for edges in found] for k in range(3))
-        return chosen.labelled({"firm": firms, "peer": peers, "weight": weights})
+        return self._marked(chosen.labelled({"firm": firms, "peer": peers, "weight": weights}))
+
+    def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a frame of weights that says what they were learned from: in ``attrs``, which Parquet keeps, too."""
+        if self.learned_until is not None:
+            frame.attrs["learned_until"] = as_plain(self.learned_until)
+        return frame
 
     def to_frame(self) -> pd.DataFrame:
         """Return all edges: :meth:`edges` without a choice.
@@ -297,6 +304,16 @@ class BaseNetwork:
         sums = np.concatenate([section.row_sums()[~section.isolates()] for section in self._sections])
         share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
         return f"{size} of each firm{share}"
+
+
+def as_plain(label: Any) -> int | float | str | None:
+    """Return a label as files hold it, a number or text; None stays None."""
+    return label if label is None or isinstance(label, int | float | str) else str(label)
+
+
+def last_learned(labels: Iterable[Any]) -> Any:
+    """Return the last period until which any of several weights were learned; None where none were."""
+    return max((label for label in labels if label is not None), default=None, key=str)
 
 
 def _checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:

@@ -11,7 +11,7 @@ from pandas.api.types import union_categoricals
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.base import Net
+from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.time_order import in_time
@@ -44,7 +44,8 @@ def from_matrices(
     Returns
     -------
     PeerNetwork
-        With own copies of the weights.
+        With own copies of the weights. Frames of :meth:`PeerNetwork.matrix` say what they were learned from; of other weights
+        that were learned from outcomes say it: ``network.replaced(learned_until=2004)``.
 
     Raises
     ------
@@ -66,7 +67,9 @@ def from_matrices(
         )
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
     periods = _as_periods(matrices.keys())
-    return _made(cls, periods, parts, name=name, signed=signed, row_normalized=row_normalized)
+    learned = last_learned(getattr(entry, "attrs", {}).get("learned_until") for entry in matrices.values())
+    facts: dict[str, Any] = {"name": name, "signed": signed, "row_normalized": row_normalized}
+    return _made(cls, periods, parts, learned_until=learned, **facts)
 
 
 def _made(
@@ -116,7 +119,8 @@ def from_edges(
     Parameters
     ----------
     edges : pandas.DataFrame
-        Columns ``firm``, ``peer``, ``weight`` and, unless undated, ``period``.
+        Columns ``firm``, ``peer``, ``weight`` and, unless undated, ``period``; and ``learned_until``, where the weights were
+        learned from outcomes and neither :meth:`PeerNetwork.edges` nor a file of :meth:`PeerNetwork.to_csv` says so.
     firms : DataFrame with columns period and firm, or iterable of labels, optional
         All firms of each period (or of every period), isolates included. By default the firms of a
         period are those its edges name.
@@ -168,7 +172,10 @@ def from_edges(
             )
         shape = (len(members), len(members))
         parts.append((members, members, sparse.coo_array((weights[here], (i, j)), shape=shape)))
-    return _made(cls, periods, parts, name=name, signed=signed, row_normalized=row_normalized)
+    said: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
+    learned = last_learned([edges.attrs.get("learned_until"), *(label for label in said if label != "")])
+    facts: dict[str, Any] = {"name": name, "signed": signed, "row_normalized": row_normalized}
+    return _made(cls, periods, parts, learned_until=learned, **facts)
 
 
 def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import BaseNetwork, Net, last_learned
 from peerattn.network.cross_section import CrossSection, frozen
 from peerattn.network.peers import found_firm, largest_first, weights_from, weights_to
 
@@ -102,7 +102,7 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
             passed_by = np.where(section.isolates(), 1.0, residual)
             product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
         sections.append(CrossSection(rows, rows, frozen(product)))
-    return layers[0].replaced(sections)
+    return layers[0].replaced(sections, learned_until=last_learned(each.learned_until for each in layers))
 
 
 def _check_layers(layers: Sequence[Net]) -> None:

@@ -8,13 +8,14 @@ from peerattn import WalkForward, compare
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
+    IndustryMedianRegressor,
     IndustryPeerRegressor,
     LinearInMeansRegressor,
     NadarayaWatsonRegressor,
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
 )
-from peerattn.network import PeerNetwork
+from peerattn.network import PeerNetwork, rollout
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 INDEX = pd.MultiIndex.from_product([range(20), range(2001, 2009)], names=["firm", "period"])
@@ -60,6 +61,67 @@ def test_compare_refuses_a_network_of_tested_outcomes():
             task="explain",
             verbose=False,
         )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.RangeIndex(2001, 2009),
+        pd.date_range("2001-01-31", periods=8, freq="ME"),
+        pd.period_range("2001Q1", periods=8, freq="Q"),
+        pd.Index([f"2001-{month:02d}" for month in range(1, 9)]),
+    ],
+    ids=["years", "dates", "quarters", "text"],
+)
+def test_files_and_frames_say_until_when_their_weights_were_learned(tmp_path, labels):
+    X, y = panel()
+    X, y = (part.set_axis(part.index.set_levels(labels, level="period")) for part in (X[["size"]], y))
+    early = at(X, *labels[:4]).index
+    network = NadarayaWatsonRegressor(bandwidth=1.0).fit(X.loc[early], y[early]).peer_network(X, outcomes=y)
+    network.to_csv(tmp_path / "n.csv")
+    network.edges().to_parquet(tmp_path / "edges.parquet")
+    columns = {"weight": "weight", "period": "period"}
+    frames = {period: network.matrix(period) for period in network.periods}
+    found = {
+        "edges": PeerNetwork.from_edges(network.edges()),
+        "parquet": PeerNetwork.from_edge_file(tmp_path / "edges.parquet", **columns),
+        "matrices": PeerNetwork.from_matrices(frames),
+        "graph": PeerNetwork.from_networkx({p: network.to_networkx(p) for p in network.periods}),
+        "frames": frames,
+        "a frame": network.matrix(labels[0]),
+    }
+    for name, kept in found.items():
+        model = PrecomputedPeerRegressor(network=kept).fit(X, y)
+        model.predict(at(X, *labels[4:]), outcomes=at(y, *labels[4:]))
+        with pytest.raises(InputError, match="network was learned from outcomes until"):
+            model.predict(at(X, labels[3]), outcomes=at(y, labels[3]))
+            pytest.fail(name)
+    assert (
+        "learned_until"
+        not in PeerNetwork.from_edges(network.replaced(learned_until=None).edges()).edges().attrs
+    )
+    for read in (
+        PeerNetwork.from_csv,
+        lambda path: PeerNetwork.from_edge_file(path, weight="weight", period="period"),
+    ):
+        assert str(read(tmp_path / "n.csv").learned_until) == str(network.learned_until)
+
+
+def test_what_is_made_of_several_periods_or_layers_was_learned_until_the_last():
+    X, y = panel()
+    numbers, early = X[["size"]], range(2001, 2005)
+    network = (
+        NadarayaWatsonRegressor(bandwidth=1.0)
+        .fit(at(numbers, *early), at(y, *early))
+        .peer_network(numbers, outcomes=y)
+    )
+    assert network.mean().learned_until == 2008  # a covariance would have read outcomes until 2007
+    assert network.subset(periods=[2001, 2002]).mean().learned_until == 2004
+    given = network.replaced(learned_until=None)
+    assert given.mean().learned_until is None
+    assert rollout([given, network]).learned_until == rollout([network, given]).learned_until == 2004
+    median = IndustryMedianRegressor(industry="sic").fit(X, y)
+    assert median.peer_network(X, outcomes=y).learned_until == 2008  # its peers are chosen by outcomes
 
 
 def test_the_network_keeps_what_it_was_learned_from(tmp_path):

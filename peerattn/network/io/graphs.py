@@ -14,10 +14,9 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, checked, extra
 from peerattn.network.attributes import firm_level, places_of
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
 from peerattn.network.building import from_matrices
 from peerattn.network.cross_section import Array, CrossSection
-from peerattn.network.io.parquet import packed_label, unpacked_label
 from peerattn.render import printable, show_label, write_atomic
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
     -------
     networkx.DiGraph
         Firms are nodes (isolates too) with ``looks`` and ``looked_to``; edges have ``weight``; the graph has
-        ``name``, ``period``, ``signed``, ``row_normalized``, ``learned_until`` (as text).
+        ``name``, ``period``, ``signed``, ``row_normalized``, ``learned_until`` (a number or text).
 
     Examples
     --------
@@ -54,7 +53,7 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
 
     label, section = network.section(period)
     whole = network.row_normalized and top_k is None
-    learned = packed_label(network.learned_until)
+    learned = as_plain(network.learned_until)
     graph = nx.DiGraph(
         name=network.name, period=label, signed=network.signed, row_normalized=whole, learned_until=learned
     )
@@ -117,8 +116,8 @@ def from_networkx(
     given = {graphs.graph.get("period"): graphs} if single else graphs
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
     made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
-    learned = [unpacked_label(kept) for graph in given.values() if (kept := graph.graph.get("learned_until"))]
-    return made.replaced(learned_until=max(learned, default=None))
+    learned = last_learned(graph.graph.get("learned_until") for graph in given.values())
+    return made.replaced(learned_until=learned)
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:

@@ -134,7 +134,7 @@ def _description(network: BaseNetwork) -> dict[str, Any]:
         ),
     }
     return network.facts() | {
-        "learned_until": packed_label(network.learned_until),
+        "learned_until": _packed_label(network.learned_until),
         "stability": None if network.stability is None else network.stability.to_dict("list"),
         "version": _VERSION,
         "labels": _packed(pd.DataFrame({"label": network.labels})),
@@ -162,13 +162,13 @@ def _unpacked(text: str) -> pd.DataFrame:
     return frame
 
 
-def packed_label(label: Any) -> str | None:
+def _packed_label(label: Any) -> str | None:
     """Return a label, or None, as text that keeps its type."""
     return None if label is None else _packed(pd.DataFrame({"label": pd.Index([label])}))
 
 
-def unpacked_label(text: str | None) -> Any:
-    """Return the label that :func:`packed_label` made into text."""
+def _unpacked_label(text: str | None) -> Any:
+    """Return the label that :func:`_packed_label` made into text."""
     return None if text is None else pd.Index(_unpacked(text)["label"])[0]
 
 
@@ -191,7 +191,7 @@ def _parts(facts: dict[str, Any], edges: pa.Table) -> dict[str, Any]:
         sections.append(CrossSection(rows, columns, _weights(here, labels, rows, columns, *kind)))
         start += count
     stability = None if facts["stability"] is None else pd.DataFrame(facts["stability"])
-    kept = {name: facts[name] for name in FACTS} | {"learned_until": unpacked_label(facts["learned_until"])}
+    kept = {name: facts[name] for name in FACTS} | {"learned_until": _unpacked_label(facts["learned_until"])}
     return kept | {"labels": labels, "periods": periods, "sections": sections, "stability": stability}
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import BaseNetwork, Net, as_plain
 from peerattn.network.building import from_edges
 from peerattn.panel.columns import refuse_unknown
 from peerattn.render import csv_text, show_label, write_atomic
@@ -24,8 +24,8 @@ def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path-like
-        The file. Text has no dtypes, and does not say what the network was learned from (``learned_until``): for a faithful
-        copy use :meth:`to_parquet`. A label that a spreadsheet would run
+        The file. Text has no dtypes: for a faithful copy use :meth:`to_parquet`. A network that was learned from outcomes has a
+        fifth column, ``learned_until``. A label that a spreadsheet would run
         as a formula (``=``, ``+``, ``-``, ``@`` first) is written with an apostrophe before it, which
         :meth:`from_csv` takes off.
     """
@@ -33,6 +33,8 @@ def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     frame = frame[["period", "firm", "peer", "weight"]].astype({"peer": object})
     for side in ("period", "firm", "peer"):
         frame[side] = [csv_text(show_label(label)) for label in frame[side]]
+    if network.learned_until is not None:
+        frame["learned_until"] = csv_text(as_plain(network.learned_until))
     write_atomic(path, frame.to_csv(index=False))
 
 
@@ -70,7 +72,7 @@ def from_csv(
     refuse_unknown("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
-    labels = frame.columns.intersection(["period", "firm", "peer"])
+    labels = frame.columns.intersection(["period", "firm", "peer", "learned_until"])
     frame[labels] = frame[labels].replace(r"^'('*[=+\-@\t\r])", r"\1", regex=True)
     firms = pd.concat(
         [frame.drop(columns="peer"), frame.drop(columns="firm").rename(columns={"peer": "firm"})]
@@ -92,7 +94,7 @@ def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
     Returns
     -------
     scipy.sparse.csr_array, shape (n_firms, n_peers)
-        An own copy.
+        An own copy. It does not say what the weights were learned from: give it back by ``replaced(learned_until=)``.
     """
     return network.section(period)[1].csr().copy()
 
@@ -132,7 +134,9 @@ def from_edge_file(
     Returns
     -------
     PeerNetwork
-        Rows need not sum to one. A firm that has no link in the file is unknown, not unlinked.
+        Rows need not sum to one. A firm that has no link in the file is unknown, not unlinked. Of weights that were learned
+        from outcomes a column ``learned_until``, or ``edges()`` of a network written to Parquet, says so; of any other file
+        nothing is known, and models use it in all periods: ``network.replaced(learned_until=2004)`` declares it.
 
     Raises
     ------
@@ -160,7 +164,8 @@ def from_edge_file(
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
     refuse_unknown("path", columns, frame.columns)
-    edges = frame[list(columns)].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
+    told = frame.columns.intersection(["learned_until"]).difference(list(columns))
+    edges = frame[[*columns, *told]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
     if both_ways:
         turned = edges.rename(columns={"firm": "peer", "peer": "firm"})
         edges = pd.concat([edges, turned]).drop_duplicates(edges.columns.drop("weight").tolist())

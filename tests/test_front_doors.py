@@ -3,14 +3,13 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from peerattn import NewFirms, PeerNetwork, ladder, read_panel, simulate_panel
-from peerattn.evaluation import conformal_intervals
 from peerattn.exceptions import InputError, checked
 from peerattn.network import reciprocity, rollout
 from peerattn.panel import as_panel, canonical_codes
@@ -41,6 +40,11 @@ def door(
     if note == "bug":
         raise KeyError("of our own")
     return x
+
+
+@checked
+def numbers(values: Any, firm: Any = None) -> np.ndarray:
+    return np.asarray(values, dtype=float)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_what_an_attack_found():
         (lambda: canonical_codes(["0100"]), "column: expected Series"),
         (lambda: rollout(range(3)), "layers"),
         (lambda: simulate_panel(random_state=[None]), "random_state"),
-        (lambda: conformal_intervals("x", panel.y, panel.y, firm=None), "outcome"),
+        (lambda: numbers("x", firm=None), "values: cannot be used, got 'x'"),
         (lambda: ladder(panel.X, panel.y, rungs={"a": None}, verbose=False), "'a'"),
     ):
         with pytest.raises(InputError, match=name):

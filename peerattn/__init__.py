@@ -42,61 +42,38 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "CovariancePeerRegressor": "peerattn.models",
-    "CrossSectionalRidge": "peerattn.models",
-    "IndustryPeerRegressor": "peerattn.models",
-    "InputError": "peerattn.exceptions",
-    "LinearInMeansRegressor": "peerattn.models",
-    "NadarayaWatsonRegressor": "peerattn.models",
-    "NewFirms": "peerattn.evaluation",
-    "PeerAttentionClassifier": "peerattn.models",
-    "PeerAttentionRegressor": "peerattn.models",
-    "PeerNetwork": "peerattn.network",
-    "PrecomputedPeerRegressor": "peerattn.models",
-    "Reference": "peerattn.models",
-    "WalkForward": "peerattn.evaluation",
-    "audit": "peerattn.evaluation",
-    "compare": "peerattn.evaluation",
-    "describe_panel": "peerattn.evaluation",
-    "explain_score": "peerattn.evaluation",
-    "ladder": "peerattn.evaluation",
-    "load": "peerattn.store.objects",
-    "load_grunfeld": "peerattn.datasets",
-    "load_multiples": "peerattn.datasets",
-    "load_russell": "peerattn.datasets",
-    "read_panel": "peerattn.panel",
-    "regression_table": "peerattn.render",
-    "simulate_panel": "peerattn.datasets",
-}
+
+def _homes(names: dict[str, str]) -> dict[str, str]:
+    """Return the module of each name, from the names of each module."""
+    return {name: home for home, listed in names.items() for name in listed.split()}
+
+
+_HOMES = _homes({
+    "peerattn.datasets": "load_grunfeld load_multiples load_russell simulate_panel",
+    "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel explain_score ladder",
+    "peerattn.exceptions": "InputError",
+    "peerattn.models": (
+        "CovariancePeerRegressor CrossSectionalRidge IndustryPeerRegressor LinearInMeansRegressor "
+        "NadarayaWatsonRegressor PeerAttentionClassifier PeerAttentionRegressor PrecomputedPeerRegressor Reference"
+    ),
+    "peerattn.network": "PeerNetwork",
+    "peerattn.panel": "read_panel",
+    "peerattn.render": "regression_table",
+    "peerattn.store.objects": "load",
+})  # fmt: skip
 #: Names that were here before 0.2 and live one level down now; see "Names that move" in CONTRIBUTING.
-_MOVED = {
-    "AttentionAnomalyDetector": "peerattn.sequence",
-    "AttentionForecaster": "peerattn.sequence",
-    "BytePairTokenizer": "peerattn.sequence",
-    "Comparison": "peerattn.evaluation",
-    "GraphAttentionClassifier": "peerattn.sequence",
-    "LanguageModel": "peerattn.sequence",
-    "MaskedLanguageModel": "peerattn.sequence",
-    "Panel": "peerattn.panel",
-    "PanelEncoder": "peerattn.panel",
-    "PeerAttnWarning": "peerattn.exceptions",
-    "Prior": "peerattn.models",
-    "PurgedKFold": "peerattn.evaluation",
-    "SimulatedPanel": "peerattn.datasets",
-    "StoredPanel": "peerattn.panel",
-    "TextClassifier": "peerattn.sequence",
-    "Translator": "peerattn.sequence",
-    "VisionTransformerClassifier": "peerattn.sequence",
-    "as_panel": "peerattn.panel",
-    "data_parallel": "peerattn.processes",
-    "head_importance": "peerattn.evaluation",
-    "make_model": "peerattn.models",
-    "prune": "peerattn.evaluation",
-    "pruning_curve": "peerattn.evaluation",
-    "scan_panel": "peerattn.panel",
-    "sic_to_fama_french": "peerattn.panel",
-}
+_MOVED = _homes({
+    "peerattn.datasets": "SimulatedPanel",
+    "peerattn.evaluation": "Comparison PurgedKFold head_importance prune pruning_curve",
+    "peerattn.exceptions": "PeerAttnWarning",
+    "peerattn.models": "Prior make_model",
+    "peerattn.panel": "Panel PanelEncoder StoredPanel as_panel scan_panel sic_to_fama_french",
+    "peerattn.processes": "data_parallel",
+    "peerattn.sequence": (
+        "AttentionAnomalyDetector AttentionForecaster BytePairTokenizer GraphAttentionClassifier LanguageModel "
+        "MaskedLanguageModel TextClassifier Translator VisionTransformerClassifier"
+    ),
+})  # fmt: skip
 _SUBPACKAGES = ("datasets", "evaluation", "models", "network", "nn", "panel", "sequence")
 _LOADED_ON_USE = (*_SUBPACKAGES, "exceptions", "render", "training")
 

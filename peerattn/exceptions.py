@@ -76,7 +76,7 @@ def warn_user(message: Warning | str) -> None:
     frame, level, caller, inside = sys._getframe(1), 2, 2, True
     while frame.f_back:
         name = frame.f_globals.get("__name__", "")
-        # a decorator made by contextlib stands between the caller and the decorated function
+        # a decorator made by contextlib comes between the caller and the decorated function
         ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
         inside, frame, level = ours, frame.f_back, level + 1
         caller = level if ours else caller

@@ -22,8 +22,8 @@ def data_parallel() -> Iterator[None]:
     """Let the processes that ``torchrun`` started fit one model together inside the ``with`` block.
 
     Every process calls the same methods in the same order, with its own periods: no period may be in two processes. A panel
-    in files is shared out by itself: each process reads every so many-th period. Losses, gradients and products of columns are
-    summed over all processes, by gloo on CPUs and by NCCL on GPUs, so that all take the same steps and end with the same
+    in files is shared out by itself: each process reads its share of the periods. Losses, gradients and products of columns
+    are summed over all processes, by gloo on CPUs and by NCCL on GPUs, so that all take the same steps and end with the same
     model. Characteristics stay with their process. Labels, codes, outcomes and predictions, some numbers a row, are shown to
     all; one column at a time is brought together for medians and for the ranks of curves.
 
@@ -96,7 +96,7 @@ def process() -> int:
 
 
 def share() -> slice:
-    """Return which items of a list are this process's: every so many-th."""
+    """Return which items of a list are this process's: every n-th of n processes."""
     return slice(process(), None, n_processes())
 
 

@@ -1,4 +1,4 @@
-"""Modules stand on floors and import only from floors below theirs (inside functions too)."""
+"""Modules are on floors and import only from floors below theirs (inside functions too)."""
 
 import ast
 import sys

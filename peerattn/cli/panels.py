@@ -23,7 +23,7 @@ _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes",
 def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel:
     """Return the panel of a file or of an embedded dataset, and refuse options that name neither or both.
 
-    ``training_rows``: whole periods of so many rows at most, read from a file that may be larger than memory. Of several
+    ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
     given = {name: getattr(options, name, None) for name in _COLUMNS}

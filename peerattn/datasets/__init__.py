@@ -7,14 +7,6 @@ from peerattn.datasets.russell import load_russell
 from peerattn.datasets.simulate import SimulatedPanel, TrueParameters, simulate_panel
 
 __all__ = [
-    "PRESETS",
-    "Preset",
-    "SimulatedPanel",
-    "TrueParameters",
-    "load_grunfeld",
-    "load_market_values",
-    "load_multiples",
-    "load_russell",
-    "read_preset",
-    "simulate_panel",
-]
+    "PRESETS", "Preset", "SimulatedPanel", "TrueParameters", "load_grunfeld", "load_market_values", "load_multiples",
+    "load_russell", "read_preset", "simulate_panel",
+]  # fmt: skip

@@ -183,7 +183,7 @@ def _answer(
 
 
 def _missing(compared: Compared) -> list[str]:
-    """Return the steps whose controls all failed, where one of them was asked for."""
+    """Return the steps whose controls all failed, where one of them was requested."""
     failed = {failure.model for failure in compared.failures}
     there = {model.step for model in compared.models}
     needed = [HISTORY] if compared.task == "forecast" else [HISTORY, COMMON]

@@ -158,7 +158,7 @@ def compare(
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
-        Refit the best peer model and the best model without peers so many times on outcomes whose unexplained part is exchanged
+        Number of refits of the best peer model and the best model without peers on outcomes whose unexplained part is exchanged
         between the firms of a period, and report the gains beside that in the data.
     n_jobs : int, optional
         Fits (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by

@@ -85,7 +85,7 @@ class PanelFacts:
     market_value : Series or None
         Of the tested rows, indexed by (firm, period).
     caution : str
-        A sentence that stands beside the finding.
+        A sentence shown beside the finding.
     truth : PeerNetwork or None
         The network that made the data in the last tested period, where the panel is simulated.
     factors : DataFrame or None
@@ -144,7 +144,7 @@ class Compared:
     audit : dict of str to Audit
         Of the models that were audited.
     placebo : ndarray
-        Gains of the best peer model refitted on outcomes exchanged between firms; empty where none was asked for.
+        Gains of the best peer model refitted on outcomes exchanged between firms; empty where none was requested.
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 

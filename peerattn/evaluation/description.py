@@ -120,7 +120,7 @@ def describe_panel(
         The outcome, the first row of the table; a Panel holds its own.
     labels : mapping of str to str or (str, str), optional
         Variables as a reader knows them, or that and their definition with the unit:
-        ``{"size": ("Size", "log of total assets, in million dollars")}``. Those named stand in this order, before the others.
+        ``{"size": ("Size", "log of total assets, in million dollars")}``. Those named come first, in this order.
     quantiles : sequence of float, default (.05, .25, .5, .75, .95)
     firm, period : str
         Names of the index levels (or columns) with the labels.

@@ -33,7 +33,7 @@ class Gain:
     low, high : float
         Its 95 % interval; NaN where none can be made.
     t, p : float or None
-        Of no difference, two-sided; None where no test is made, ``reason`` says why.
+        Of no difference, two-sided; None without a test, ``reason`` says why.
     how : str
         "over time", or "by firm" (or a code) where the periods are few: then conditional on these periods.
     clusters : int

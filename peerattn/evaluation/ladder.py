@@ -39,7 +39,7 @@ def ladder(
               \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{stacked attention}
 
     Cross-attention, which searches a separate universe, takes part where ``reference`` is given. Rungs are not nested, so that
-    no test is made of one against the one below: where predictability comes from is in the decomposition of the comparison.
+    the steps are not tested against each other: where predictability comes from is in the decomposition of the comparison.
 
     Parameters
     ----------

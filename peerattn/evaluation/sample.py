@@ -125,7 +125,7 @@ _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 def found_limits(panel: Panel) -> list[str]:
     """Return what the panel itself shows of its limits: survivors, static codes, gaps, outliers.
 
-    What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by whoever made them.
+    What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
     said = [_SURVIVORS] if survivors(panel) else []
     said += _static_codes(panel, panel.labels.get_level_values(0))

@@ -121,7 +121,7 @@ def written(
 ) -> Path:
     """Write a Parquet file for each period, each whole or not at all, and return the folder.
 
-    A file that stands there already is kept where it is whole and was made of the same rows, of the same rows of all earlier
+    A file that is there already is kept where it is whole and was made of the same rows, of the same rows of all earlier
     periods, and by the same model and options: a call that was killed goes on.
 
     Raises
@@ -188,7 +188,7 @@ def _file_name(label: str) -> str:
 
 
 def _finished(folder: Path) -> dict[str, dict[str, str]]:
-    """Return what the journal says of finished files; a line that was cut off is passed over."""
+    """Return what the journal says of finished files; a line that was cut off is skipped."""
     found = {}
     for line in (folder / _FINISHED).read_text(encoding="utf-8", errors="replace").splitlines():
         try:

@@ -39,7 +39,7 @@ class Impacts(Shown):
         Ends of the intervals.
     level : float
     n_draws : int
-        Draws with an equilibrium, of those that were asked for.
+        Draws with an equilibrium, of all draws.
     n_networks : int
         Networks over which draws were taken.
     """

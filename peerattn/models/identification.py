@@ -42,7 +42,7 @@ class Identification:
     j_p: float | None
 
     def figures(self) -> dict[str, object]:
-        """Return the figures that stand below the coefficients in a paper's table."""
+        """Return the figures below the coefficients in a paper's table."""
         found: dict[str, object] = {"Effective F": self.effective_f, "Anderson–Rubin p": self.ar_p}
         return found if self.j_p is None else found | {"Hansen J p": self.j_p}
 

@@ -26,11 +26,12 @@ UNKNOWN = -1
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class IndustryPeerRegressor(PeerRegressor):
-    """Mean outcome of the firms in the same industry, own firm left out, shrunk towards the wider industry.
+    """Mean outcome of the firms in the same industry, own firm left out, shrunk towards the broader industry.
 
     ``ŷ_i = Σ_j α_ij y_j`` with ``α_ij = 1[g_j = g_i, j ≠ i] / Σ_k 1[g_k = g_i, k ≠ i]``: attention with a score of 0 inside the
     industry and −∞ outside. Where fewer than ``min_peers`` firms share the full code the group widens, digit by digit (SIC:
-    4, 3, 2, 1), and at last to all firms. With ``shrinkage`` k, a group of n peers counts n / (n + k), the wider group the rest.
+    4, 3, 2, 1), and at last to all firms. With ``shrinkage`` k, a group of n peers counts n / (n + k), the broader
+    group the rest.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ FEW = 30  # training outcomes below which their range says nothing
 
 
 def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return numbers that stand for the periods and for the rows of a panel, each sorted; None where it is undated."""
+    """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
     rows, periods = _hashes(panel)

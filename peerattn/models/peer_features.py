@@ -138,9 +138,7 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
         if self.of not in ("characteristics", "outcomes"):
             raise InputError(f"of: expected 'characteristics' or 'outcomes', got {self.of!r}.")
         if self.over and self.network is not None:
-            raise InputError(
-                "over, network: give one of them; two transformers stand side by side in a ColumnTransformer."
-            )
+            raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
         if not isinstance(self.network, PeerNetwork | PeerModel | None):
             raise InputError(
                 f"network: expected a PeerNetwork or a peer model, got {type(self.network).__name__}."

@@ -183,7 +183,7 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 
 def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return for each row the sum over the other rows of its group, (n, k): what stands before it plus what stands after it.
+    """Return for each row the sum over the other rows of its group, (n, k): what comes before it plus what comes after it.
 
     Nothing is added and taken off again: a row's own value, however large, changes no bit of its result. O(n log n).
 

@@ -32,7 +32,7 @@ _MEANS = ("squared_error", "friedman_mse", "poisson", "deprecated")  # criteria 
 
 @dataclass(frozen=True)
 class _Step:
-    """One tree of a boosted sum: leaf of each training row, its shrunken size, and leaf of each row asked for."""
+    """One tree of a boosted sum: leaf of each training row, its shrunken size, and leaf of each row to be predicted."""
 
     members: sparse.csr_array  # (n_training, n_leaves), one 1 a row
     scale: np.ndarray  # (n_leaves,): learning rate over rows plus penalty

@@ -98,7 +98,7 @@ def split_sample(
     first, second = whole.take(early), whole.take(~early)
     forward = _learned(learner, first, first.period.max())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GeneratedRegressorWarning)  # whoever calls this knows
+        warnings.simplefilter("ignore", GeneratedRegressorWarning)  # expected here
         if not back:
             return LinearInMeansRegressor(network=forward, learned_until=until, **options).fit(second)
         backward = _learned(learner, second, second.period.min())

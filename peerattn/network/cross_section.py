@@ -123,7 +123,7 @@ class CrossSection:
         Raises
         ------
         InputError
-            When a sparse network has so many firms (over 20,000) that n² numbers would not fit in memory.
+            When a sparse network has over 20,000 firms: n² numbers would not fit in memory.
         """
         if self.is_sparse and len(self.rows) > _DENSE:
             raise InputError(

@@ -28,7 +28,7 @@ def paths(
     period : label, optional
         May be left out when there is only one.
     k : int, optional
-        At most so many firms between; None for all.
+        Largest number of firms between; None for all.
 
     Returns
     -------

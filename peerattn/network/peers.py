@@ -23,7 +23,7 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
     period : label, optional
         Default: the mean over the periods in which the firm has a peer.
     k : int, optional
-        At most so many; None for all.
+        Largest number of rows; None for all.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
         Default: for each follower, the mean over the periods in which it has a peer, so that
         ``followers(j)`` shows for i what ``peers(i)`` shows for j.
     k : int, optional
-        At most so many; None for all.
+        Largest number of rows; None for all.
 
     Returns
     -------

@@ -28,7 +28,6 @@ from peerattn.nn.scores import (
     additive_scores,
     kernel_attention,
     kernel_weights,
-    leaky_relu_scores,
     score_terms,
 )
 from peerattn.nn.stacks import Encoder, EncoderDecoder
@@ -39,7 +38,7 @@ __all__ = [
     "KeyValueCache", "LearnedPositions", "LearnedPositions2d", "MultiheadAttention", "PairBias",
     "StackCache", "TokenEmbedding", "TransformerBlock", "additive_scores", "attention", "attention_weights",
     "block_mask", "causal_mask", "cheaper_attention", "edge_attention", "edge_mean", "edge_softmax",
-    "head_gates", "head_importance", "hop_distance", "kernel_attention", "kernel_weights", "leaky_relu_scores", "linear",
+    "head_gates", "head_importance", "hop_distance", "kernel_attention", "kernel_weights", "linear",
     "linear_attention", "local_attention", "local_mask", "most_important", "normal", "padding_mask",
     "prune_heads", "relative_distance", "rotary", "score_terms", "sinusoidal_positions", "sparse_attention",
     "split_heads", "take_heads", "top_k_weights",

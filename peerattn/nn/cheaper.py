@@ -118,7 +118,7 @@ def sparse_attention(
     """
     check_at_least(1, keep=keep)
     column = torch.arange(key.shape[-2], device=key.device)
-    own = column[key.shape[-2] - query.shape[-2] :, None]  # where the queries' own rows stand among the keys
+    own = column[key.shape[-2] - query.shape[-2] :, None]  # positions of the queries' own rows among the keys
 
     def stretch(query: Tensor, key: Tensor, value: Tensor, start: int) -> tuple[Tensor, ...]:
         rows = slice(start, start + STRETCH)

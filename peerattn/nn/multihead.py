@@ -43,7 +43,7 @@ class MultiheadAttention(nn.Module):
         Width of the output; None: ``d_model``.
     bias : bool, default True
         Whether the four projections have an intercept.
-    score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}, default "scaled_dot_product"
+    score : {"scaled_dot_product", "dot_product", "gaussian", "additive"}, default "scaled_dot_product"
         "dot_product" leaves out :math:`1/\sqrt{d}`; see `score_terms` for the others.
         (Attention without projections is `attention` itself.)
     temperature : float, default 1
@@ -118,9 +118,8 @@ class MultiheadAttention(nn.Module):
             self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
         self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
-        if score in ("additive", "leaky_relu"):
-            columns = d_head if score == "additive" else 2 * d_head
-            self.combine = normal(n_heads, columns, std=1 / math.sqrt(columns), generator=generator)
+        if score == "additive":
+            self.combine = normal(n_heads, d_head, std=1 / math.sqrt(d_head), generator=generator)
 
     def forward(
         self,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError
 
-Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"]
+Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
 SCORES = get_args(Score)
 
 
@@ -33,9 +33,9 @@ def score_terms(
     ----------
     query : Tensor, shape (..., H, n_queries, d)
     key : Tensor, shape (..., H, n_keys, d)
-    score : {"scaled_dot_product", "dot_product", "gaussian", "additive", "leaky_relu"}
+    score : {"scaled_dot_product", "dot_product", "gaussian", "additive"}
     combine : Tensor, default None
-        The learned vectors of `additive_scores` and `leaky_relu_scores`; other scores have none.
+        The learned vectors of `additive_scores`; other scores have none.
     bias : Tensor broadcastable to (..., H, n_queries, n_keys), default None
         Added to the scores.
     temperature : float, default 1
@@ -66,12 +66,10 @@ def score_terms(
     if score == "gaussian":
         height = -0.5 * key.square().sum(-1, keepdim=True)
         query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
-    elif score in ("additive", "leaky_relu"):
+    elif score == "additive":
         if combine is None:
-            raise InputError(f"combine: expected the learned vectors of score={score!r}, got None.")
-        learned = (additive_scores if score == "additive" else leaky_relu_scores)(
-            query, key, combine
-        ) / temperature
+            raise InputError("combine: expected the learned vectors of score='additive', got None.")
+        learned = additive_scores(query, key, combine) / temperature
         bias = learned if bias is None else bias + learned
         query, key = query[..., :1] * 0, key[..., :1] * 0
     return {"query": query, "key": key, "bias": bias, "scale": scale}
@@ -118,39 +116,6 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
             query[..., :, None, c] + key[..., None, :, c]
         )
     return scores
-
-
-def leaky_relu_scores(query: Tensor, key: Tensor, combine: Tensor, *, slope: float = 0.2) -> Tensor:
-    r"""Return the scores of graph attention networks.
-
-    .. math:: e_{ij} = \operatorname{LeakyReLU}(a' q_i + b' k_j)
-
-    Parameters
-    ----------
-    query : Tensor, shape (..., H, n_queries, d)
-    key : Tensor, shape (..., H, n_keys, d)
-    combine : Tensor, shape (H, 2 d)
-        a and b, one pair per head.
-    slope : float, default 0.2
-        Of the negative part.
-
-    Returns
-    -------
-    Tensor, shape (..., H, n_queries, n_keys)
-
-    References
-    ----------
-    Veličković et al. (2018), Graph attention networks, ICLR, equation 3.
-
-    Examples
-    --------
-    >>> leaky_relu_scores(torch.ones(1, 1, 1), torch.ones(1, 2, 1), -torch.ones(1, 2))
-    tensor([[[-0.4000, -0.4000]]])
-    """
-    a, b = combine.chunk(2, dim=-1)  # (H, d) each
-    looking = (query * a[:, None]).sum(-1)[..., :, None]  # (..., H, Nq, 1)
-    shown = (key * b[:, None]).sum(-1)[..., None, :]  # (..., H, 1, Nk)
-    return F.leaky_relu(looking + shown, slope)
 
 
 def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: bool = True) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError, check_at_least
 
-_CHUNK = 32  # keys whose largest score stands for all of them in the first round
+_CHUNK = 32  # keys represented by their largest score in the first round
 
 
 @torch.no_grad()

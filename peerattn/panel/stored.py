@@ -157,7 +157,7 @@ class StoredPanel:
         return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
 
     def _panel(self, places: Iterable[int], readers: dict[int, Reader]) -> Panel:
-        """Return the rows of some periods as a Panel; the frames are given up as they are joined."""
+        """Return the rows of some periods as a Panel; each frame is freed once it is joined."""
         frames = []
         for run in (run for place in places for run in self.runs[place]):
             reader = readers.setdefault(run.file, Reader(self.files[run.file], self._columns()))

@@ -121,7 +121,7 @@ def _check_order(unique: pd.Index, name: str) -> None:
         and (turns or numbers != sorted(numbers, key=lambda row: row[::-1]))
     ):
         raise InputError(
-            f"{name!r} holds text of which it is not known where the year stands, or of what century it is ({_first(unique)}): "
+            f"{name!r} holds text of which the position of the year, or its century, is not known ({_first(unique)}): "
             "write years with four digits, or convert it to integers in the order of time."
         )
 

@@ -199,7 +199,7 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
     def _batches(
         self, examples: list[list[int]], generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield corrupted symbols, lengths, places to fill in and what stood there."""
+        """Yield corrupted symbols, lengths, places to fill in and the true symbols there."""
         n_symbols = len(self.tokenizer_.symbols_)
         for at in batches_of_texts(examples, self.batch_size, generator):
             symbols, lengths = pad([examples[k] for k in at])

@@ -76,7 +76,7 @@ class PatchEncoder(nn.Module):
     def forward(self, windows: Tensor, *, hidden: Tensor | None = None) -> Tensor:
         """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
 
-        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, stand in for patches. The
+        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, replace patches. The
         weights of each layer are (batch, columns, heads, n_patches, n_patches), those of a last block between columns
         (batch, n_patches, heads, columns, columns).
         """

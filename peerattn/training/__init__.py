@@ -7,12 +7,5 @@ from peerattn.training.schedule import SCHEDULES, Schedule, make_scheduler
 from peerattn.training.threads import one_thread
 
 __all__ = [
-    "SCHEDULES",
-    "Checkpoint",
-    "Schedule",
-    "TrainingRecord",
-    "data_parallel",
-    "make_scheduler",
-    "one_thread",
-    "train",
-]
+    "Checkpoint", "SCHEDULES", "Schedule", "TrainingRecord", "data_parallel", "make_scheduler", "one_thread", "train",
+]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from peerattn.exceptions import InputError
-from peerattn.nn import GraphAttention, attention, edge_attention, edge_softmax, leaky_relu_scores
+from peerattn.nn import GraphAttention, attention, edge_attention, edge_softmax
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -82,7 +82,9 @@ def test_graph_attention_is_attention_with_leaky_relu_scores():
     mask, edges = some_edges(6, 6)
     layer, x = GraphAttention(4, n_heads=2, d_head=3).double(), draw(6, 4)
     value = (x @ layer.value.weight.T).unflatten(-1, (2, 3)).transpose(0, 1)
-    scores = leaky_relu_scores(value, value, layer.combine)
+    a, b = layer.combine.chunk(2, dim=-1)
+    scores = (value @ a[..., None]) + (value @ b[..., None]).mT
+    scores = torch.nn.functional.leaky_relu(scores, 0.2)
     dense = attention(value * 0, value, value, mask=mask, bias=scores).transpose(0, 1).flatten(1)
     torch.testing.assert_close(layer(x, edges), dense + layer.bias, rtol=0, atol=1e-14)
 

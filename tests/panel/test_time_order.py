@@ -145,9 +145,7 @@ def test_stored_panels_are_in_the_order_of_time(kind, tmp_path):
 )
 def test_two_digits_that_may_be_a_year_are_refused(labels):
     X = pd.DataFrame({"firm": 1, "period": labels, "size": 1.0})
-    with pytest.raises(
-        InputError, match="'period' holds text of which it is not known where the year stands"
-    ):
+    with pytest.raises(InputError, match="'period' holds text of which the position of the year"):
         as_panel(X)
     whole = X.assign(period=[f"wave {k:02d}" for k in range(len(labels))])
     assert as_panel(whole).period.tolist() == whole["period"].tolist()

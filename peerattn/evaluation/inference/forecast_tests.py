@@ -26,11 +26,11 @@ class MeanTest:
     mean : float
         NaN for an empty series.
     t, p_value : float or None
-        t-statistic and its two-sided p-value; None where no test is made, ``reason`` says why.
+        t-statistic and its two-sided p-value; None without a test, ``reason`` says why.
     freedom : int
         Degrees of freedom of Student's t, ν: the number of cosine terms in the variance.
     cause : str
-        Why no test is made; empty where one is.
+        Why there is no test; empty where there is one.
     """
 
     mean: float
@@ -41,7 +41,7 @@ class MeanTest:
 
     @property
     def reason(self) -> str:
-        """Why no test is made, as a table shows it."""
+        """Why there is no test, as a table shows it."""
         return f"n/a ({self.cause})" if self.cause else ""
 
     @property
@@ -134,7 +134,7 @@ def degrees_of_freedom(x: np.ndarray, horizon: int = 1) -> int:
 
 
 def short_reason(reason: str) -> str:
-    """Return why no test is made in the width of a table's cell.
+    """Return why there is no test, in the width of a table's cell.
 
     >>> short_reason("n/a (T=2, 12 needed)"), short_reason("same losses")
     ('n/a (T=2)', 'same losses')
@@ -191,7 +191,7 @@ class ForecastTest(MeanTest):
 
     @property
     def statistic(self) -> float | None:
-        """The t-statistic; None where no test is made, ``reason`` says why."""
+        """The t-statistic; None without a test, ``reason`` says why."""
         return self.t
 
     @property
@@ -222,7 +222,7 @@ class OfPeriods:
 
     @property
     def t(self) -> float | None:
-        """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None where no test is made (``test.reason``)."""
+        """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None without a test (``test.reason``)."""
         return self.test.t
 
     @property

@@ -23,7 +23,7 @@ class MarginalEffects(Regression):
     Attributes
     ----------
     params, std_errors, pvalues : pandas.Series
-        Effects; their standard errors and p values (Student's t, one degree of freedom less than there are refits) over refits;
+        Effects; their standard errors and p values (Student's t, refits minus one degrees of freedom) over refits;
         NaN without refits.
     draws : pandas.DataFrame
         The effects of each refit, one column each.
@@ -192,7 +192,7 @@ def _labels(X: pd.DataFrame) -> pd.Index:
 
 
 def _groups(X: pd.DataFrame, count: int, seed: int) -> tuple[str, np.ndarray]:
-    """What is left out by turns, and the group of each row."""
+    """What is left out in turn, and the group of each row."""
     index = _labels(X)
     period = pd.factorize(index.get_level_values("period"), sort=True)[0]
     if (n := period.max() + 1) >= 2 * count:

@@ -70,12 +70,12 @@ class NetworkBootstrap(Shown):
 
     @property
     def p_value(self) -> float:
-        """Chance of as much direction were the network reversible in all periods (NaN where it cannot be told)."""
+        """Chance of as much direction were the network reversible in all periods (NaN where the network has no such pair)."""
         return float(self.direction["p"].iloc[-1]) if len(self.direction) else float("nan")
 
     @property
     def least_p(self) -> float:
-        """Least p that so many refits can give, 1 / (n_draws + 1)."""
+        """Least p that this number of refits can give, 1 / (n_draws + 1)."""
         return 1 / (self.n_draws + 1)
 
     def to_frame(self) -> pd.DataFrame:
@@ -98,7 +98,7 @@ class NetworkBootstrap(Shown):
             footnotes=(
                 f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
                 "kept: uncertainty about which heads there are is not in it. "
-                f"The least p of so many is {self.least_p:.3f}.",
+                f"The least possible p is {self.least_p:.3f}.",
             ),
         )
 
@@ -143,7 +143,7 @@ def bootstrap_network(
     X, y
         The rows it was fitted on.
     at : DataFrame, optional
-        The cross-sections whose network is asked for; default ``X``.
+        The cross-sections whose network is wanted; default ``X``.
     outcomes : Series, optional
         Outcomes of ``at``, where the model reads outcomes (default ``y`` when ``at`` is ``X``).
     n_draws : int, default 49
@@ -236,7 +236,7 @@ def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcome
         before = shift
     raise InputError(
         f"model: its refits have not converged after {MOST_ROUNDS} rounds (the last still moves weights by {moved:.0%} of their "
-        "spread), so they tell nothing. Fit it with fewer heads."
+        "spread): no inference is possible. Fit it with fewer heads."
     )
 
 

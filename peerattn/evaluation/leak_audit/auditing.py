@@ -1,4 +1,4 @@
-"""The audits of a comparison: one for each model that was asked for, in parallel, and stored like its fits."""
+"""The audits of a comparison: one for each requested model, in parallel, and stored like its fits."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from peerattn.render import show_label
 ROUNDS = 8  # own outcomes moved, one in each period at least
 MOVE = 10.0  # standard deviations
 REACH = 12  # periods over which an outcome may be made
-Found = tuple[bool, str]  # whether the claim stands, and what was seen
+Found = tuple[bool, str]  # whether the claim passed, and what was seen
 
 
 @dataclass(frozen=True)
 class AuditLine:
-    """One claim, whether it stands, and what was seen.
+    """One claim, whether it passed, and what was seen.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def sample(subject: Subject) -> Found:
     )
     n, unknown = sum(len(test) for _, test in subject.folds), int(subject.y.isna().sum())
     evidence = (
-        f"the same {n:,} rows are tested; rows without an outcome ({unknown:,} of those asked for) are predicted, too"
+        f"the same {n:,} rows are tested; rows without an outcome ({unknown:,} of those to be predicted) are predicted, too"
         if same
         else "which rows are used changes"
     )

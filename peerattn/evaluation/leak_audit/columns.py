@@ -63,7 +63,7 @@ class Rows:
         return replace(self, y=y, columns=logs)
 
     def moved(self, x: np.ndarray, periods: int) -> np.ndarray:
-        """Return the firm's value of x so many periods later; NaN where there is none."""
+        """Return the firm's value of x that number of periods later; NaN where there is none."""
         return at_later(x, self.firm, self.when, periods)
 
     @cached_property

@@ -14,7 +14,7 @@ LEFT = 0.1  # share of what is left without something that is left with it, wher
 
 
 def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
-    """Return the firm's value so many periods later; NaN where there is none."""
+    """Return the firm's value that number of periods later; NaN where there is none."""
     width = int(when.max()) + 1
     key, due = firm * width + when, when + periods
     order = np.argsort(key)

@@ -45,7 +45,7 @@ class Audit:
         The model as it prints itself.
     task : str
     lines : tuple of AuditLine
-        A claim each: whether it stands, and the evidence.
+        A claim each: whether it passed, and the evidence.
     """
 
     model: str
@@ -59,7 +59,7 @@ class Audit:
 
     @property
     def refuted(self) -> list[str]:
-        """The claims that do not stand."""
+        """The claims that were refuted."""
         return [line.claim for line in self.lines if not line.passed]
 
     def to_frame(self) -> pd.DataFrame:
@@ -76,7 +76,7 @@ class Audit:
 
     def __repr__(self) -> str:
         found = (
-            f"{len(self.refuted)} of {len(self.lines)} claims refuted" if self.refuted else "all claims stand"
+            f"{len(self.refuted)} of {len(self.lines)} claims refuted" if self.refuted else "no claim refuted"
         )
         return f"Audit({self.task}: {found})"
 
@@ -154,7 +154,7 @@ def audit(
     >>> index = pd.MultiIndex.from_product([range(30), range(2001, 2013)], names=["firm", "period"])
     >>> X = pd.DataFrame(rng.normal(size=(360, 2)), index=index, columns=["size", "lev"])
     >>> audit(Ridge(), X, (X["size"] + rng.normal(size=360)).rename("roa"))
-    Audit(forecast: all claims stand)
+    Audit(forecast: no claim refuted)
     """
     with quiet():
         panel = comparison_panel(

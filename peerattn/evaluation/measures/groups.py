@@ -8,27 +8,23 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
 
 @checked
-def scores_by(comparison: Compared, by: str | pd.Series, *, n_groups: int | None = None) -> pd.DataFrame:
+def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
     """Return the scores of every model within groups of rows: by year, size group or industry.
 
     Parameters
     ----------
     comparison : Comparison
     by : "year", "period", or Series indexed by (firm, period)
-        "year" is the year of a row's period; its outcome may be realised in the next one. A Series of codes (industries)
-        groups rows as they are; one of numbers (size) needs ``n_groups``.
-    n_groups : int, optional
-        Quantile groups of a numeric Series within each period, numbered from 1, the lowest.
+        "year" is the year of a row's period; its outcome may be realised in the next one. A Series holds
+        codes, such as industries, or groups of size; ``comparison.panel.groups`` has those of ``compare(groups=...)``.
 
     Returns
     -------
@@ -38,7 +34,7 @@ def scores_by(comparison: Compared, by: str | pd.Series, *, n_groups: int | None
     """
     frame = comparison.predictions
     known = frame["outcome"].notna().to_numpy()
-    group = _groups(frame, by, n_groups)
+    group = _groups(frame, by)
     rows = {}
     for label in pd.unique(group[known]):
         here = known & (group == label)
@@ -52,32 +48,20 @@ def scores_by(comparison: Compared, by: str | pd.Series, *, n_groups: int | None
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
 
 
-def _groups(frame: pd.DataFrame, by: Any, n_groups: int | None) -> np.ndarray:
-    if isinstance(by, str):
-        if by == "period":
-            return frame["period"].to_numpy(dtype=object)
-        if by == "year":
-            return np.array([_year(label) for label in frame["period"]], dtype=object)
-        raise InputError(f"by must be 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
+def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
+    if isinstance(by, str) and by in ("period", "year"):
+        labels = frame["period"]
+        return np.array([_year(label) if by == "year" else label for label in labels], dtype=object)
     if not isinstance(by, pd.Series) or by.index.nlevels != 2:
-        raise InputError("by: expected a Series indexed by firm and period.")
+        raise InputError(f"by: expected 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
     if set(by.index.names) == {"firm", "period"}:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]]))
-    numeric = pd.api.types.is_numeric_dtype(values.dtype)
-    if n_groups is None:
-        if numeric and values.nunique() > 50:
-            raise InputError(
-                "by holds more than 50 different numbers: pass n_groups= for quantile groups of it."
-            )
-        return values.astype(object).where(values.notna(), "unknown").to_numpy()
-    if not numeric:
-        raise InputError("n_groups: by holds codes, which are groups as they are; leave n_groups out.")
-    group = np.full(len(frame), "unknown", dtype=object)
-    there = values.notna().to_numpy()
-    codes, _ = sorted_periods(frame["period"][there])
-    group[there] = quantile_groups(values.to_numpy(dtype=float)[there], codes, n_groups) + 1
-    return group
+    if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
+        raise InputError(
+            "by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes."
+        )
+    return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 
 def _year(label: Any) -> Any:

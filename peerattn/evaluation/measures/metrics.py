@@ -170,7 +170,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
 
 
 def demean(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return values less the mean of their group (whole numbers)."""
+    """Return values minus the mean of their group (whole numbers)."""
     counts = np.maximum(np.bincount(group), 1)
     return values - (np.bincount(group, weights=values) / counts)[group]
 

@@ -27,7 +27,7 @@ def named_like_log(outcome: str) -> bool:
 def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
 
-    Of a log multiple this is the implied price over the price, less one: the fundamental cancels.
+    Of a log multiple this is the implied price over the price, minus one: the fundamental cancels.
 
     Parameters
     ----------

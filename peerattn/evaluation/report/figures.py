@@ -43,7 +43,7 @@ def picture(
 def cumulative_gain(compared: Compared) -> Picture | None:
     """Draw the cumulative squared-error difference against the baseline (Goyal and Welch 2008).
 
-    For each model the sum up to t of the baseline's mean squared error less the model's: a rising line is a
+    For each model the sum up to t of the baseline's mean squared error minus the model's: a rising line is a
     model that predicts better than the baseline in those periods. None where only one period is tested.
     """
     losses, baseline = compared.losses, compared.baseline
@@ -131,9 +131,9 @@ def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -
     """Draw the weights of the network's only period as a heat map, by group where firms are many."""
     many = len(network.firms) > 40
     grouped = groups if many and network.firms.equals(network.reference) else None
-    order = " Firms that give each other weight stand side by side." if many else ""
+    order = " Firms that give each other weight are side by side." if many else ""
     if grouped is not None:
-        order = f" Firms stand by {grouped.name}, in each the largest incoming weight first."
+        order = f" Firms are ordered by {grouped.name}, in each the largest incoming weight first."
     return picture(
         lambda axes: network.heat_map(ax=axes, order=grouped),
         5.1,

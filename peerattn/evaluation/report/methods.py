@@ -55,7 +55,7 @@ def methods_paragraph(compared: Compared) -> str:
 def _tests(compared: Compared) -> str:
     n = len(compared.periods)
     if n == 1:
-        return "With one tested period no test is made."
+        return "With one tested period there is no test."
     if n < periods_needed(compared.horizon):
         return (
             f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm, or by the "

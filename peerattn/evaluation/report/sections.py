@@ -241,10 +241,10 @@ def audit_section(compared: Compared) -> list[Section]:
         return []
     blocks: list[Block] = [
         "Each claim was tried on this panel, model and split: the first fold's model predicted again with one thing changed. "
-        "A claim that is listed as standing was not refuted here; a leak made before the panel was read cannot be seen."
+        "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
     ]
     for name, audit in compared.audit.items():
         table = audit.as_table()
-        verdict = "all claims stand" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
+        verdict = "no claim refuted" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
         blocks.append(Table(f"{name}: {verdict}", table.columns, table.rows, "lll", footnotes=[audit.model]))
     return [Section("Audit", blocks)]

@@ -21,7 +21,7 @@ from peerattn.network.measures.comparison import network_correlation
 from peerattn.render import show_label
 
 VERBS = {"forecast": "predict", "explain": "explain"}
-#: What weights are and are not; it stands wherever a reader sees a network.
+#: What weights are and are not; shown wherever a reader sees a network.
 RELEVANCE = (
     "Weights say whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
     "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
@@ -79,7 +79,7 @@ def tested(gain: Gain, p: float | None, n_searched: int) -> str:
     """Say what a test found: t, p, over what, and under which assumption."""
     searched = f", the search among {n_searched} peer models accounted for" if n_searched > 1 else ""
     if p is None or gain.t is None:
-        return "no test is made"
+        return "no test"
     given = ""
     if gain.how != "over time":
         given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"

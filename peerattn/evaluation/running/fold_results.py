@@ -103,7 +103,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
 
 
 def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:
-    """Return the network of the last scored period; a model without one gives a warning, its predictions stand."""
+    """Return the network of the last scored period; a model without one gives a warning, its predictions are kept."""
     when = rows.X_call.index.get_level_values(1)
     last = when == when[rows.y_call.notna().to_numpy()].max()
     try:

@@ -181,7 +181,7 @@ def _at_limits(
 
 @dataclass(frozen=True)
 class _Scale:
-    """Bandwidths as points theta: log-ratios to the start's h, and logits of λ over its range, less the start's.
+    """Bandwidths as points theta: log-ratios to the start's h, and logits of λ over its range, minus the start's.
 
     Infinite entries are the limits: a flat h, the smallest and the largest λ.
     """
@@ -377,7 +377,7 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
 
 
 def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the upper and the lower quartile of values that stand so many times each, between neighbours as numpy does."""
+    """Return the upper and the lower quartile of values with these counts, between neighbours as numpy does."""
     order = np.argsort(x)
     up_to = np.cumsum(counts[order])
     at = np.array([0.75, 0.25]) * (up_to[-1] - 1)

@@ -119,7 +119,7 @@ def ties_plot(
 
 
 def _at_strongest(section: CrossSection, count: int) -> Array:
-    """Return the positions of so many firms, those of the most positive weights first."""
+    """Return the positions of this number of firms, those of the largest weights first."""
     found = section.others().maximum(0).tocoo()
     order = np.argsort(-found.data, kind="stable")
     ends = np.column_stack([section.rows[found.row[order]], section.columns[found.col[order]]])

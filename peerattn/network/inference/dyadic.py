@@ -20,7 +20,7 @@ from peerattn.render import Regression
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
 MIN_FIRMS = 25
 
-#: Up to so many firms the jackknife absorbs the effects anew without each firm; beyond, leaving one out hardly moves them.
+#: Up to this number of firms the jackknife absorbs the effects anew without each firm; beyond, leaving one out hardly moves them.
 MOST_ABSORBED = 100
 
 

@@ -216,7 +216,7 @@ def _permuted(squares: list[Array], firms: list[Array], order: Array) -> Array:
 
 
 def among(order: Array, here: Array) -> Array:
-    """Return the permutation that a permutation of all firms makes among some of them: absent firms are passed over.
+    """Return the permutation that a permutation of all firms makes among some of them: absent firms are skipped.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def test_refits_that_do_not_converge_are_refused(panel, model, monkeypatch):
 def test_few_edges_of_many(panel, model):
     found = bootstrap_network(model, panel.X, panel.y, n_draws=3, top_k=2)
     assert len(found.edges) == 15 * 20 * 2
-    assert "The least p of so many is 0.250." in " ".join(str(found).split())
+    assert "The least possible p is 0.250." in " ".join(str(found).split())
     assert found.least_p == 0.25 and ("the least possible" in repr(found)) == (found.p_value == 0.25)
     expected = model.peer_network(panel.X).edges(top_k=2)
     pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), expected)

@@ -106,14 +106,14 @@ def test_a_comparison_scores_by_group():
     miss = ((frame["outcome"] - frame["OLS"]) ** 2)[at].sum()
     base = ((frame["outcome"] - result.training_mean) ** 2)[at].sum()
     assert years.loc[(2012, "OLS"), "r2_mean"] == pytest.approx(1 - miss / base)
-    sizes = result.by(X["size"].swaplevel(), n_groups=2)
+    half = (X["size"].groupby(level=1).rank(pct=True) > 0.5) + 1
+    sizes = result.by(half.swaplevel())
     assert set(sizes.index.get_level_values("group")) == {1, 2} and (sizes["rows"] == 180).all()
     industry = pd.Series(np.where(index.get_level_values(0) < 5, "A", None), index=index)
     assert result.by(industry).loc[("unknown", "OLS"), "rows"] == 15 * 18
     for by, options, message in (
-        ("month", {}, "by must be 'year'"),
+        ("month", {}, "by: expected 'year'"),
         (X["size"], {}, "more than 50 different numbers"),
-        (industry, {"n_groups": 2}, "by holds codes, which are groups as they are"),
         ([1], {}, "a Series indexed by firm and period"),
     ):
         with pytest.raises(InputError, match=message):

@@ -150,7 +150,7 @@ def test_dropout_acts_in_training_only_and_repeats_itself():
         Encoder(1, 4, 2, dropout=1.0)
 
 
-@pytest.mark.parametrize("options", [{}, {"score": "additive"}, {"score": "additive"}, {"rotary": True}])
+@pytest.mark.parametrize("options", [{}, {"score": "additive"}, {"rotary": True}])
 def test_a_gate_of_zero_is_the_pruned_stack(options):
     stack = Encoder(2, 16, 4, **options).double()
     shake(stack)

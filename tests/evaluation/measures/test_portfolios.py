@@ -114,7 +114,7 @@ def test_a_comparison_scores_by_group():
     for by, options, message in (
         ("month", {}, "by: expected 'year'"),
         (X["size"], {}, "more than 50 different numbers"),
-        ([1], {}, "a Series indexed by firm and period"),
+        ([1], {}, "by: expected text or Series"),
     ):
         with pytest.raises(InputError, match=message):
             result.by(by, **options)

@@ -33,7 +33,7 @@ from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, checked, unknown_name
+from peerattn.exceptions import InputError, check_at_least, checked, unknown_name
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 
@@ -211,7 +211,9 @@ def compare(
     Comparison(forecast of roa_next: 8 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
-    _check_options(n_jobs, placebo, {"codes": codes, "groups": groups, "limits": limits})
+    check_at_least(0, placebo=placebo)
+    if n_jobs == 0:
+        raise InputError("n_jobs: expected a number other than 0, or None; -1 takes all cores.")
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
@@ -265,18 +267,6 @@ def compare(
     return replace(
         found, placebo=placebo_gains(pair[0], pair[1], panel, folds, placebo, n_jobs=n_jobs, verbose=verbose)
     )
-
-
-def _check_options(n_jobs: Any, placebo: Any, sequences: Mapping[str, Any]) -> None:
-    if isinstance(placebo, bool) or not isinstance(placebo, int) or placebo < 0:
-        raise InputError(f"placebo must be a whole number from 0, got {placebo!r}: how often to refit.")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}; -1 takes all cores."
-        )
-    for name, given in sequences.items():
-        if isinstance(given, str):
-            raise InputError(f"{name} must be a sequence, got the text {given!r}: write [{given!r}].")
 
 
 def _check_names(argument: str, wanted: Sequence[str], names: list[str]) -> None:

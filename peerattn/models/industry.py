@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, did_you_mean, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_at_least, did_you_mean, unknown_name, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.panel.codes import code_scheme
@@ -137,8 +137,7 @@ class IndustryPeerRegressor(PeerRegressor):
         return super()._rows(panel, x, codes, weight)
 
     def _check_parameters(self, panel: Panel) -> None:
-        if not isinstance(self.min_peers, int | np.integer) or self.min_peers < 1:
-            raise InputError(f"min_peers must be a whole number of at least 1, got {self.min_peers!r}.")
+        check_at_least(1, min_peers=self.min_peers)
         if self.shrinkage != LEAVE_ONE_OUT and (
             not isinstance(self.shrinkage, int | float | np.number) or not 0 <= self.shrinkage < np.inf
         ):

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.models.panel_forecasters import ALPHAS, PanelForecaster, period_ranks
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.panel.design import Design
@@ -156,11 +156,9 @@ class OwnHistoryRegressor(PanelForecaster):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on training rows; see :class:`PanelForecaster`."""
-        wrong = not isinstance(self.gaps, list | tuple) or not self.gaps
-        if wrong or any(
-            isinstance(g, bool) or not isinstance(g, int | np.integer) or g < 1 for g in self.gaps
-        ):
-            raise InputError(f"gaps must be a sequence of whole numbers from 1, got {self.gaps!r}.")
+        if not isinstance(self.gaps, list | tuple) or not self.gaps:
+            raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
+        check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
         return super().fit(X, y)
 
     def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:

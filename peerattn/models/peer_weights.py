@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
 from peerattn.models.smoothers import smoother_of
 from peerattn.network import PeerNetwork
@@ -23,6 +23,7 @@ _CELLS = 5_000_000  # of a block of weights: 40 megabytes
 _ROUNDING = 1e-4  # of the outcome's standard deviation: histogram boosting sums in single precision
 
 
+@checked
 def peer_weights(
     model: Any,
     X: Any,
@@ -101,10 +102,6 @@ def peer_weights(
         return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
     if X_train is None or y_train is None:
         raise InputError("X_train, y_train: pass the rows and outcomes that the model was fitted on.")
-    if by not in ("firm", "row"):
-        raise InputError(f'by: expected "firm" or "row", got {by!r}.')
-    if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
-        raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
     X, X_train = (_frame(rows) for rows in (X, X_train))
     y = np.asarray(as_pandas(y_train), dtype=float).reshape(-1)
     if len(y) != len(X_train):

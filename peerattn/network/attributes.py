@@ -140,14 +140,5 @@ def labels_of(
     return found
 
 
-def need_series(values: Any, argument: str) -> None:
-    """Raise for what is no Series."""
-    if not isinstance(values, pd.Series):
-        raise InputError(
-            f"{argument}: expected a Series labelled by firm, or by firm and period, got {type(values).__name__}."
-        )
-
-
 def _series_places(network: BaseNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
-    need_series(values, argument)
     return places_of(network, values.index, firm_level(network, values.index, argument), positions, period)

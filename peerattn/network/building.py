@@ -60,11 +60,6 @@ def from_matrices(
     >>> PeerNetwork.from_matrices({2001: frame, 2002: frame}).periods.tolist()
     [2001, 2002]
     """
-    if not isinstance(matrices, Mapping):
-        raise InputError(
-            f"matrices: expected a mapping of period to (firms, peers, W), got {type(matrices).__name__}; "
-            "for one undated cross-section pass {None: (firms, peers, W)}."
-        )
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
     periods = _as_periods(matrices.keys())
     learned = last_learned(getattr(entry, "attrs", {}).get("learned_until") for entry in matrices.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from peerattn.panel.codes import canonical_codes
 #: Source: Kenneth R. French, Data Library, industry definitions ("Siccodes12", "Siccodes48", "Siccodes49"),
 #: https://mba.tuck.dartmouth.edu/pages/faculty/ken.french/data_library.html; neighbouring ranges are joined.
 TABLES = Path(__file__).with_name("fama_french.json")
-SETS = (12, 48, 49)
 
 
 @cache
@@ -39,7 +38,7 @@ def _codes_to_numbers(industries: int) -> np.ndarray:
 
 
 @checked
-def sic_to_fama_french(sic: Any, industries: int = 49) -> Any:
+def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     """Return the Fama–French industry of SIC codes.
 
     Parameters
@@ -76,8 +75,6 @@ def sic_to_fama_french(sic: Any, industries: int = 49) -> Any:
     >>> sic_to_fama_french(pd.Series([100, 7372, None], index=["A", "B", "C"]), 49).tolist()
     ['Agric', 'Softw', nan]
     """
-    if industries not in SETS:
-        raise InputError(f"industries must be one of {list(SETS)}, got {industries!r}.")
     single = np.ndim(sic) == 0
     column = sic if isinstance(sic, pd.Series) else pd.Series([sic] if single else list(sic))
     codes = canonical_codes(column.rename("sic"))

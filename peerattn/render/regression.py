@@ -208,8 +208,6 @@ def regression_table(
         raise InputError(
             "results: expected a regression, or a mapping of heads to regressions; got an empty one."
         )
-    if parentheses not in _SHOWN:
-        raise InputError(f"parentheses: expected one of {', '.join(map(repr, _SHOWN))}, got {parentheses!r}.")
     levels = sorted(stars, reverse=True)
     if not all(0 < level < 1 for level in levels):
         raise InputError(f"stars: expected levels between 0 and 1, got {stars!r}.")

@@ -109,7 +109,7 @@ def test_without_industry_all_other_firms_are_peers(panel):
 
 
 @pytest.mark.parametrize(
-    "options, message", [({"min_peers": 0}, "min_peers must be"), ({"scheme": "sics"}, "scheme must be")]
+    "options, message", [({"min_peers": 0}, "min_peers: expected"), ({"scheme": "sics"}, "scheme must be")]
 )
 def test_options_of_industry(panel, options, message):
     with pytest.raises(InputError, match=message):

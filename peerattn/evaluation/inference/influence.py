@@ -75,7 +75,7 @@ class Influence(Shown):
 
 
 @checked
-def influence(model: Any, X: Any, *, outcomes: Any = None, periods: Any = None) -> Influence:
+def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = None) -> Influence:
     r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
 
     .. math:: \delta_{ij} = \hat y_i - \hat y_i^{(-j)}
@@ -122,8 +122,6 @@ def influence(model: Any, X: Any, *, outcomes: Any = None, periods: Any = None) 
     >>> found.by_period["pairs"].tolist()
     [110]
     """
-    if not isinstance(model, PeerModel):
-        raise InputError(f"model: expected an estimator of this package, got {type(model).__name__}.")
     network = model.peer_network(X) if outcomes is None else model.peer_network(X, outcomes=outcomes)
     wanted = network.periods if periods is None else network.subset(periods=periods).periods
     _, sections = model._gate_call(X, outcomes)

@@ -11,8 +11,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.evaluation.splits.walk_forward import WalkForward, check_whole, source_rows
-from peerattn.exceptions import InputError, checked
+from peerattn.evaluation.splits.walk_forward import WalkForward, source_rows
+from peerattn.exceptions import InputError, check_at_least, checked
 
 
 @checked
@@ -81,8 +81,9 @@ class PurgedKFold(BaseCrossValidator):
         InputError
             For a parameter out of its range, X without labels, or fewer periods than blocks.
         """
-        for name, least in (("n_splits", 2), ("horizon", 1), ("embargo", 0)):
-            check_whole(self, name, least)
+        check_at_least(2, n_splits=self.n_splits)
+        check_at_least(1, horizon=self.horizon)
+        check_at_least(0, embargo=self.embargo)
         when, periods = sorted_periods(source_rows(self, X)[1])
         if len(periods) < self.n_splits:
             raise InputError(
@@ -161,7 +162,7 @@ class NewFirms(BaseCrossValidator):
         InputError
             For fewer firms than groups, and whatever ``walk`` raises.
         """
-        check_whole(self, "n_splits", 2)
+        check_at_least(2, n_splits=self.n_splits)
         firms = source_rows(self._walk, X)[0]
         distinct = firms.unique().sort_values()
         if len(distinct) < self.n_splits:

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
-from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
 from peerattn.panel import Panel, as_panel
 
 
@@ -174,13 +174,11 @@ class WalkForward(BaseCrossValidator):
         ]
 
     def _check_parameters(self) -> None:
-        for name in ("test_periods", "train_periods"):
-            if getattr(self, name) is not None:
-                check_whole(self, name, 1)
-        for name, least in (("refit_every", 1), ("horizon", 1), ("embargo", 0)):
-            check_whole(self, name, least)
-        if self.window not in ("expanding", "rolling"):
-            raise InputError(f"WalkForward: window must be 'expanding' or 'rolling', got {self.window!r}.")
+        lengths = {
+            name: getattr(self, name) for name in ("test_periods", "train_periods", "refit_every", "horizon")
+        }
+        check_at_least(1, **{name: length for name, length in lengths.items() if length is not None})
+        check_at_least(0, embargo=self.embargo)
         if (self.window == "rolling") != (self.train_periods is not None):
             raise InputError(
                 "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
@@ -247,12 +245,3 @@ def source_rows(splitter: Any, X: Any) -> tuple[pd.Index, pd.Index]:
     back = np.argsort(panel.order)
     assert panel.firm is not None
     return panel.firm[back], panel.period[back]
-
-
-def check_whole(splitter: Any, name: str, least: int) -> None:
-    """Raise unless a parameter of a splitter is a whole number of at least ``least``."""
-    value = getattr(splitter, name)
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise InputError(
-            f"{type(splitter).__name__}: {name} must be a whole number of at least {least}, got {value!r}."
-        )

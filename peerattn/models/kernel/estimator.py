@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, check_at_least, did_you_mean
 from peerattn.models.base import PeerRegressor
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
@@ -159,12 +159,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
                 raise InputError(
                     f"{name} must be one of {list(options)}, got {value!r}.{did_you_mean(str(value), map(str, options))}"
                 )
-        for name in ("neighbors", "n_starts"):
-            value = getattr(self, name)
-            if not (value is None and name == "neighbors") and (
-                not isinstance(value, int | np.integer) or value < 1
-            ):
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        check_at_least(1, n_starts=self.n_starts, neighbors=1 if self.neighbors is None else self.neighbors)
         both = set(self.codes) & set(self.ordered)
         if both:
             raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.network.attributes import code_numbers, need_series
+from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import asymmetry
@@ -33,7 +33,6 @@ def explorer_content(
     """
     groups: list[str] = []
     if codes is not None:
-        need_series(codes, "codes")
         groups = [str(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
         raise InputError(

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 
 
+@checked
 @dataclass(frozen=True)
 class SameCode:
     """Regressor 1[code_i = code_j]; zero where either code is unknown.
@@ -34,6 +35,7 @@ class SameCode:
         return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
 
 
+@checked
 @dataclass(frozen=True)
 class Difference:
     """Regressor x_j − x_i (how much larger the peer is), or its size.

@@ -46,8 +46,6 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     [1.0, 1.0, 1.0]
     """
     rng = np.random.default_rng(random_state)
-    if kind not in ("relabelled", "rewired"):
-        raise InputError(f"kind: expected 'relabelled' or 'rewired', got {kind!r}.")
     if any(not section.is_square for _, section in network.sections()):
         raise InputError(
             "placebo: focal firms and peers differ in some period; take subset(firms=...) of firms that are both."

@@ -276,7 +276,7 @@ def test_where_every_model_fails_the_first_error_is_raised(panel):
 
 
 def test_jobs(panel):
-    with pytest.raises(InputError, match="n_jobs must be a whole number other than 0"):
+    with pytest.raises(InputError, match="n_jobs: expected"):
         run(panel, {"Ridge": Ridge()}, n_jobs=0)
 
 

@@ -307,11 +307,11 @@ def test_cross_attention_searches_a_reference(panel):
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (PurgedKFold(1), "n_splits must be a whole number of at least 2, got 1"),
+        (PurgedKFold(1), "n_splits: expected an integer of at least 2, got 1"),
         (PurgedKFold(20), "n_splits=20 is more than the 14 periods"),
         (PurgedKFold(2, horizon=14), "nothing is left to learn from"),
         (NewFirms(n_splits=30), "n_splits=30 is more than the 24 firms"),
-        (WalkForward(3, embargo=-1), "embargo must be a whole number of at least 0"),
+        (WalkForward(3, embargo=-1), "embargo: expected an integer of at least 0"),
     ],
 )
 def test_parameters_out_of_range(panel, split, message):

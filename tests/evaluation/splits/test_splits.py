@@ -161,7 +161,7 @@ def test_peer_models_keep_their_labels_in_sklearns_validation():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"test_periods": 0}, "test_periods must be a whole number of at least 1, got 0"),
+        ({"test_periods": 0}, "test_periods: expected an integer of at least 1, got 0"),
         ({"refit_every": 1.5}, "refit_every.* whole number"),
         ({"horizon": True}, "horizon.* whole number"),
         ({"window": "sliding"}, "window.* 'expanding' or 'rolling', got 'sliding'"),

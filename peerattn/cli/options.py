@@ -37,10 +37,7 @@ _CONTROLS = (
     "to explain, industry_median, too]"
 )
 _SET = "An option of a model, such as attention.n_heads=4; may be repeated."
-_TASK = (
-    "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. "
-    "[default: forecast]"
-)
+_TASK = "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default: forecast]"
 _WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
 
 

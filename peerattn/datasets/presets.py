@@ -248,9 +248,8 @@ def _by_predicted_month(frame: pd.DataFrame, rules: Preset) -> bool:
     if not any(value > _SAME_MONTH for value in agreement.values()):
         raise InputError(
             f"preset {rules.name!r}: {rules.lagged_by} is neither {rules.returns} of the same month (correlation "
-            f"{agreement['same']:.2f}) nor of the month before ({agreement['before']:.2f}), so the timing of the "
-            "rows is not known. "
-            "Was the return merged by month end? Otherwise name the column to predict."
+            f"{agreement['same']:.2f}) nor of the month before ({agreement['before']:.2f}), so the timing of the rows is not "
+            "known. Was the return merged by month end? Otherwise name the column to predict."
         )
     return bool(agreement["before"] > _SAME_MONTH)
 

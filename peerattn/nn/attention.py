@@ -186,13 +186,11 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
         )
     if query.shape[-1] != key.shape[-1]:
         raise InputError(
-            f"key: expected the width of the queries ({query.shape[-1]}), got {key.shape[-1]}. "
-            "Project both to one width."
+            f"key: expected the width of the queries ({query.shape[-1]}), got {key.shape[-1]}. Project both to one width."
         )
     if mask is not None and mask.dtype != torch.bool:
         raise InputError(
-            f"mask: expected a bool tensor (True = may attend), got {mask.dtype}. "
-            "Pass numbers as bias instead."
+            f"mask: expected a bool tensor (True = may attend), got {mask.dtype}. Pass numbers as bias instead."
         )
     wanted = (*_leading(query, key), query.shape[-2], key.shape[-2])
     for name, extra in (("mask", mask), ("bias", bias)):

@@ -276,6 +276,5 @@ def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
         outside = numbers[(numbers < 0) | (numbers >= n)]
         if len(outside):
             raise InputError(
-                f"edges: expected numbers from 0 to {n - 1} in row {row}, got {int(outside[0])}. "
-                "Rows are numbered from 0."
+                f"edges: expected numbers from 0 to {n - 1} in row {row}, got {int(outside[0])}. Rows are numbered from 0."
             )

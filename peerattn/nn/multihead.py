@@ -99,8 +99,7 @@ class MultiheadAttention(nn.Module):
         check_at_least(1, n_heads=n_heads)
         if d_head is None and d_model % n_heads:
             raise InputError(
-                f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. "
-                "Change one of them, or give d_head."
+                f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. Change one of them, or give d_head."
             )
         check_score(score)
         generator = torch.Generator() if generator is None else generator
@@ -235,9 +234,8 @@ class MultiheadAttention(nn.Module):
         if module.kdim != module.vdim or module.bias_k is not None or module.add_zero_attn:
             raise InputError(
                 "module: expected a torch.nn.MultiheadAttention with kdim == vdim, add_bias_kv=False and "
-                f"add_zero_attn=False, got kdim={module.kdim}, vdim={module.vdim}, "
-                f"add_bias_kv={module.bias_k is not None}, add_zero_attn={module.add_zero_attn}. "
-                "Keys and values come from the same rows here."
+                f"add_zero_attn=False, got kdim={module.kdim}, vdim={module.vdim}, add_bias_kv={module.bias_k is not None}, "
+                f"add_zero_attn={module.add_zero_attn}. Keys and values come from the same rows here."
             )
         has_bias = module.in_proj_bias is not None
         layer = cls(module.embed_dim, module.num_heads, d_memory=module.kdim, bias=has_bias)

@@ -76,9 +76,8 @@ def panel_labels(
         have = [str(name) for name in X.index.names if name is not None]
         columns = list(map(str, X.columns)) if isinstance(X, pd.DataFrame) else []
         raise InputError(
-            f"X carries {(set(found) - set(missing)).pop()!r} but no {missing[0]!r}: a panel needs both, as index "
-            f"levels or columns. Index levels: {have}.{did_you_mean(missing[0], have + columns)} "
-            "Name yours with firm= and period=."
+            f"X carries {(set(found) - set(missing)).pop()!r} but no {missing[0]!r}: a panel needs both, as index levels or "
+            f"columns. Index levels: {have}.{did_you_mean(missing[0], have + columns)} Name yours with firm= and period=."
         )
     firms, periods = found[firm], found[period]
     assert firms is not None

@@ -220,8 +220,7 @@ class Table:
         notes = f'<div class="notes">{notes}</div>' if notes else ""
         return (
             f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
-            f"<table>{caption}<thead><tr>{head}</tr></thead>"
-            f"<tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
+            f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
         )
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "") -> str:

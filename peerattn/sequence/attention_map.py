@@ -51,8 +51,7 @@ class AttentionMap:
     def __post_init__(self) -> None:
         if self.weights.ndim != 4 or self.weights.shape[2:] != (len(self.queries), len(self.keys)):
             raise InputError(
-                f"weights: expected (layers, heads, {len(self.queries)}, {len(self.keys)}), "
-                f"got {self.weights.shape}."
+                f"weights: expected (layers, heads, {len(self.queries)}, {len(self.keys)}), got {self.weights.shape}."
             )
 
     def __repr__(self) -> str:

@@ -324,8 +324,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         if self._line_alone:
             raise InputError(
                 f"line: forecasts are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
-                f"{self.gain_error_:.2g}), without attention. "
-                "Make the model with line=False, or train it longer."
+                f"{self.gain_error_:.2g}), without attention. Make the model with line=False, or train it longer."
             )
         window = self._last_window(X)
         return self._recorded(lambda module: module.double()(window))

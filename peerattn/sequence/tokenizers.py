@@ -198,8 +198,7 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
     if tokenizer not in names:
         raise InputError(
-            f"tokenizer: expected one of {sorted(names)} or a Tokenizer, got {tokenizer!r}."
-            f"{did_you_mean(tokenizer, names)}"
+            f"tokenizer: expected one of {sorted(names)} or a Tokenizer, got {tokenizer!r}.{did_you_mean(tokenizer, names)}"
         )
     return names[tokenizer]()
 

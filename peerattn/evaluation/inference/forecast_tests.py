@@ -333,8 +333,7 @@ def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
         raise InputError(
-            f"loss, baseline_loss and period must have one length, got {len(ours)}, {len(theirs)} and "
-            f"{len(codes)}."
+            f"loss, baseline_loss and period must have one length, got {len(ours)}, {len(theirs)} and {len(codes)}."
         )
     known = ~np.isnan(ours)
     if (known != ~np.isnan(theirs)).any():

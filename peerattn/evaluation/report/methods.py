@@ -42,8 +42,7 @@ def methods_paragraph(compared: Compared) -> str:
         "2020), or the mean of the training outcomes (Campbell and Thompson 2008); within periods, both sides are demeaned "
         "by period.",
         "Held-out R² is decomposed into own lines, own shape, own history, what firms have in common, and peers: at each "
-        "step the "
-        "best model that reads no more than this, against that of the step before.",
+        "step the best model that reads no more than this, against that of the step before.",
         _tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",

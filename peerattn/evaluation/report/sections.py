@@ -38,12 +38,10 @@ def decomposition_section(compared: Compared, claims: Claims) -> list[Section]:
     if not claims.steps:
         return []
     words = (
-        "Each step is the best model that reads no more than its name says, all on the same rows: own lines (characteristics, "
-        "linear), own shape (their curves and interactions), own history (past outcomes, firm effects), common (what all "
-        "firms of a "
-        "period or of an industry share), peers. A step's gain is over the step before. The best model of a step is chosen "
-        "on the "
-        "tested rows, which favours the steps below peers."
+        "Each step is the best model that reads no more than its name says, all on the same rows: own lines "
+        "(characteristics, linear), own shape (their curves and interactions), own history (past outcomes, firm effects), "
+        "common (what all firms of a period or of an industry share), peers. A step's gain is over the step before. The best "
+        "model of a step is chosen on the tested rows, which favours the steps below peers."
     )
     rows: list[tuple[object, ...]] = []
     for step in claims.steps:
@@ -58,8 +56,7 @@ def decomposition_section(compared: Compared, claims: Claims) -> list[Section]:
     if any(one != "over time" for one in how):
         notes.append(
             f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
-            "clusters' sums "
-            "being symmetric."
+            "clusters' sums being symmetric."
         )
     heads = ("Step", "Best model", "R²", "Gain", "low", "high", "t", "p")
     formats = ("", "", ".4f", "+.4f", "+.4f", "+.4f", ".2f", "")
@@ -114,9 +111,8 @@ def gains_section(compared: Compared, claims: Claims) -> list[Section]:
     peer, control = claims.gain.model, claims.gain.against
     frame = gain_by_firm(compared, peer, control)
     words = (
-        f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing "
-        "mean. Its "
-        "mean over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
+        f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
+        "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
     )
     ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
     blocks: list[Block] = [
@@ -178,17 +174,14 @@ def portfolio_section(compared: Compared) -> list[Section]:
         words += (
             f" {compared.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
             "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
-            "consume a positive spread. "
-            f"Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The best of {trials} settings "
-            "that were tried looks better than it is."
+            f"consume a positive spread. Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The "
+            f"best of {trials} settings that were tried looks better than it is."
         )
         if facts.survivors:
             words += (
                 " No firm leaves this panel before its last period. Where firms are in it because they survived, or belong "
-                "to an index "
-                "today, past returns and Sharpe ratios are too high, those of a firm's own mean above all: nobody could "
-                "have chosen these "
-                "firms then."
+                "to an index today, past returns and Sharpe ratios are too high, those of a firm's own mean above all: "
+                "nobody could have chosen these firms then."
             )
         if facts.factors is not None:
             factors = facts.factors

@@ -104,8 +104,7 @@ def power(claims: Claims) -> str:
         return "Power: not even a network that explains half of the variance would have been found with probability .8."
     return (
         f"Power: a network that explains {claims.smallest:.1%} of the variance beyond {claims.control} would have been found "
-        "with "
-        "probability .8, by a model that recovers it fully; a smaller one need not have been."
+        "with probability .8, by a model that recovers it fully; a smaller one need not have been."
     )
 
 
@@ -116,10 +115,9 @@ def placebo(compared: Compared, claims: Claims) -> str:
         return ""
     as_large = int((gains >= claims.gain.gain).sum())
     return (
-        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a period, "
-        f"{claims.peer} gains {signed(float(gains.min()))} to {signed(float(gains.max()))}; {as_large} of {len(gains)} reach "
-        "the gain "
-        "in the data."
+        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a "
+        f"period, {claims.peer} gains {signed(float(gains.min()))} to {signed(float(gains.max()))}; {as_large} of "
+        f"{len(gains)} reach the gain in the data."
     )
 
 

@@ -70,9 +70,8 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
         late, unknown = learned_too_late(train, test, when, known, ahead) if forecasts else (False, 0)
         if late:
             raise InputError(
-                f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict "
-                f"{periods[when[test].min()]} at horizon {ahead}; a panel is tested on periods after those learned from. Use "
-                "WalkForward."
+                f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict {periods[when[test].min()]} at "
+                f"horizon {ahead}; a panel is tested on periods after those learned from. Use WalkForward."
             )
         if unknown:
             raise InputError(

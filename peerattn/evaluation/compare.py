@@ -291,7 +291,7 @@ def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> Non
         if found:
             raise InputError(
                 f"model {entry.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
-                "random rows: pass cv=WalkForward(k, k), or early_stopping=False."
+                "random rows: search with GridSearchCV(..., cv=WalkForward(k, k)), or pass early_stopping=False."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.models.attention.base import AttentionModel
 from peerattn.models.panel_model import PanelModel
 
 ROWS_STOPPED_EARLY = (
@@ -42,14 +44,10 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
         return
     who, params = name + type(model).__name__, model.get_params(deep=False)
     leave_one_out = isinstance(model, RidgeCV) and params["cv"] is None  # closed form, no folds
-    if (
-        "cv" in params
-        and params["cv"] != "prefit"
-        and not leave_one_out
-        and _shared_periods(params["cv"], X, y)
-    ):
+    folds = "cv" in params and params["cv"] != "prefit" and not leave_one_out
+    if folds and (wrong := _wrong_with(params["cv"], X, y)):
         cv = "None" if params["cv"] is None else " ".join(str(params["cv"]).split())
-        yield f"{who}(cv={cv}) holds out rows of periods that it learns from"
+        yield f"{who}(cv={cv}) {wrong}"
     stops = params.get("early_stopping", False)
     if stops is True or (
         stops == "auto" and isinstance(model, HistGradientBoostingRegressor) and len(X) > ROWS_STOPPED_EARLY
@@ -59,8 +57,13 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
         yield f"{who}(n_iter_no_change={params['n_iter_no_change']}) stops early on random rows"
     if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
         X, y = X[y.notna()], y[y.notna()]
+    rows = [(X, y)]
+    if isinstance(model, AttentionModel):  # and on the earlier ones, by which candidates are weighed
+        when = sorted_periods(X.index.get_level_values(1))[0]
+        first = 2 * len(np.unique(when)) // 3
+        rows += [(X[when < t], y[when < t]) for t in range(first, when.max(initial=0) + 1)]
     for part in _parts(params):
-        yield from random_rows(part, X, y, f"{who}: ")
+        yield from islice((found for X, y in rows for found in random_rows(part, X, y, f"{who}: ")), 1)
 
 
 def _parts(params: dict[str, Any]) -> Iterator[Any]:
@@ -71,11 +74,16 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
             yield value
 
 
-def _shared_periods(cv: Any, X: pd.DataFrame, y: pd.Series) -> bool:
-    """Tell whether any fold has rows of one period on both sides; splits that fail are left to the fit to report."""
+def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
+    """Say what is wrong with the folds of these rows; empty where nothing is."""
+    if isinstance(cv, Iterator):
+        return "can be read only once: pass a list"
     when = sorted_periods(X.index.get_level_values(1))[0]
     try:
         folds = list(check_cv(cv).split(X, y))
-        return any(np.isin(when[test], when[train]).any() for train, test in folds)
-    except Exception:
-        return False
+        shared = any(np.isin(when[test], when[train]).any() for train, test in folds)
+    except ValueError as error:
+        return f"cannot split the rows that it is fitted on ({error})"
+    except Exception:  # a splitter of somebody else's that wants other rows: left to the fit to report
+        return ""
+    return "holds out rows of periods that it learns from" if shared else ""

@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LassoCV
+from sklearn.linear_model import Lasso, LassoCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
-from peerattn import WalkForward, compare
+from peerattn import PeerAttentionRegressor, WalkForward, compare
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import OwnCharacteristicsRegressor
@@ -22,6 +23,22 @@ def test_the_first_fold_counts_too():
     assert list(random_rows(LassoCV(cv=3), *panel(6))) == []  # thirds of six periods are whole periods
     with pytest.raises(InputError, match=r"LassoCV\(cv=3\) holds out rows of periods"):
         compare({"lasso": LassoCV(cv=3)}, X, y, cv=WalkForward(4, refit_every=2), verbose=False)
+
+
+@pytest.mark.parametrize("cv", [GroupKFold(3), 500, "three", iter([(np.arange(10), np.arange(10, 30))])])
+def test_folds_that_cannot_be_made_are_named(cv):
+    X, y = panel(8)
+    with pytest.raises(InputError, match=r"LassoCV\(cv=.*\) (cannot split the rows|can be read only once)"):
+        compare({"lasso": LassoCV(cv=cv)}, X, y, cv=WalkForward(4, refit_every=2), verbose=False)
+
+
+def test_the_own_term_is_fitted_on_earlier_periods_too():
+    X, y = panel(9)
+    assert list(random_rows(LassoCV(cv=3), X, y)) == []
+    (found,) = random_rows(PeerAttentionRegressor(own=LassoCV(cv=3)), X, y)
+    assert "PeerAttentionRegressor: LassoCV(cv=3) holds out" in found
+    searched = GridSearchCV(Lasso(), {"alpha": [0.1, 1.0]}, cv=WalkForward(2))
+    assert list(random_rows(PeerAttentionRegressor(own=searched), X, y)) == []
 
 
 def test_what_a_model_holds_is_fitted_on_known_rows():

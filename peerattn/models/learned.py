@@ -62,18 +62,25 @@ def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, 
 
     ``unit`` are the centre and the scale that were taken out of the peers' outcomes, not out of the bounds.
     """
-    low, high = bounds or (-np.inf, np.inf)
-    least, most = ((bound - unit[0]) / unit[1] for bound in (low, high))
-    beyond = 0 if peers.y is None else int(((peers.y < least) | (peers.y > most)).sum())
-    if not beyond or peers.y is None:
-        return peers
+    return peers if peers.y is None or bounds is None else replace(peers, y=clipped(peers.y, bounds, unit))
+
+
+def clipped(
+    shown: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
+) -> np.ndarray:
+    """Return shown outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
+    low, high = bounds
+    least, most = ((bound - unit[0]) / unit[1] for bound in bounds)
+    beyond = int(((shown < least) | (shown > most)).sum())
+    if not beyond:
+        return shown
     warn_user(
         BoundedOutcomeWarning(
             f"{beyond} shown outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the training "
             "outcomes around it, and count as that bound for their peers."
         )
     )
-    return replace(peers, y=peers.y.clip(least, most))
+    return shown.clip(least, most)
 
 
 def last_known(panel: Panel) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least
+from peerattn.models.learned import bounds_of, clipped
 from peerattn.models.panel_forecasters import ALPHAS, PanelForecaster, period_ranks
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.panel.design import Design
@@ -66,10 +67,9 @@ class Past:
         per_period = np.bincount(rank)
         mean = np.bincount(rank, residual) / np.maximum(per_period, 1)
         net = residual - mean[rank] * (1 - 1 / per_period[rank])
-        total = np.cumsum(net)
-        before = np.r_[0.0, total][np.searchsorted(code, np.arange(len(firms)))]
+        total = pd.Series(net).groupby(code).cumsum().to_numpy()  # of each firm alone: nothing cancels
         noise = _noise_over_persistence(code, net) if shrink is None else shrink
-        return cls(firms, code * span + rank, span, outcome, net, total - before[code], noise)
+        return cls(firms, code * span + rank, span, outcome, net, total, noise)
 
     def before(self, firm: pd.Index, rank: np.ndarray, gap: int = 1) -> np.ndarray:
         """Return of each row's firm, ``gap`` periods before it and earlier, the features of its history, (n, 5)."""
@@ -168,7 +168,8 @@ class OwnHistoryRegressor(PanelForecaster):
         ----------
         X : Panel, DataFrame or array-like (n, p)
         outcomes : Series or array-like (n,), optional
-            Outcomes of the rows of ``X``: of its own firm a row reads those of earlier periods, never its own period's.
+            Outcomes of the rows of ``X``: of its own firm a row reads those of earlier periods, never its own period's. Beyond
+            the training outcomes' range and three times its length around it they count as that bound, with a warning.
 
         Returns
         -------
@@ -178,11 +179,14 @@ class OwnHistoryRegressor(PanelForecaster):
         if is_stored(X):
             return self._predict_periods(X)
         panel = self._check(X, fitting=False)
-        panel = panel if outcomes is None else panel.with_outcomes(outcomes, "outcomes")
+        if outcomes is not None:
+            shown = panel.with_outcomes(outcomes, "outcomes")
+            assert shown.outcomes is not None
+            panel = replace(shown, outcomes=clipped(shown.outcomes, self.outcome_bounds_))
         return panel.restore(self._predict(panel))
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.mean_ = float(y.mean())
+        self.mean_, self.outcome_bounds_ = float(y.mean()), bounds_of(y)
         some = bool(panel.characteristics.notna().any().any() or panel.codes.notna().any().any())
         many = [name for name, column in panel.codes.items() if column.nunique() > MOST_LEVELS]
         some = some and len(panel.characteristics.columns) + len(panel.codes.columns) > len(many)

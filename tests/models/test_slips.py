@@ -10,9 +10,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from peerattn import WalkForward, compare, explain_score
 from peerattn.exceptions import BoundedOutcomeWarning, InputError, SharedPeriodWarning, UnitWarning
 from peerattn.models import (
+    CommonShocksRegressor,
     CrossSectionalRidge,
     FirmMeanRegressor,
     IndustryPeerRegressor,
+    OwnHistoryRegressor,
     PeerAttentionRegressor,
 )
 from peerattn.panel import Design, as_panel
@@ -47,14 +49,19 @@ def test_a_search_on_explanations_scores_what_explains():
         assert fitted.score(numbers, y) == pytest.approx(explain_score(fitted, numbers, y))
 
 
-def test_one_shown_outcome_has_bounded_influence():
+@pytest.mark.parametrize(
+    "model",
+    [IndustryPeerRegressor(industry="sic"), OwnHistoryRegressor(), CommonShocksRegressor(industry="sic")],
+)
+def test_one_shown_outcome_has_bounded_influence(model):
     X, y = panel()
-    model = IndustryPeerRegressor(industry="sic").fit(X, y)
-    shown, low, high = y.copy(), y.min(), y.max()
-    shown.iloc[0] = 1e9
+    learned = INDEX.get_level_values("period") < 2006
+    model = model.fit(X[learned], y[learned])
+    shown, low, high = y.copy(), y[learned].min(), y[learned].max()
+    shown.loc[(0, 2006)] = 1e9
     with pytest.warns(BoundedOutcomeWarning, match="1 shown outcomes .* count as that bound"):
         found = model.predict(X, outcomes=shown)
-    shown.iloc[0] = high + 3 * (high - low)
+    shown.loc[(0, 2006)] = high + 3 * (high - low)
     with warnings.catch_warnings():
         warnings.simplefilter("error", BoundedOutcomeWarning)
         np.testing.assert_array_equal(found, model.predict(X, outcomes=shown))

@@ -58,7 +58,7 @@ def read_config(path: Path) -> Configuration:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"--config: cannot read {str(path)!r}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"--config: {path} is not valid TOML: {error}.") from error
     for section in read:
         if section not in ("compare", "set", "made"):

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.cli.options import PanelOptions
-from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.frames import read_frame
@@ -19,6 +19,7 @@ class OtherVersionWarning(PeerAttnWarning):
     """A model was saved under other versions than those that now read it."""
 
 
+@checked
 @dataclass(frozen=True)
 class SavedModel:
     """A fitted model and how its panel is read.

@@ -113,7 +113,7 @@ def warn_of_labels(X: pd.DataFrame) -> None:
 
 
 def _refuse_missing(labels: pd.Index, name: str) -> None:
-    missing = np.flatnonzero(labels.isna())
+    missing = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
     if len(missing):
         raise InputError(
             f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one."

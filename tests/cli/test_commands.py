@@ -12,6 +12,7 @@ import pytest
 from peerattn import cli
 from peerattn.cli.model_file import load_model
 from peerattn.network import PeerNetwork
+from peerattn.store.objects import load_estimator, save_estimator
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
@@ -166,6 +167,15 @@ def test_refusals(capsys, saved, tmp_path):
     assert "MODEL: expected a file that save() of this package wrote" in refused(
         capsys, "predict", SAMPLE, SAMPLE
     )
+    model, about = load_estimator(saved)
+    for said, words in (
+        ([1], "does not say which columns"),
+        (about | {"period": {}}, "period: expected text"),
+        (about | {"versions": [1]}, "versions: expected a dictionary"),
+        (about | {"more": 1}, "unexpected keyword argument 'more'"),
+    ):
+        save_estimator(model, tmp_path / "other.model", said)
+        assert words in refused(capsys, "predict", tmp_path / "other.model", SAMPLE)
     (tmp_path / "half.model").write_bytes(saved.read_bytes()[:200])
     assert "changed or damaged" in refused(capsys, "predict", tmp_path / "half.model", SAMPLE)
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)

@@ -488,6 +488,8 @@ def test_json_is_one_object(capsys, sample):
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "[other] is no section"),
         ("[compare", "is not valid TOML"),
+        ("a = " + 100_000 * "[", "is not valid TOML"),
+        ("seed = 1" + 5_000 * "0", "is not valid TOML"),
     ],
 )
 def test_bad_configurations(capsys, tmp_path, text, words):

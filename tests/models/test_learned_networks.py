@@ -124,6 +124,13 @@ def test_what_is_made_of_several_periods_or_layers_was_learned_until_the_last():
     assert median.peer_network(X, outcomes=y).learned_until == 2008  # its peers are chosen by outcomes
 
 
+def test_a_file_of_links_may_say_several_dates(tmp_path):
+    (tmp_path / "links.csv").write_text("firm,peer,weight,learned_until\na,b,1,\nb,a,1,2004\na,c,1,2003\n")
+    read = PeerNetwork.from_csv(tmp_path / "links.csv", row_normalized=False)
+    assert read.learned_until == "2004" and len(read.edges()) == 3
+    assert PeerNetwork.from_edge_file(tmp_path / "links.csv", weight="weight").learned_until == 2004
+
+
 def test_the_network_keeps_what_it_was_learned_from(tmp_path):
     X, y = panel()
     network = NadarayaWatsonRegressor(bandwidth=1.0).fit(X[["size"]], y).peer_network(X[["size"]], outcomes=y)

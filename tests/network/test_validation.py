@@ -136,5 +136,7 @@ def test_edge_files_of_every_kind(kind: str, tmp_path: Path) -> None:
     assert len(both.edges()) == 4 and (both.edges().weight == 1.0).all()
     with pytest.raises(InputError, match="path: no column is named 'gvkey_1'. Near matches: 'gvkey1'"):
         PeerNetwork.from_edge_file(path, firm="gvkey_1", peer="gvkey2")
-    with pytest.raises(InputError, match="path: cannot read"):
-        PeerNetwork.from_edge_file(tmp_path / "none.csv")
+    (tmp_path / "bad.csv.zip").write_bytes(b"no zip")
+    for name in ("none.csv", "bad.csv.zip"):
+        with pytest.raises(InputError, match="path: cannot read"):
+            PeerNetwork.from_edge_file(tmp_path / name)

@@ -66,10 +66,13 @@ def test_two_level_index_of_other_names_is_refused(names):
         panel_labels(X)
 
 
-@pytest.mark.parametrize("column, value", [("firm", None), ("period", np.nan)])
-def test_missing_labels_are_refused(column, value):
+@pytest.mark.parametrize(
+    "column, labels",
+    [("firm", [1.0, None, 2.0]), ("period", [1.0, np.nan, 2.0]), ("period", ["2001", "", "2002"])],
+)
+def test_missing_labels_are_refused(column, labels):
     with pytest.raises(InputError, match=f"'{column}' is missing in 1 rows .first: row 1."):
-        panel_labels(frame(**{column: [1.0, value, 2.0]}))
+        panel_labels(frame(**{column: labels}))
 
 
 @pytest.mark.parametrize(

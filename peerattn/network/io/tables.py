@@ -77,7 +77,7 @@ def from_csv(
     firms = pd.concat(
         [frame.drop(columns="peer"), frame.drop(columns="firm").rename(columns={"peer": "firm"})]
     )
-    firms = firms.drop(columns="weight")[firms["firm"] != ""].drop_duplicates()
+    firms = firms[firms.columns.intersection(["period", "firm"])][firms["firm"] != ""].drop_duplicates()
     edges = frame[frame["peer"] != ""]
     return from_edges(cls, edges, firms, name=name, signed=signed, row_normalized=row_normalized)
 
@@ -159,7 +159,7 @@ def from_edge_file(
     kind = next((s for s in map(str.lower, Path(path).suffixes[::-1]) if s in _READERS), ".csv")
     try:
         frame = _READERS[kind](path, dtype)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # readers and unpackers raise anything
         raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}

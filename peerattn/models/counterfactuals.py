@@ -155,25 +155,19 @@ def impacts(
     """
     models = [model, *others]
     drawn = np.array_split(np.arange(n_draws), len(models))
-    rng, samples, kept, estimates = check_random_state(random_state), [], 0, []
+    rng, samples, estimates = check_random_state(random_state), [], []
     for one, share in zip(models, drawn):
         multiplier = _Multiplier(_weights(one, X, period))
+        values = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
         estimates.append(_effects(one, one.coef_.to_numpy(dtype=float)[None, :], multiplier)[0])
-        coefficients = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
-        beta = (
-            coefficients[:, list(one.coef_.index).index(PEERS_OUTCOME)]
-            if PEERS_OUTCOME in one.coef_
-            else np.zeros(len(share))
-        )
-        coefficients = coefficients[np.abs(beta) < _STABLE]
-        kept += len(coefficients)
-        samples.append(_effects(one, coefficients, multiplier))
+        beta = values[:, one.coef_.index == PEERS_OUTCOME].sum(axis=1)  # 0 where there is none
+        samples.append(_effects(one, values[np.abs(beta) < _STABLE], multiplier))
     draws, names = np.concatenate(samples), model.feature_names_
     frame = lambda values: pd.DataFrame(values, pd.Index(names, name="characteristic"), _KINDS)  # noqa: E731
     params, errors = frame(np.mean(estimates, axis=0)), frame(draws.std(axis=0, ddof=1))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     p = frame(2 * stats.norm.sf(np.abs(params / errors)))
-    return Impacts(params, errors, p, frame(low), frame(high), level, kept, len(models))
+    return Impacts(params, errors, p, frame(low), frame(high), level, len(draws), len(models))
 
 
 def _weights(model: LinearInMeansRegressor, X: Any, period: Any) -> Any:
@@ -220,12 +214,13 @@ class _Multiplier:
 
 def _effects(model: LinearInMeansRegressor, draws: np.ndarray, multiplier: _Multiplier) -> np.ndarray:
     """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3)."""
-    at = {name: k for k, name in enumerate(model.coef_.index)}
-    pick = lambda name: draws[:, at[name]] if name in at else np.zeros(len(draws))  # noqa: E731
-    beta, names = pick(PEERS_OUTCOME), model.feature_names_
-    parts = np.array([multiplier(float(b)) for b in beta]).reshape(-1, 4)
-    own = np.stack([pick(name) for name in names], axis=1)
-    peers = np.stack([pick(name) for name in describe(names, "peers'")], axis=1)
+    names = model.feature_names_
+    columns = [PEERS_OUTCOME, *names, *describe(names, "peers'")]
+    values = (
+        pd.DataFrame(draws, columns=model.coef_.index).reindex(columns=columns, fill_value=0.0).to_numpy()
+    )
+    beta, own, peers = np.split(values, [1, 1 + len(names)], axis=1)
+    parts = np.array([multiplier(float(b)) for b in beta[:, 0]]).reshape(-1, 4)
     direct = parts[:, [0]] * own + parts[:, [1]] * peers
     total = parts[:, [2]] * own + parts[:, [3]] * peers
     return np.stack([direct, total - direct, total], axis=2)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
@@ -18,7 +18,6 @@ from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.recording import recorded_weights
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
-NORMS = get_args(Norm)
 Activation = Literal["relu", "gelu", "gelu_tanh"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -54,6 +53,7 @@ class FeedForward(nn.Module):
     torch.Size([3, 4])
     """
 
+    @checked
     def __init__(
         self,
         d_model: int,
@@ -63,8 +63,6 @@ class FeedForward(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise InputError(f"activation: expected one of {sorted(_ACTIVATIONS)}, got {activation!r}.")
         generator = torch.Generator() if generator is None else generator
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
@@ -126,6 +124,7 @@ class TransformerBlock(nn.Module):
     True
     """
 
+    @checked
     def __init__(
         self,
         d_model: int,
@@ -140,8 +139,6 @@ class TransformerBlock(nn.Module):
         **heads: Any,
     ):
         super().__init__()
-        if norm not in NORMS:
-            raise InputError(f"norm: expected one of {list(NORMS)}, got {norm!r}.")
         generator = torch.Generator() if generator is None else generator
         d_feedforward = 4 * d_model if d_feedforward is None else d_feedforward
         self.norm = norm

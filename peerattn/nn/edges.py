@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear, normal, split_heads
 
@@ -190,6 +190,7 @@ class GraphAttention(nn.Module):
     (torch.Size([4, 6]), torch.Size([2, 2]))
     """
 
+    @checked
     def __init__(
         self,
         d_input: int,
@@ -203,10 +204,6 @@ class GraphAttention(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if score not in ("leaky_relu", "scaled_dot_product"):
-            raise InputError(f"score: expected 'leaky_relu' or 'scaled_dot_product', got {score!r}.")
-        if heads not in ("concatenate", "mean"):
-            raise InputError(f"heads: expected 'concatenate' or 'mean', got {heads!r}.")
         generator = torch.Generator() if generator is None else generator
         self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
         self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)

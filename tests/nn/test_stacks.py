@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 from torch import nn
@@ -21,8 +23,9 @@ from peerattn.nn import (
     padding_mask,
     prune_heads,
 )
-from peerattn.nn.blocks import NORMS
+from peerattn.nn.blocks import Norm
 
+NORMS = get_args(Norm)
 # Single precision rounds differently from one processor to the next; double precision shows equality.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 

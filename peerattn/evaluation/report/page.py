@@ -10,14 +10,13 @@ from pathlib import Path
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import format_p
-from peerattn.evaluation.report.figures import opening_pictures
+from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
 from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
 from peerattn.evaluation.report.network import network_sections
 from peerattn.evaluation.report.sections import (
     audit_section,
     decomposition_section,
     gains_section,
-    over_time_section,
     portfolio_section,
     tests_section,
 )
@@ -108,7 +107,7 @@ def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Se
         Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *_failures(compared)]),
         *tests_section(compared),
         *gains_section(compared, claims),
-        *over_time_section(compared),
+        *([Section("Over time", [gains])] if (gains := cumulative_gain(compared)) else []),
         *portfolio_section(compared),
         *network_sections(compared, claims),
         *audit_section(compared),

@@ -21,7 +21,6 @@ from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
 from peerattn.evaluation.measures.sorting import portfolios_of, usual_quantiles
 from peerattn.evaluation.report.figures import (
-    cumulative_gain,
     left_out,
     portfolios_picture,
 )
@@ -144,12 +143,6 @@ def _halves(compared: Compared) -> pd.Series:
     names = [f"{show_label(part[0])} to {show_label(part[-1])}" for part in parts]
     late = labels.get_level_values("period").isin(parts[1])
     return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
-
-
-def over_time_section(compared: Compared) -> list[Section]:
-    """Return the gains by period."""
-    picture = cumulative_gain(compared)
-    return [] if picture is None else [Section("Over time", [picture])]
 
 
 def portfolio_section(compared: Compared) -> list[Section]:

@@ -71,22 +71,6 @@ class Choice:
     evaluations: int
 
 
-def criterion_value(
-    regression: LocalRegression, problems: Sequence[Problem], bandwidths: Bandwidths, criterion: str = "cv_ls"
-) -> float:
-    """Return the criterion of bandwidth selection.
-
-    ``"cv_ls"``: the mean squared error of rows predicted from rows of other identities. ``"aic"``: ``log(σ²) + (1 + t) / (1 − t −
-    2/n)``, with ``σ²`` the mean squared residual, own row in the pool, and ``t`` the mean weight a row puts on itself.
-
-    References
-    ----------
-    Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
-    improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
-    """
-    return _Sample(regression, problems, criterion).value(bandwidths)
-
-
 def choose_bandwidths(
     regression: LocalRegression,
     problems: Sequence[Problem],
@@ -97,10 +81,18 @@ def choose_bandwidths(
 ) -> Choice:
     """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range), limits included.
 
+    ``"cv_ls"``: the mean squared error of rows predicted from rows of other identities. ``"aic"``: ``log(σ²) + (1 + t) / (1 − t −
+    2/n)``, with ``σ²`` the mean squared residual, own row in the pool, and ``t`` the mean weight a row puts on itself.
+
     Starts are the given bandwidths and the best of eight quasi-random points around them; the best of the first steps is
     followed to its end. Then every parameter is tried at its limits (an infinite h, the smallest and the largest λ), the others
     following, and stays there where the criterion is no worse: a flat criterion has its minimum at the limit, not where the
     rounding errors of a processor happen to end the search.
+
+    References
+    ----------
+    Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
+    improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
     scale, sample = _Scale.around(regression, start), _Sample(regression, problems, criterion)
     evaluations = 0

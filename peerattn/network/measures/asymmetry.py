@@ -16,7 +16,6 @@ from peerattn.panel.labels import find_period
 from peerattn.render import Shown, Table, show_label
 
 Kind = Literal["difference", "popularity", "direction"]
-_KINDS: tuple[Kind, ...] = ("difference", "popularity", "direction")
 _KEPT_PAIRS = 50
 _MEASURES = ("raw", "log_ratio", "popularity", "direction", "direction_share", "one_way", "pairs")
 _PAIR = ("firm", "peer", "weight", "reverse", "log_ratio", "popularity", "direction", "gap", "kind")
@@ -47,6 +46,7 @@ class Asymmetry(Shown):
     pairs: pd.DataFrame
     name: str = ""
 
+    @checked
     def most_one_sided(self, k: int = 10, *, kind: Kind = "direction", period: Any = None) -> pd.DataFrame:
         """Return the most one-sided pairs.
 
@@ -70,8 +70,6 @@ class Asymmetry(Shown):
         InputError
             When ``kind`` or the period is unknown.
         """
-        if kind not in _KINDS:
-            raise InputError(f"kind: expected one of {', '.join(map(repr, _KINDS))}, got {kind!r}.")
         found = self.pairs[self.pairs["kind"] == kind]
         if period is not None:
             found = found[found["period"] == find_period(period, self.by_period.index)]
@@ -342,15 +340,7 @@ def _extreme_pairs(weights: Array, split: tuple[Array, Array, Array], firms: Arr
         order = np.lexsort((np.maximum(i, j), np.minimum(i, j), -gap[i, j]))
         i, j = i[order], j[order]
         log_ratio, step = (np.where(both, part, np.nan)[i, j] for part in (ratios, popularity))
-        values = (
-            firms[i],
-            firms[j],
-            weights[i, j],
-            weights[j, i],
-            log_ratio,
-            step,
-            log_ratio - step,
-            gap[i, j],
-        )
-        blocks.append(pd.DataFrame(dict(zip(_PAIR, values))).assign(kind=kind))
+        sides = (firms[i], firms[j], weights[i, j], weights[j, i])
+        values = (*sides, log_ratio, step, log_ratio - step, gap[i, j], kind)
+        blocks.append(pd.DataFrame(dict(zip(_PAIR, values, strict=True))))
     return pd.concat(blocks)

@@ -1,24 +1,22 @@
-"""A learned network in a linear-in-means equation: size and bias of the naive use and of two sample splits; a given network.
+"""A learned network in a linear-in-means equation: size and bias of the naive use and of two sample splits.
 
 python benchmarks/learned_w.py [draws]
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn import LinearInMeansRegressor, PeerNetwork, as_panel
+from peerattn import LinearInMeansRegressor, PeerNetwork
 from peerattn.models import split_sample
+from peerattn.panel import as_panel
 from report import publish
 
 N, T, KEPT = 40, 16, 3
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", "../shared/data")) / "firm" / "bsv_spillovers.parquet"
 
 
 class BestPeers(BaseEstimator):
@@ -82,27 +80,6 @@ def main():
          "learned peers are true ones in part, so estimates lie below it; what a split estimates is the effect of the learned "
          "network."],
     )  # fmt: skip
-    if SHARED.exists():
-        publish("spillovers", "Data of Bloom, Schankerman and Van Reenen (2013): log Q on spillovers", spillovers(), [
-            "Firm and year effects, no other control, errors clustered by firm. Expected: an independent computation.",
-        ])  # fmt: skip
-
-
-def spillovers():
-    """Return coefficients that were computed independently beside ours."""
-    data = pd.read_parquet(SHARED).rename(columns={"year": "period"}).set_index(["firm", "period"])
-    data["tec"], data["sic_"] = data["ln_spilltec_lag"], data["ln_spillsic_lag"]
-    expected = {"tec": (0.568, 0.168), "sic_": (-0.059, 0.055)}
-    kept = data.dropna(subset=["ln_q", "tec", "sic_"])
-    found = (
-        LinearInMeansRegressor(effects=("firm", "period")).fit(kept[["tec", "sic_"]], kept["ln_q"]).results_
-    )
-    names = {"tec": "ln SPILLTEC", "sic_": "ln SPILLSIC"}
-    return [
-        {"regressor": names[k], "expected": b, "s.e. expected": e, "ours": found.params[k],
-         "s.e. ours": found.std_errors[k], "n": found.nobs}
-        for k, (b, e) in expected.items()
-    ]  # fmt: skip
 
 
 if __name__ == "__main__":

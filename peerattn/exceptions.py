@@ -43,6 +43,9 @@ class IsolateWarning(PeerAttnWarning):
     """Some firms have no admissible peer; their peer term is zero."""
 
 
+WHERE_ISOLATES = " They are listed in peer_network(...).isolates."  # of no use in a printed table
+
+
 class SmallCrossSectionWarning(PeerAttnWarning):
     """A cross-section is much smaller than those the model was fitted on."""
 

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import (
+    WHERE_ISOLATES,
     InputError,
     IsolateWarning,
     LabelWarning,
@@ -332,7 +333,7 @@ class PeerModel(PanelModel):
             warn_user(
                 IsolateWarning(
                     f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
-                    f"{self._isolates_get}. They are listed in peer_network(...).isolates."
+                    f"{self._isolates_get}.{WHERE_ISOLATES}"
                 )
             )
 

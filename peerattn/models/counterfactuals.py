@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, IsolateWarning, unknown_name
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import PEERS_OUTCOME, LinearInMeansRegressor
 from peerattn.models.two_stage import describe
@@ -302,11 +303,16 @@ def shock(
     shown = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
 
     def effect(one: PeerModel) -> np.ndarray:
-        return np.asarray(one.predict(frame, **shown)) - np.asarray(one.predict(plain, **shown))
+        changed = np.asarray(one.predict(frame, **shown))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IsolateWarning)  # given above
+            return changed - np.asarray(one.predict(plain, **shown))
 
     models = [model, *others]
     found = np.mean([effect(one) for one in models], axis=0)
-    draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IsolateWarning)
+        draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
     low, high = (
         np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0) if len(draws) > 1 else (np.nan, np.nan)
     )

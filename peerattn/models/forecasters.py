@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -100,9 +101,11 @@ def model_title(name: str, industry: str | None = None) -> str:
 
     >>> model_title("industry", "sic"), model_title("ridge")
     ('SIC peers', 'Own characteristics (ridge)')
+    >>> model_title("industry_median", "sub_industry")
+    'Sub-industry median'
     """
     shown = str(industry or "industry")
-    shown = shown.upper() if industry and len(shown) <= 5 else shown
+    shown = shown.upper() if re.match("(sic|naics|gics|ff)\\d*$", shown.lower()) else shown.replace("_", "-")
     title = _recipe(name)[0].format(industry=shown)
     return title[0].upper() + title[1:]
 

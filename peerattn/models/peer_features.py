@@ -117,6 +117,9 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
 
     def _gate(self, X: Any, y: Any = None, *, fitting: bool) -> Panel:
         labels: dict[str, Any] = {"firm": self.firm, "period": self.period}
+        for name in ("over", "statistics", "columns"):
+            if isinstance(given := getattr(self, name), str):
+                raise InputError(f"{name}: expected a list of names, got {given!r}; pass [{given!r}].")
         for name in self.over if fitting and hasattr(X, "columns") else ():
             if name not in X.columns:
                 raise unknown_name("over", "column", name, X.columns)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError
+from peerattn.models.given_network import given_network
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
@@ -100,12 +102,14 @@ def split_sample(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GeneratedRegressorWarning)  # expected here
         if not back:
-            return LinearInMeansRegressor(network=forward, learned_until=until, **options).fit(second)
+            fixed = given_network(forward, signed=True)
+            return LinearInMeansRegressor(network=fixed, learned_until=until, **options).fit(second)
         backward = _learned(learner, second, second.period.min())
-        of_each = {
-            when: backward if within_or_before(pd.Index([when]), until)[0] else forward for when in periods
-        }
-        return LinearInMeansRegressor(network=of_each, **options).fit(whole)
+        before = within_or_before(periods, until)
+        text = isinstance(periods[0], str)  # which has no order of time: a network for each
+        starts = range(len(periods)) if text else [0, int(np.argmin(before))]
+        of_each = {periods[k]: backward if before[k] else forward for k in starts}
+        return LinearInMeansRegressor(network=given_network(of_each, signed=True), **options).fit(whole)
 
 
 def _learned(learner: Any, panel: Panel, period: Any) -> pd.DataFrame:

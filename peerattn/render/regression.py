@@ -136,7 +136,7 @@ def as_regression(result: Any) -> Regression:
     if errors is None or not hasattr(result, "params") or not hasattr(result, "pvalues"):
         raise InputError(
             "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
-            f"{type(result).__name__}."
+            f"{type(result).__name__}{'; pass its results_' if hasattr(result, 'results_') else ''}."
         )
     named = isinstance(result.params, pd.Series)  # statsmodels on arrays has names in its model
     names = result.params.index if named else pd.Index(result.model.exog_names)

@@ -463,6 +463,14 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 
+def test_notes_of_a_table_hold_no_code(flat):
+    flat["sic"] = flat["sic"].where(flat["gvkey_name"] != "F00")  # of no known industry
+    alone = read_panel(flat, outcome="roa_next", firm="gvkey_name", period="fyear", industry="sic")
+    with pytest.warns(IsolateWarning, match="isolates"):
+        result = run({"Peers": IndustryPeerRegressor(industry="sic")}, alone, task="explain")
+    assert "no admissible peer" in result.notes[0] and "peer_network" not in result.notes[0]
+
+
 def test_warnings_that_are_not_ours_pass(panel):
     class Noisy(Ridge):
         def predict(self, X):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import IndustryPeerRegressor, LinearInMeansRegressor, impacts, shock, split_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # spreg, with pandas 3
@@ -102,6 +102,18 @@ def test_an_industry_and_models_without_coefficients():
     assert "LinearInMeans" in str(refused.value)
 
 
+def test_isolates_are_told_of_once():
+    W = pd.DataFrame(np.roll(np.eye(6), 1, axis=1), list("ABCDEF"), list("ABCDEF"))
+    W.loc["A"] = 0.0
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([list("ABCDEF"), range(20)], names=["firm", "period"])
+    X, y = pd.DataFrame({"size": rng.normal(size=120)}, index), pd.Series(rng.normal(size=120), index)
+    model = LinearInMeansRegressor(network=W, peer_outcome=False).fit(X, y)
+    with pytest.warns(IsolateWarning) as caught:
+        shock(model, X, {"size": 1.0}, firms=["B"], n_draws=9)
+    assert len(caught) == 1
+
+
 def test_intervals_cover_the_truth():
     """Of 20 samples the 90 % intervals of total effects hold the truth in about 18 (at least 15)."""
     W, _, _, _ = made(n=150, seed=5)
@@ -162,8 +174,12 @@ def test_learned_on_each_half_and_used_on_the_other():
     options = {"codes": ["industry"], "peer_outcome": False}
     learner = IndustryPeerRegressor(industry="industry")
     both = split_sample(learner, panel.X, panel.y, back=True, **options)
-    assert both.results_.nobs == 480 and len(both.network_.periods) == 8
+    periods = panel.period.unique()
+    assert both.results_.nobs == 480 and both.network_.periods.tolist() == [periods[0], periods[4]]
+    assert "network=PeerNetwork(60 firms, 2 periods" in repr(both)
     half = split_sample(learner, panel.X, panel.y, **options)
     assert (both.results_.std_errors < half.results_.std_errors).all()
-    period = panel.period.unique()[5]
-    pd.testing.assert_frame_equal(both.network_.matrix(period), half.network_.matrix(), check_names=False)
+    pd.testing.assert_frame_equal(both.network_.matrix(periods[4]), half.network_.matrix(), check_names=False)
+    later = panel.take(panel.period > periods[3])
+    backward = learner.fit(later).peer_network(later).matrix(periods[4])
+    pd.testing.assert_frame_equal(both.network_.matrix(periods[0]), backward, check_names=False)

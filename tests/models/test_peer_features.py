@@ -159,6 +159,13 @@ def test_it_helps_where_peers_matter_and_passes_the_audit():
     assert found.passed, str(found)
 
 
+def test_the_audit_changes_no_number_into_what_is_no_code():
+    made = simulate_panel(40, 12, 2, n_industries=4, random_state=0)
+    X = made.X.assign(fifth=np.arange(len(made.X)) % 5 + 1).drop(columns="industry")
+    found = audit(make_pipeline(PeerFeatures(over=["fifth"]), Ridge()), X, made.y, cv=WalkForward(4, 4))
+    assert "future values change nothing" not in found.refuted
+
+
 @pytest.mark.parametrize(
     "options, word",
     [
@@ -169,6 +176,8 @@ def test_it_helps_where_peers_matter_and_passes_the_audit():
         ({"over": ["sector"], "network": NadarayaWatsonRegressor()}, "network"),
         ({"network": Ridge()}, "network"),
         ({"columns": ["lev"]}, "columns"),
+        ({"over": "sector"}, "over: expected a list"),
+        ({"statistics": "mean"}, "statistics: expected a list"),
     ],
 )
 def test_refusals(panel, options, word):

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from peerattn.exceptions import InputError, check_at_least, checked, unknown_name
-from peerattn.panel import as_panel
+from peerattn.panel import Panel, as_panel
 from peerattn.render import Regression
 
 
@@ -55,10 +55,10 @@ class MarginalEffects(Regression):
 @checked
 def marginal_effects(
     model: Any,
-    X: pd.DataFrame,
+    X: Any,
     y: Any = None,
     *,
-    at: pd.DataFrame | None = None,
+    at: Any = None,
     outcomes: Any = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] | None = None,
@@ -85,11 +85,11 @@ def marginal_effects(
     ----------
     model : fitted peer model
         Has ``peer_network``; signed networks, too.
-    X : DataFrame
+    X : DataFrame or Panel
         The panel that the model was fitted on; indexed by firm and period.
     y : array-like, optional
-        Its outcomes, for refits. Without them there are no standard errors.
-    at : DataFrame, optional
+        Its outcomes, for refits; a Panel does not pass its own. Without them there are no standard errors.
+    at : DataFrame or Panel, optional
         Rows of the cross-section in which effects are measured; default: the last period of ``X``.
     outcomes : Series, optional
         Of the cross-section, passed on to ``peer_network``; kernels, industry models and models of outcomes need them.
@@ -137,7 +137,8 @@ def marginal_effects(
     >>> bool(effects.params["x1, distance"] < 0)  # the further away, the less weight
     True
     """
-    rows = _last_period(X) if at is None else at
+    X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
+    rows = _last_period(X) if rows is None else rows
     numbers: list[Any] = (
         list(rows.select_dtypes("number")) if characteristics is None else list(characteristics)
     )
@@ -222,8 +223,9 @@ class _Moves:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
         if not matrix.index.isin(matrix.columns).all():
+            told = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
             raise InputError(
-                "model: its peers are another universe; effects are measured among firms that are both."
+                f"model: its peers are another universe; effects are measured among firms that are both.{told}"
             )
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)

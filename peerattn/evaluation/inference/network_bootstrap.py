@@ -185,6 +185,8 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
+    if y is None:
+        raise InputError("y: pass the outcomes that the model was fitted on.")
     start = WarmStart(model, X, y)
     if start.n_periods < 4:
         raise InputError(

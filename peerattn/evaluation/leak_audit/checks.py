@@ -148,7 +148,9 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
     later = subject.when > origin
     for name in X.select_dtypes("number").columns:
         column = X[name].to_numpy(copy=True)
-        column[later] = 7 * np.nanstd(column) + 3 * column[rng.permutation(np.flatnonzero(later))]
+        other = 7 * np.nanstd(column) + 3 * column[rng.permutation(np.flatnonzero(later))]
+        whole = not np.any(np.nan_to_num(column) % 1)  # a number that a model takes for a code stays one
+        column[later] = np.rint(other) if whole else other
         X[name] = column
     y = subject.panel.y.copy()
     unknown = subject.when > origin - ahead

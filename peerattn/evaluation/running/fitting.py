@@ -16,7 +16,7 @@ from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult, fit_fold
 from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.exceptions import PeerAttnWarning, PossibleLeakWarning, warn_user
+from peerattn.exceptions import WHERE_ISOLATES, PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.panel import Panel
 from peerattn.render.progress import CLEAR, progress_bar
 
@@ -177,6 +177,8 @@ def warn_once(results: Sequence[FoldResult]) -> list[str]:
         together[kind, message + often].append(name)
     notes = []
     for (kind, message), names in together.items():
-        notes.append(f"{'; '.join(names)}: {message}")
-        warn_user(kind(notes[-1]))
+        warn_user(kind(f"{'; '.join(names)}: {message}"))
+        notes.append(
+            f"{'; '.join(names)}: {message.replace(WHERE_ISOLATES, '')}"
+        )  # no code in a table's notes
     return notes

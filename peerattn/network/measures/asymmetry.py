@@ -113,7 +113,7 @@ class Asymmetry(Shown):
                 "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, pairs weighted by w_ij + w_ji, "
                 "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
                 "with none in return.",
-                *((f"Every {step}th of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
+                *((f"One in {step} of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
             ),
             marked=(len(rows) - 1,) if len(frame) > 1 else (),
         )

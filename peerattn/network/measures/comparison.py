@@ -208,7 +208,11 @@ def aligned(
         When no period is in both.
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
-        raise InputError("second: the two networks have no period in common; compare mean() of each.")
+        dates = [str(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
+        raise InputError(
+            f"the two networks have no period in common ({dates[0]} in the first, {dates[1]} in the second); pass mean() of "
+            "both, or periods spelled alike."
+        )
     for period, section in first.sections():
         if first.is_dated and period not in second.periods:
             continue

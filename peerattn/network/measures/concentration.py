@@ -202,7 +202,7 @@ def summary_table(network: BaseNetwork) -> Table:
         else f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
     ]
     if step > 1:
-        notes.append(f"Every {step}th of {len(network.periods)} periods.")
+        notes.append(f"One in {step} of {len(network.periods)} periods.")
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not any(section.n_edges for _, section in network.sections()):

@@ -93,9 +93,9 @@ class Validation:
         Table
         """
         note = (
-            f"{self.n_firms:,} firms and {self.n_links:,} links, over all periods. Benchmark: peers drawn at random, among all "
-            f"firms or among firms of the same industry and size group. P values by {self.n_permutations:,} exchanges of firms, "
-            "one-sided."
+            f"{self.n_firms:,} focal firms and {self.n_links:,} links, counted in each period. Benchmark: peers drawn at random, "
+            f"among all firms or, with codes or size, among firms of the same group. P values by {self.n_permutations:,} "
+            "exchanges of firms, one-sided."
         )
         formats = {"value": ".3f", "benchmark": ".3f", "lift": ".2f", "p_value": ".3f"}
         frame = self.to_frame().rename_axis("").reset_index()

@@ -1,11 +1,13 @@
 """What makes a peer, against derivatives by hand and for models of every kind."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from peerattn import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor, simulate_panel
 from peerattn.evaluation import marginal_effects
 from peerattn.exceptions import InputError
+from peerattn.panel import as_panel
 
 PANEL = simulate_panel(24, 20, 2, n_industries=3, random_state=0)
 NUMBERS = PANEL.X[["x1", "x2"]]
@@ -71,3 +73,16 @@ def test_what_cannot_be_measured_is_refused():
         marginal_effects(model, NUMBERS, step=0.0)
     with pytest.raises(InputError, match="outcomes: no weight changes"):
         marginal_effects(model, NUMBERS, n_batches=1)  # its peers are training rows
+    first = NUMBERS.index.get_level_values("firm") == "F001"
+    others = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS[~first], PANEL.y[~first])
+    with pytest.raises(InputError, match="another universe.*pass outcomes="):
+        marginal_effects(others, NUMBERS, at=last(NUMBERS).drop(index="F002"), n_batches=1)
+
+
+def test_a_panel_is_taken_as_a_frame_is():
+    panel = as_panel(NUMBERS, PANEL.y)
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(panel)
+    of_panel, of_frame = (
+        marginal_effects(model, X, outcomes=last(PANEL.y), n_batches=2) for X in (panel, NUMBERS)
+    )
+    pd.testing.assert_series_equal(of_panel.params, of_frame.params)

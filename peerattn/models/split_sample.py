@@ -109,7 +109,8 @@ def split_sample(
         text = isinstance(periods[0], str)  # which has no order of time: a network for each
         starts = range(len(periods)) if text else [0, int(np.argmin(before))]
         of_each = {periods[k]: backward if before[k] else forward for k in starts}
-        return LinearInMeansRegressor(network=given_network(of_each, signed=True), **options).fit(whole)
+        network = given_network(of_each, signed=True).replaced(learned_until=None)  # each from the other half
+        return LinearInMeansRegressor(network=network, **options).fit(whole)
 
 
 def _learned(learner: Any, panel: Panel, period: Any) -> pd.DataFrame:

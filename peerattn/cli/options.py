@@ -36,7 +36,7 @@ _CONTROLS = (
     "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention; "
     "to explain, industry_median, too]"
 )
-_SET = "An option of a model, such as attention.n_heads=4; may be repeated."
+_SET = "An option of a model, such as attention.n_heads=4 or attention.kappa=None; may be repeated."
 _TASK = "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default: forecast]"
 _WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
 

@@ -188,8 +188,8 @@ def called(entry: str) -> str:
 def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     """Return the options of models from MODEL.OPTION=VALUE.
 
-    >>> read_settings(["attention.n_heads=4", "attention.scale=rank", "ridge.alpha=0.5"])
-    {'attention': {'n_heads': 4, 'scale': 'rank'}, 'ridge': {'alpha': 0.5}}
+    >>> read_settings(["attention.n_heads=4", "attention.kappa=None", "ridge.alpha=0.5"])
+    {'attention': {'n_heads': 4, 'kappa': None}, 'ridge': {'alpha': 0.5}}
     """
     import json
 
@@ -204,7 +204,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
         try:
             read = json.loads(value)
         except json.JSONDecodeError:
-            read = value  # a word
+            read = {"None": None, "True": True, "False": False}.get(value, value)  # as Python writes it, or a word
         settings.setdefault(name, {})[option] = read
     return settings
 

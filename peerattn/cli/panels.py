@@ -185,6 +185,9 @@ def called(entry: str) -> str:
     return entry.partition("=")[0].strip()
 
 
+_PYTHON = {"None": None, "True": True, "False": False}
+
+
 def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     """Return the options of models from MODEL.OPTION=VALUE.
 
@@ -204,7 +207,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
         try:
             read = json.loads(value)
         except json.JSONDecodeError:
-            read = {"None": None, "True": True, "False": False}.get(value, value)  # as Python writes it, or a word
+            read = _PYTHON.get(value, value)  # or a word
         settings.setdefault(name, {})[option] = read
     return settings
 

@@ -78,11 +78,8 @@ class SimulatedPanel(Panel):
         for period, rows in self.X.groupby(level="period"):
             firms = rows.index.get_level_values("firm")
             weights = [net.matrix(period).loc[firms, firms].to_numpy() for net in self.networks]
-            matrices[period] = (
-                firms,
-                firms,
-                np.mean(weights, axis=0) if weights else np.zeros((len(firms), len(firms))),
-            )
+            mean = np.mean(weights, axis=0) if weights else np.zeros((len(firms), len(firms)))
+            matrices[period] = (firms, firms, mean)
         return PeerNetwork.from_matrices(matrices, name="true network")
 
     def __repr__(self) -> str:
@@ -207,7 +204,7 @@ def simulate_panel(
 
     rows = [x[t, here] for t, here in enumerate(present)]
     peer, information = _peer_term(rows, weights, information, signal_share)
-    own *= np.sqrt(own_share / (1 - own_share) / _within_variance([r @ own for r in rows]))
+    own *= np.sqrt(own_share / (1 - own_share) / np.mean(_demeaned([r @ own for r in rows]) ** 2))
     noise_sd = float(np.sqrt(1 - signal_share))
 
     index = _labels(present, n_firms)
@@ -307,10 +304,6 @@ def _peer_term(
 
 def _demeaned(by_period: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([values - values.mean(axis=0) for values in by_period if len(values)])
-
-
-def _within_variance(by_period: list[np.ndarray]) -> float:
-    return float(np.mean(_demeaned(by_period) ** 2))
 
 
 def _net_variance(by_period: Sequence[np.ndarray], rows: list[np.ndarray]) -> float:

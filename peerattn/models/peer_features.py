@@ -116,15 +116,15 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ fitting
 
     def _gate(self, X: Any, y: Any = None, *, fitting: bool) -> Panel:
-        labels: dict[str, Any] = {"firm": self.firm, "period": self.period}
         for name in ("over", "statistics", "columns"):
             if isinstance(given := getattr(self, name), str):
                 raise InputError(f"{name}: expected a list of names, got {given!r}; pass [{given!r}].")
         for name in self.over if fitting and hasattr(X, "columns") else ():
             if name not in X.columns:
                 raise unknown_name("over", "column", name, X.columns)
+        over = tuple(self.over)
         panel = check_panel(
-            self, X, y, fitting=fitting, codes=tuple(self.over), groupings=tuple(self.over), **labels
+            self, X, y, fitting=fitting, codes=over, groupings=over, firm=self.firm, period=self.period
         )
         if fitting:
             self._check_options(panel)
@@ -240,24 +240,22 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
             assert pool is not None
             return self._of_arrays(panel, pool)
         for period, at in panel.cross_sections():
-            x, own = self._averaged(panel, period, at)
-            parts = [_statistics(x, own, w, self.statistics) for w in weights(period, at)]
+            x = self._averaged(panel, period, at)
+            parts = [_statistics(x, w, self.statistics) for w in weights(period, at)]
             out[at] = np.concatenate(parts, axis=1)
             if self.known_ is not None:  # no median over periods: it would know later outcomes
                 out[at] = np.where(np.isnan(out[at]), _medians(out[at]), out[at])
         return out
 
-    def _averaged(self, panel: Panel, period: Any, at: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return what peers show, (n, p), and the own value it is ranked against."""
+    def _averaged(self, panel: Panel, period: Any, at: slice) -> np.ndarray:
+        """Return what firms show their peers, (n, p)."""
         if self.known_ is None:
-            x = panel.characteristics[list(self.columns or panel.characteristics)].iloc[at].to_numpy()
-            return x, x
+            return panel.characteristics[list(self.columns or panel.characteristics)].iloc[at].to_numpy()
         assert panel.firm is not None
         before = [known for known in self.known_.columns if known < period]
         seen = len(before) >= self.horizon
         last = self.known_[before[-self.horizon]] if seen else pd.Series(dtype=float)
-        x = last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
-        return x, x
+        return last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
         """Return the columns of rows without labels: the pool is the training rows."""
@@ -292,20 +290,17 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
 
 def _medians(values: np.ndarray) -> np.ndarray:
     """Return each column's median; 0 where no row has peers."""
-    some = ~np.isnan(values).all(axis=0)
-    medians = np.zeros(values.shape[1])
-    medians[some] = np.nanmedian(values[:, some], axis=0)
-    return medians
+    return pd.DataFrame(values).median().fillna(0.0).to_numpy()
 
 
-def _statistics(x: np.ndarray, own: np.ndarray, peers: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
+def _statistics(x: np.ndarray, peers: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
     """Return the statistics of each column, (n, p × statistics); ``peers``: weights (n, n), or groups (n,)."""
     made_of = _by_weights if peers.ndim == 2 else _by_groups
-    made = [made_of(x[:, k], own[:, k], peers, wanted) for k in range(x.shape[1])]
+    made = [made_of(x[:, k], peers, wanted) for k in range(x.shape[1])]
     return np.concatenate(made, axis=1) if made else np.empty((len(x), 0))
 
 
-def _by_weights(x: np.ndarray, own: np.ndarray, W: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
+def _by_weights(x: np.ndarray, W: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
     known = np.isfinite(x)
     value, total = np.where(known, x, 0.0), W @ known
     share = np.divide(
@@ -317,12 +312,12 @@ def _by_weights(x: np.ndarray, own: np.ndarray, W: np.ndarray, wanted: Sequence[
         spread = share @ value**2 - mean**2
         made["std"] = np.sqrt(np.maximum(spread, 0.0))
     if "rank" in wanted:
-        below = (value[None, :] < own[:, None]) + 0.5 * (value[None, :] == own[:, None])
-        made["rank"] = np.where(np.isfinite(own), (share * below).sum(axis=1), np.nan)
+        below = (value[None, :] < x[:, None]) + 0.5 * (value[None, :] == x[:, None])
+        made["rank"] = np.where(known, (share * below).sum(axis=1), np.nan)
     return np.column_stack([made[name] for name in wanted])
 
 
-def _by_groups(x: np.ndarray, own: np.ndarray, group: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
+def _by_groups(x: np.ndarray, group: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
     """Return the statistics over the other members of each row's group, by sums; −1 = unknown, the group of nobody."""
     shift = np.nanmean(x) if np.isfinite(x).any() else 0.0  # sums of deviations lose no digits
     frame = pd.DataFrame({"x": x - shift, "group": group})

@@ -224,7 +224,8 @@ def regression_table(
     extras = [result._figures() for result in columns.values()]
     for name in dict.fromkeys(key for extra in extras for key in extra):
         figures[name] = [_figure(extra.get(name)) for extra in extras]
-    notes = [f"{_SHOWN[parentheses]} in parentheses." + _stars_note(levels)]
+    marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
+    notes = [f"{_SHOWN[parentheses]} in parentheses.{f' {marks}.' if marks else ''}"]
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
     first = next(iter(columns.values()))
     return Table(
@@ -286,8 +287,3 @@ def _figure(value: object) -> str:
     if isinstance(value, float):
         return _fixed(value, 2)
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _stars_note(levels: list[float]) -> str:
-    said = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
-    return f" {said}." if said else ""

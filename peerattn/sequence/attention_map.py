@@ -55,8 +55,10 @@ class AttentionMap:
             )
 
     def __repr__(self) -> str:
-        counts = zip(("layer", "head", "query", "key"), self.weights.shape)
-        words = [f"{n} {name if n == 1 else _plural(name)}" for name, n in counts]
+        counts = zip(
+            ("layer", "head", "query", "key"), ("layers", "heads", "queries", "keys"), self.weights.shape
+        )
+        words = [f"{n} {one if n == 1 else several}" for one, several, n in counts]
         return f"AttentionMap({', '.join(words)})"
 
     def matrix(self, layer: int = -1, head: int | None = None) -> np.ndarray:
@@ -147,10 +149,6 @@ class AttentionMap:
 
     def _repr_html_(self) -> str:
         return svg(self.figure(), description=f"Attention weights of the last layer: {self!r}")
-
-
-def _plural(name: str) -> str:
-    return name[:-1] + "ies" if name == "query" else name + "s"
 
 
 def _shown(symbol: str) -> str:

@@ -159,7 +159,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             last = periods[max(at - self.horizon, 0)]
             model = self._fitted(panel.take(panel.period <= last))
             call = panel.take(panel.period.isin(block))
-            predicted = model.predict(self._rows(call), **self._shown(call.y if _needs(model) else None))
+            outcomes = call.y if getattr(model, "needs_outcomes", False) else None
+            predicted = model.predict(self._rows(call), **self._shown(outcomes))
             frame = call.labels.to_frame(index=False).assign(
                 outcome=call.outcomes, prediction=np.asarray(predicted)
             )
@@ -194,10 +195,6 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         if not panel.dated:
             raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")
         return panel
-
-
-def _needs(model: Any) -> bool:
-    return bool(getattr(model, "needs_outcomes", False))
 
 
 def _margin(

@@ -140,12 +140,8 @@ class Calibration(Regression):
 
     def _figures(self) -> dict[str, object]:
         p = "n/a" if self.p_value is None else format_p(self.p_value)
-        figures: dict[str, object] = {f"p of calibration ({self._null})": p}
+        figures: dict[str, object] = {f"p of calibration ({'1' if self.effects else '0, 1'})": p}
         return figures | {f"{name} effects": "yes" for name in self.effects}
-
-    @property
-    def _null(self) -> str:
-        return "1" if self.effects else "0, 1"
 
     def _footnotes(self) -> list[str]:
         p = "n/a" if self.p_value is None else p_words(self.p_value)

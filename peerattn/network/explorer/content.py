@@ -61,15 +61,10 @@ def explorer_content(
         "groups": [printable(name) for name in groups],
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
-        "start": _most_weight(section),
+        "start": int(section.columns[np.argmax(section.column_sums())]) if len(section.columns) else 0,
         "note": " ".join(part for part in (stability_sentence(network), kept, drawn) if part),
         "sections": sections,
     }
-
-
-def _most_weight(section: CrossSection) -> int:
-    """The firm that receives the most weight, as its rank says."""
-    return int(section.columns[int(np.argmax(section.column_sums()))]) if len(section.columns) else 0
 
 
 def _packed(

@@ -30,7 +30,11 @@ def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | No
     """
     if index.has_duplicates:
         raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
-    if index.nlevels > 2 or (index.nlevels == 2 and not network.is_dated):
+    if index.nlevels == 2 and not network.is_dated:
+        raise InputError(
+            f"{argument}: the network has no periods; pass one value for each firm, indexed by firm."
+        )
+    if index.nlevels > 2:
         raise InputError(
             f"{argument}: expected an index of firms, or of firms and periods, got levels {list(index.names)}."
         )

@@ -18,7 +18,7 @@ def with_minus(cell: str, raw: Cell) -> str:
 
 
 def show_label(label: object) -> str:
-    """Return a firm or period label as a reader writes it: dates without an empty clock time.
+    """Return a firm or period label as a reader writes it: dates without an empty clock time, whole numbers as such.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def show_label(label: object) -> str:
 
     Examples
     --------
-    >>> show_label(pd.Timestamp("2012-06-30")), show_label(pd.Period("2012-06", "M")), show_label(1935)
-    ('2012-06-30', '2012-06', '1935')
+    >>> show_label(pd.Timestamp("2012-06-30")), show_label(pd.Period("2012-06", "M")), show_label(5.0)
+    ('2012-06-30', '2012-06', '5')
     """
     if label is None:
         return ""
     if isinstance(label, pd.Timestamp) and label == label.normalize():
         return label.strftime("%Y-%m-%d")
-    return str(label)
+    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
 def frame_cell(value: object) -> Cell:

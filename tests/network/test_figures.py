@@ -213,3 +213,15 @@ def test_search_map_is_centred_on_zero() -> None:
     assert [text.get_text() for text in axes.texts] == ["1.00", "−3.00", "0.00", "0.50"]
     with pytest.raises(InputError, match="nothing to draw"):
         search_map(profile.iloc[:0])
+
+
+def test_whole_numbers_are_groups_without_decimals_and_axes_name_them() -> None:
+    network = network_of(4)
+    fifths = pd.Series([1.0, 2.0, 2.0, 1.0], index=network.firms, name="size")
+    axes = flow_map(network, fifths)
+    assert names(axes) == ["1", "2"]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("size of the focal firm", "size of the peer")
+    dated = pd.concat({2001: fifths}, names=["period", "firm"])
+    np.testing.assert_allclose(group_flows(network, dated), group_flows(network, fifths))
+    with pytest.raises(InputError, match="the network has no periods"):
+        flow_map(network.mean(), dated)

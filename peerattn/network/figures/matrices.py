@@ -218,7 +218,7 @@ def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax:
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
     >>> flow_map(network, pd.Series(["x", "y", "y"], index=list("ABC"))).get_ylabel()
-    'focal industry'
+    'group of the focal firm'
     """
     flows = group_flows(network, groups, period)
     if not 0 < len(flows) <= 60:
@@ -227,7 +227,8 @@ def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax:
     top = float(np.abs(flows.to_numpy()).max()) or 1.0
     limits = (-top if network.signed else 0.0, top)
     written = "{:.0f}".format if len(flows) <= 14 else None
-    sides = ("focal industry", "peers' industry")
+    what = "group" if groups.name is None else short_name(groups.name)
+    sides = (f"{what} of the focal firm", f"{what} of the peer")
     title = title_of(network, network.section(period)[0])
     return _grid(flows, ax, title, sides, limits, written, "% of the row's weight", aspect="auto")
 

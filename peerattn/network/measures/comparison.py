@@ -13,6 +13,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, as_dense, place_in, strongest
+from peerattn.render import show_label
 
 
 @checked
@@ -112,7 +113,7 @@ def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> 
     when, section = network.section(period)
     own = code_numbers(network, groups, section.rows, when, "groups")
     peers = code_numbers(network, groups, section.columns, when, "groups")
-    names = pd.Index([str(name) for name in pd.factorize(groups)[1]])
+    names = pd.Index([show_label(name) for name in pd.factorize(groups)[1]])
     to_group = weight_to_groups(section, peers, len(names))
     frame = pd.DataFrame(to_group, columns=names.rename("looked to"))
     frame["looks"] = pd.Series(own).map(dict(enumerate(names)))
@@ -208,7 +209,7 @@ def aligned(
         When no period is in both.
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
-        dates = [str(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
+        dates = [show_label(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
         raise InputError(
             f"the two networks have no period in common ({dates[0]} in the first, {dates[1]} in the second); pass mean() of "
             "both, or periods spelled alike."

@@ -75,7 +75,6 @@ class Impacts(Shown):
             "Direct, indirect and total effects",
             head,
             rows,
-            alignment="llrrrrr",
             formats=formats,
             footnotes=[note],
         )

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import checked
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import normal
 from peerattn.nn.positions import LearnedPositions, sinusoidal_positions
@@ -103,6 +103,7 @@ class InputEmbedding(nn.Module):
     torch.Size([1, 3, 4])
     """
 
+    @checked
     def __init__(
         self,
         n_symbols: int,
@@ -117,10 +118,6 @@ class InputEmbedding(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        if positions not in ("learned", "sinusoidal", "rotary", "none"):
-            raise InputError(
-                f"positions: expected 'learned', 'sinusoidal', 'rotary' or 'none', got {positions!r}."
-            )
         generator = torch.Generator() if generator is None else generator
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)

@@ -61,7 +61,6 @@ class Influence(Shown):
             "Weight against influence: the change of a prediction when the peer leaves",
             ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs"),
             rows,
-            alignment="lrrrr",
             formats=("", ".3f", ".3f", ".1%", ",.0f"),
             footnotes=(
                 "Where they differ a large weight is no explanation: a peer close to the average of the others may carry much "

@@ -59,8 +59,7 @@ class QuantilePortfolios(OfPeriods):
     @property
     def sharpe(self) -> float:
         """Sharpe ratio of the spread, annualised by the square root of ``periods_per_year``."""
-        sd = float(self.spread.std()) if len(self.spread) > 1 else 0.0
-        return self.mean / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
+        return self._sharpe_of(self.spread)
 
     @property
     def break_even_cost(self) -> float:
@@ -75,9 +74,11 @@ class QuantilePortfolios(OfPeriods):
 
     def net_sharpe(self, cost: float) -> float:
         """Return the Sharpe ratio of :meth:`net`, annualised like :attr:`sharpe`."""
-        net = self.net(cost)
-        sd = float(net.std()) if len(net) > 1 else 0.0
-        return float(net.mean()) / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
+        return self._sharpe_of(self.net(cost))
+
+    def _sharpe_of(self, earned: pd.Series) -> float:
+        sd = float(earned.std()) if len(earned) > 1 else 0.0
+        return float(earned.mean()) / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""

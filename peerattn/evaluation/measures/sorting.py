@@ -10,7 +10,7 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, quantile_portfolios
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 
 _RETURN = re.compile(r"(^|_)(ex|x)?(ret|rets|return|returns|retx|retadj)(_|\d|$)", re.IGNORECASE)
 #: Quantile groups by the number of firms that a typical period must hold for them.
@@ -50,6 +50,7 @@ def usual_quantiles(comparison: Compared) -> int:
     return next((n for firms, n in _QUANTILES if typical >= firms), 2)
 
 
+@checked
 def portfolios_of(
     comparison: Compared, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
 ) -> QuantilePortfolios:
@@ -69,8 +70,6 @@ def portfolios_of(
         raise InputError(
             "portfolios: an explanation uses outcomes of the same period, so it cannot be traded on."
         )
-    if weighting not in ("equal", "value"):
-        raise InputError(f"weighting: expected 'equal' or 'value', got {weighting!r}.")
     frame, weight = comparison.predictions, None
     if weighting == "value":
         if comparison.panel.market_value is None:

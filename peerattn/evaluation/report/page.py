@@ -101,17 +101,18 @@ def outcomes_table(comparisons: Mapping[str, tuple[Compared, Claims]]) -> Table:
 
 def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
+    gains, found = cumulative_gain(compared), compared.panel.description
     return [
         Section("Findings", [*finding, f"Task: {compared.task}. {TASKS[compared.task]}"]),
         *decomposition_section(compared, claims),
         Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *_failures(compared)]),
         *tests_section(compared),
         *gains_section(compared, claims),
-        *([Section("Over time", [gains])] if (gains := cumulative_gain(compared)) else []),
+        *([Section("Over time", [gains])] if gains else []),
         *portfolio_section(compared),
         *network_sections(compared, claims),
         *audit_section(compared),
-        *_description(compared),
+        *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
         Section("The sample and its limits", _sample(compared)),
         Section("Inputs", _inputs(compared)),
         Section("Reproduction", _reproduction(compared)),
@@ -133,15 +134,6 @@ def _failures(compared: Compared) -> list[Block]:
         return []
     rows = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
     return [Table("Models that failed", ("Model", "In fit", "Error"), rows, alignment="lrl")]
-
-
-def _description(compared: Compared) -> list[Section]:
-    found = compared.panel.description
-    return (
-        []
-        if found is None
-        else [Section("Descriptive statistics", [found.as_table("The panel, all periods")])]
-    )
 
 
 def _sample(compared: Compared) -> list[Block]:

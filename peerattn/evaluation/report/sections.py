@@ -83,10 +83,10 @@ def tests_section(compared: Compared) -> list[Section]:
     heads = ["Model", "Mean gain", "t", "p", "Periods", "Degrees of freedom"]
     formats = ("", ".3g", ".2f", "", "", "")
     table = Table(f"Each model against {compared.baseline}", heads, rows, alignment="lrrrrr", formats=formats)
-    return [Section("Statistical tests", [words, table, *_joint(compared)])]
+    return [Section("Statistical tests", [words, table, _joint(compared)])]
 
 
-def _joint(compared: Compared) -> list[Block]:
+def _joint(compared: Compared) -> Table:
     """Return the test of all models at once."""
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
     rows = [
@@ -98,9 +98,7 @@ def _joint(compared: Compared) -> list[Block]:
         "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
     )
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    return [
-        Table(title, ("Model", "p", "May be the best"), rows, alignment="lrl", footnotes=[note]),
-    ]
+    return Table(title, ("Model", "p", "May be the best"), rows, alignment="lrl", footnotes=[note])
 
 
 def gains_section(compared: Compared, claims: Claims) -> list[Section]:

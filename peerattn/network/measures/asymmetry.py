@@ -107,7 +107,6 @@ class Asymmetry(Shown):
             f"Asymmetry{of}",
             ("Period", *(column.capitalize().replace("_", " ") for column in _MEASURES)),
             rows,
-            alignment="lrrrrrrr",
             formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
             footnotes=(
                 "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, pairs weighted by w_ij + w_ji, "

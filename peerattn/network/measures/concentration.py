@@ -212,7 +212,6 @@ def summary_table(network: BaseNetwork) -> Table:
         ": ".join(part for part in ("Peer network", network.name) if part),
         ("Period", "Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates"),
         rows,
-        alignment="lrrrrrr",
         formats=("", ",.0f", ",.0f", ",.0f", ".1f", ".2f", ",.0f"),
         footnotes=notes,
     )

@@ -113,7 +113,9 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
         for score in scores:
             score.grad = None
         for batch in sample.whole():
-            own, mixed, y = (z.flatten(-3, -2) for z in parts(module, None, batch, module.spec.n_heads))
+            own, mixed, y = (
+                z.flatten(-3, -2) for z in parts(module, None, batch, module.spec.n_heads, sample.common)
+            )
             rest = y - own @ b[:, :n_own].to(y) - mixed @ b[:, n_own:].to(y)
             (rest.square().sum() / squares).backward()
         grads = [

@@ -13,6 +13,7 @@ from peerattn.models.attention.lines import Lines, by_section, stacked_rows
 from peerattn.models.attention.origins import FEW_ROWS
 from peerattn.models.attention.own_shape import Estimated, fit_estimator
 from peerattn.models.attention.training import Training
+from peerattn.models.attention.variance_components import variance_components
 from peerattn.models.pools import Section
 
 
@@ -74,13 +75,3 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
         return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
     y = np.concatenate([section.focal.y for section in training.residuals])
     return OwnHistory(**made, slope=np.linalg.lstsq(columns[known, :2], y[known], rcond=None)[0])
-
-
-def variance_components(table: np.ndarray) -> tuple[float, float]:
-    """Return the variance within rows and that between their means, NaN = unknown (analysis of variance)."""
-    known = np.isfinite(table)
-    n = known.sum(1)
-    table, n = table[n > 0], n[n > 0]
-    mean = np.nanmean(table, axis=1)
-    within = float(np.nansum((table - mean[:, None]) ** 2) / max(n.sum() - len(n), 1))
-    return within, max(0.0, float((mean**2).mean() - (within / n).mean()))

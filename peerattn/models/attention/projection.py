@@ -46,12 +46,13 @@ def columns(module: PeerModule, batch: Batch) -> Tensor:
 
 
 def parts(
-    module: PeerModule, found: PeerModule | None, batch: Batch, size: int
+    module: PeerModule, found: PeerModule | None, batch: Batch, size: int, common: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what is partialled out (B, n, q), heads' columns (H, B, n, width), and targets (B, n, K) of a batch.
 
-    With an own term, all are net of their period's mean; for outcomes as values, a constant is partialled out instead. Rows
-    are multiplied by the root of their weight. The columns of ``size`` heads after each other make up one regression, of which
+    With an own term, all are net of θ times their period's mean, generalised least squares with random effects of periods whose
+    variance is ``common`` times that of a row; for outcomes as values, only a constant is partialled out. Rows are multiplied by
+    the root of their weight. The columns of ``size`` heads after each other make up one regression, of which
     there are H. A head has one slope on outcomes for all K targets, which then make up n K rows.
     """
     y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
@@ -72,9 +73,11 @@ def parts(
     mixed = together.flatten(3).permute(2, 0, 1, 3)  # without heads, one regression on own columns
     root, total = weight.sqrt(), weight.sum(1, keepdim=True).clamp(min=1e-12)
 
+    theta = 1 - (1 + common * total).rsqrt()
+
     def net(z: Tensor) -> Tensor:
         if linear and not outcomes:
-            z = z - (z * weight).sum(-2, keepdim=True) / total
+            z = z - theta * (z * weight).sum(-2, keepdim=True) / total
         return z * root
 
     return net(torch.cat([own, known.flatten(2)], dim=-1)), net(mixed), net(y)
@@ -119,7 +122,7 @@ def projected_loss(
 
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
-    own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, size))
+    own, mixed, y = (z.flatten(-3, -2) for z in parts(module, found, batch, size, sample.common))
     with torch.no_grad():
         ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
         b = ridge_solution(all_sum(_products(own, mixed, y)), y.shape[-1], ridge)
@@ -136,7 +139,7 @@ def products(
 ) -> Iterator[tuple[Tensor, tuple[int, int]]]:
     """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
     for batch in sample.whole(most / max(1, module.spec.n_heads)):
-        own, mixed, y = (z.double() for z in parts(module, found, batch, size))
+        own, mixed, y = (z.double() for z in parts(module, found, batch, size, sample.common))
         yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
 
 

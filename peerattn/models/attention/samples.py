@@ -10,6 +10,7 @@ import torch
 
 from peerattn.models.attention.batches import CELLS_PER_STEP, MOST_PADDED, Batch, SectionTensors, drawn
 from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.variance_components import common_variance
 from peerattn.models.pools import Section
 
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
@@ -24,6 +25,7 @@ class Sample:
     def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
         self.sections, self.settings = sections, settings
         self.tensors = SectionTensors(sections, settings.terms, settings.dtype, settings.device)
+        self.common = common_variance(sections)
         self.n_rows = sum(float(weight.sum()) for weight in self.tensors.weight)
         self.cells = [len(s.focal) * len(s.peers) for s in sections]
         self.n_cells = sum(self.cells)

@@ -36,9 +36,11 @@ def find_heads(
               + \lambda_b (\|a\|^2 + \|b\|^2)\Big] + \lambda_\theta \|\theta\|^2
 
     V are the columns of a head, the weighted means of its peers' features (or outcomes); X are own inputs and the columns of
-    heads found before; M takes out the period's mean, the generalised least squares of common shocks that are most of the
-    variance (``values="characteristics"``; of outcomes, only a constant is taken out, since the mean of all others is the
-    period's mean less the own outcome). With ``own="none"`` nothing is taken out.
+    heads found before; M takes out θ of the period's mean, :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}`, the generalised least
+    squares of common shocks, whose variance is τ times that of a row (random effects of periods; ``values="characteristics"``.
+    Of outcomes, only a constant is taken out, since the mean of all others is the period's mean less the own outcome). What all
+    firms of a period look to alike shows in its mean alone, and counts by what that says. With ``own="none"`` nothing is taken
+    out.
 
     A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with four times the steps, so that
     both rungs cost the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head for
@@ -66,6 +68,7 @@ def find_heads(
     Golub and Pereyra (1973), SIAM Journal on Numerical Analysis 10.
     Jamieson and Talwalkar (2016), Non-stochastic best arm identification, AISTATS.
     Lourenço, Martin and Stützle (2003), Iterated local search, in: Handbook of Metaheuristics.
+    Wallace and Hussain (1969), The use of error components models, Econometrica 37: θ.
     """
     generator = torch.Generator().manual_seed(seed)
     sample = Sample(sections, settings)

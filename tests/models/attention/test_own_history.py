@@ -10,8 +10,9 @@ from sklearn.linear_model import LinearRegression
 from peerattn import PeerAttentionRegressor
 from peerattn.models.attention.history import History
 from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.own_history import fit_history, past_columns, variance_components
+from peerattn.models.attention.own_history import fit_history, past_columns
 from peerattn.models.attention.training import Problem, Training
+from peerattn.models.attention.variance_components import variance_components
 from peerattn.models.pools import Rows, Section
 
 FIRMS, PERIODS = 25, 9

@@ -15,6 +15,7 @@ from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.attention.projection import (
     RIDGE,
     columns,
+    parts,
     penalty,
     products,
     projected_loss,
@@ -24,6 +25,7 @@ from peerattn.models.attention.projection import (
 )
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_heads
+from peerattn.models.attention.variance_components import common_variance
 from peerattn.models.pools import NOBODY, Rows, Section
 
 SETTINGS = Settings(terms=PairTerms((), {"industry": 0}), dtype=torch.float64)
@@ -139,8 +141,9 @@ def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
                 .numpy()
             )
             shown = np.nan_to_num(section.peers.y)[:, None] if outcomes else section.peers.x
-            parts = [np.c_[section.focal.x, np.ones(len(W))], W @ shown, section.focal.y[:, None]]
-            own_k, mixed_k, y_k = parts if outcomes else [part - part.mean(axis=0) for part in parts]
+            theta = 0.0 if outcomes else 1 - (1 + len(W) * sample.common) ** -0.5
+            each = [np.c_[section.focal.x, np.ones(len(W))], W @ shown, section.focal.y[:, None]]
+            own_k, mixed_k, y_k = (z - theta * z.mean(axis=0) for z in each)
             own.append(own_k)
             mixed.append(mixed_k)
             y.append(y_k)
@@ -178,16 +181,20 @@ def test_gradient_is_that_of_the_solved_problem(panel, values):
 def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     sections = sections_of(panel)[:12]
     module = find_heads(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0)[TOGETHER][0]
-    (batch,) = Sample(sections, SETTINGS).whole()
-    predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach().numpy()
-    rest = np.concatenate([s.focal.y for s in sections]) - predicted.ravel()
-    assert rest.mean() == pytest.approx(0, abs=1e-12)
-    peers = columns(module, batch)[:, :, 0].detach()
-    Z = torch.cat([batch.focal.x, peers], dim=-1)
-    Z = (Z - Z.mean(1, keepdim=True)).flatten(0, 1).numpy()
-    within = rest.reshape(12, -1) - rest.reshape(12, -1).mean(axis=1, keepdims=True)
-    b = np.r_[module.own_slope.detach()[:, 0], module.head_values.detach()[0, :, 0]]
-    np.testing.assert_allclose(Z.T @ within.ravel(), b, atol=1e-8)  # the ridge's normal equations, λ = 1
+    sample = Sample(sections, SETTINGS)
+    (batch,) = sample.whole()
+    predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach()
+    assert (batch.y - predicted).mean().item() == pytest.approx(0, abs=1e-12)
+    columns_of_heads = columns(module, batch)[:, :, 0].detach()
+    theta = 1 - (1 + batch.y.shape[1] * sample.common) ** -0.5
+    Z, y = (
+        torch.cat([batch.focal.x, columns_of_heads, torch.ones_like(columns_of_heads[..., :1])], dim=-1),
+        batch.y[..., None],
+    )
+    Z, y = ((z - theta * z.mean(1, keepdim=True)).flatten(0, 1).numpy() for z in (Z, y))
+    found = np.r_[module.own_slope.detach()[:, 0], module.head_values.detach()[0, :, 0]]
+    expected = np.linalg.solve(Z.T @ Z + RIDGE * np.eye(Z.shape[1]), Z.T @ y)[:-1, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 @pytest.fixture(scope="module")
@@ -354,3 +361,26 @@ def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     monkeypatch.setattr(samples, "CELLS_PER_STEP", 4000)
     rows = [sum(int((b.weight > 0).sum()) for b in sample.whole(most)) for most in (np.inf, 6000)]
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5, 4.0])
+def test_the_share_of_common_shocks_is_estimated(tau):
+    rng = np.random.default_rng(0)
+    (section, *_) = sections_of(simulate_panel(12, 6, 2, random_state=0))
+    targets = tau**0.5 * rng.normal(size=(4000, 1)) + rng.normal(size=(4000, len(section.focal)))
+    drawn = [replace(section, focal=replace(section.focal, y=y)) for y in targets]
+    assert common_variance(drawn) == pytest.approx(tau, abs=0.1 * max(tau, 0.1))
+
+
+def test_rows_are_whitened_by_the_inverse_covariance_of_a_period():
+    """``z'(I + τ11')⁻¹z`` of every period, by the plain inverse."""
+    sections = sections_of(simulate_panel(12, 6, 2, random_state=0))
+    sample, tau = Sample(sections, SETTINGS), 2.5
+    module = PeerModule(spec_of(sections, n_heads=1), torch.Generator().manual_seed(0), SETTINGS.dtype)
+    (batch,) = sample.whole()
+    raw = parts(module, None, batch, 1, 0.0)
+    for before, after in zip(raw, parts(module, None, batch, 1, tau), strict=True):
+        n = before.shape[-2]
+        inverse = torch.linalg.inv(torch.eye(n) + tau * torch.ones(n, n)).to(before.dtype)
+        expected = before.mT @ inverse @ before
+        assert torch.allclose(after.mT @ after, expected, rtol=1e-4, atol=1e-5)

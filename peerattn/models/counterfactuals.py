@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, IsolateWarning, unknown_name
+from peerattn.exceptions import InputError, IsolateWarning, checked, unknown_name
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import PEERS_OUTCOME, LinearInMeansRegressor
 from peerattn.models.two_stage import describe
@@ -226,10 +226,11 @@ def _effects(model: LinearInMeansRegressor, draws: np.ndarray, multiplier: _Mult
     return np.stack([direct, total - direct, total], axis=2)
 
 
+@checked
 def shock(
     model: PeerModel,
     X: Any,
-    changes: Any,
+    changes: Mapping[str, float],
     *,
     firms: Iterable[Any] | None = None,
     period: Any = None,
@@ -293,7 +294,7 @@ def shock(
     assert rows.firm is not None
     chosen = _chosen(rows, firms)
     frame = rows.X.copy()
-    for name, size in dict(changes).items():
+    for name, size in changes.items():
         if name not in rows.characteristics:
             raise unknown_name("changes", "characteristic", name, rows.characteristics)
         frame.loc[chosen, name] = frame.loc[chosen, name] + float(size)

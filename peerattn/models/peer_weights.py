@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
@@ -100,6 +101,8 @@ def peer_weights(
     """
     if isinstance(model, PeerModel):
         return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
+    if hasattr(model, "fit"):
+        check_is_fitted(_last(model))
     if X_train is None or y_train is None:
         raise InputError("X_train, y_train: pass the rows and outcomes that the model was fitted on.")
     X, X_train = (_frame(rows) for rows in (X, X_train))

@@ -15,6 +15,7 @@ from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
+from peerattn.render import show_label
 
 
 def split_sample(
@@ -87,6 +88,8 @@ def split_sample(
     >>> model.results_.nobs, str(model.learned_until)[:7]
     (240, '2000-04')
     """
+    if not hasattr(learner, "peer_network"):
+        raise InputError(f"learner: expected a model with peer_network, got {type(learner).__name__}.")
     whole = as_panel(X, y, firm=firm, period=period, codes=codes)
     if not whole.dated or whole.outcomes is None:
         raise InputError("split_sample takes a panel with firm and period, and outcomes.")
@@ -95,7 +98,9 @@ def split_sample(
     early = within_or_before(whole.period, until)
     if early.all() or not early.any():
         side = "later" if early.all() else "earlier"
-        raise InputError(f"until={until!r} leaves no {side} period: X has {periods[0]} to {periods[-1]}.")
+        raise InputError(
+            f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}."
+        )
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
     first, second = whole.take(early), whole.take(~early)
     forward = _learned(learner, first, first.period.max())

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LinearRegression
 
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import IndustryPeerRegressor, LinearInMeansRegressor, impacts, shock, split_sample
@@ -97,6 +98,10 @@ def test_an_industry_and_models_without_coefficients():
         with pytest.raises(InputError) as refused:
             shock(model, X, **options)
         assert word in str(refused.value)
+    with pytest.raises(InputError, match="changes: expected"):
+        shock(model, X, ["size"])
+    with pytest.raises(InputError, match="model: expected PeerModel, got"):
+        shock(LinearRegression(), X, {"size": 1.0})
     with pytest.raises(InputError) as refused:
         impacts(model, X)
     assert "LinearInMeans" in str(refused.value)

@@ -11,6 +11,7 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV
@@ -183,3 +184,14 @@ def test_rows_of_another_fit_are_refused(rows):
     with pytest.raises(InputError) as refused:
         peer_weights(model, X)
     assert "X_train" in str(refused.value)
+
+
+def test_models_that_are_not_fitted_are_named(rows):
+    X, y = rows
+    for model in (
+        HistGradientBoostingRegressor(),
+        make_pipeline(StandardScaler(), Ridge()),
+        GridSearchCV(Ridge(), {}),
+    ):
+        with pytest.raises(NotFittedError):
+            peer_weights(model, X, X, y)

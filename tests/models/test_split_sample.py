@@ -45,3 +45,5 @@ def test_no_period_left_is_an_error():
         split_sample(
             IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y, until=PANEL.period.max(), **OPTIONS
         )
+    with pytest.raises(InputError, match="learner: expected a model with peer_network, got str"):
+        split_sample("ridge", PANEL.X, PANEL.y)

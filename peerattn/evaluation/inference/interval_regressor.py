@@ -95,7 +95,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         InputError
             For an unknown level or group, or too few periods.
         """
-        if not 0 < self.level < 1:
+        if not isinstance(self.level, int | float) or not 0 < self.level < 1:
             raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
         panel = self._read(X, y)
         if panel.outcomes is None:

@@ -137,6 +137,8 @@ def marginal_effects(
     >>> bool(effects.params["x1, distance"] < 0)  # the further away, the less weight
     True
     """
+    if not hasattr(model, "peer_network"):
+        raise InputError(f"model: expected a fitted peer model, got {type(model).__name__}.")
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
     rows = _last_period(X) if rows is None else rows
     numbers: list[Any] = (

@@ -69,8 +69,8 @@ def test_peer_models_are_shown_outcomes_and_rows_keep_their_order():
 
 def test_refusals():
     panel = load_grunfeld()
-    for options, word in (({"level": 0.99}, "level"), ({"level": 1.2}, "level"), ({"by": "sise"}, "by"),
-                          ({"calibration_periods": 5}, "calibration")):  # fmt: skip
+    for options, word in (({"level": 0.99}, "level"), ({"level": 1.2}, "level"), ({"level": "90%"}, "level"),
+                          ({"by": "sise"}, "by"), ({"calibration_periods": 5}, "calibration")):  # fmt: skip
         with pytest.raises(InputError) as refused:
             IntervalRegressor(LinearRegression(), **options).fit(panel)
         assert word in str(refused.value)

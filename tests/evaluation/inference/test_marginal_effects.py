@@ -69,6 +69,8 @@ def test_what_cannot_be_measured_is_refused():
     model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
     with pytest.raises(InputError, match="characteristics: no column is named 'x3'"):
         marginal_effects(model, NUMBERS, characteristics=["x3"])
+    with pytest.raises(InputError, match="model: expected a fitted peer model, got str"):
+        marginal_effects("kernel", NUMBERS)
     with pytest.raises(InputError, match="step: expected"):
         marginal_effects(model, NUMBERS, step=0.0)
     with pytest.raises(InputError, match="outcomes: no weight changes"):

@@ -64,7 +64,7 @@ def test_codes_of_any_spelling_and_unknown_ones():
 
 
 def test_errors():
-    with pytest.raises(InputError, match=r"industries must be one of \[12, 48, 49\], got 17"):
+    with pytest.raises(InputError, match="industries: expected 12 or 48 or 49, got 17"):
         sic_to_fama_french(100, 17)
     with pytest.raises(InputError, match="'37111' is not a SIC code"):
         sic_to_fama_french(["37111"])

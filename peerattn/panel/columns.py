@@ -14,6 +14,7 @@ from peerattn.panel.codes import looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
 _DECIMAL = re.compile(r"^[+-]?\d*\.\d*[1-9]\d*(?:e[+-]?\d+)?$|\de[+-]?\d", re.IGNORECASE)
+_RETURN = re.compile(r"(^|_)(ex|x|m|d|w)?ret(s|urns?|x|adj)?(_|\d|$)", re.IGNORECASE)
 LEAK_CORRELATION = 0.98
 
 
@@ -46,6 +47,15 @@ def looks_like_outcome(name: object) -> bool:
     (True, False)
     """
     return bool(_OTHER_OUTCOME.search(str(name)))
+
+
+def named_like_return(outcome: str) -> bool:
+    """Tell whether an outcome is named like a return.
+
+    >>> [named_like_return(name) for name in ("ret_next", "ret_exc_lead1m", "stock_return", "retention", "roa_next")]
+    [True, True, True, False, False]
+    """
+    return bool(_RETURN.search(outcome))
 
 
 @checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,13 +12,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
 from peerattn.exceptions import InputError, UnitWarning, checked, did_you_mean, warn_user
-from peerattn.panel.columns import leak_warning, possible_leaks
+from peerattn.panel.columns import leak_warning, named_like_return, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import assemble, read_rows, refusing, with_codes
 
-RETURN = re.compile(r"^(ex|x|m|d|w)?ret(urn)?s?(?![a-z])", re.IGNORECASE)
 PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
@@ -96,6 +94,8 @@ def check_panel(
         panel = panel.with_outcomes(_checked_y(estimator, panel, y, fitting), "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         warn_of_leaks(panel)
+        if not isinstance(X, Panel):  # of a fold of a comparison, which has warned of the whole
+            warn_of_constants(panel)
         learned = panel.codes.drop(columns=list(groupings))
         everyone, theirs = panel.firm, learned
         if universe is not None and learned.shape[1]:
@@ -185,15 +185,15 @@ def warn_of_leaks(panel: Panel) -> None:
     if leaks:
         warn_user(leak_warning(leaks, panel.outcome))
     usual = np.nanmedian(np.abs(panel.outcomes))
-    if usual > PER_CENT and RETURN.match(panel.outcome):
+    if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
         warn_user(UnitWarning(message + "returns are decimals here, divide those in per cent by 100."))
 
 
 def warn_of_constants(panel: Panel) -> None:
-    """Warn of characteristics that are the same in all rows: no model can use them."""
-    frame = panel.characteristics
-    same = [str(name) for name, x in frame.items() if x.notna().all() and len(x) > 1 and x.min() == x.max()]
+    """Warn of characteristics and codes that are the same in all rows: no model can use them."""
+    columns = {**panel.characteristics, **panel.codes}.items()
+    same = [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]
     if same:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))

@@ -178,6 +178,7 @@ def test_one_firm_periods_and_unknown_periods_in_training(panel, name):
         assert model.predict(X, **call).notna().all()
 
 
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
 @pytest.mark.parametrize("name", ["attention", "outcomes", "kernel"])
 def test_constant_and_missing_columns(panel, name):
     X, y = panel

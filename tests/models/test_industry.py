@@ -161,7 +161,9 @@ def test_own_outcome_and_later_values_have_no_influence():
 def test_bad_options(options, message):
     X, y = simulated_panel()
     with pytest.raises(InputError, match=message):
-        IndustryPeerRegressor(industry="sic", **options).fit(X.assign(debt=-1.0), y)
+        IndustryPeerRegressor(industry="sic", **options).fit(
+            X.assign(debt=-1.0 + (np.arange(len(X)) > 0) / 2), y
+        )
 
 
 def test_an_industry_code_that_is_not_used_is_named():

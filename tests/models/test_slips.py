@@ -33,6 +33,8 @@ def test_folds_of_rows_are_warned_of_and_folds_of_periods_are_not():
     for model in (IndustryPeerRegressor(industry="sic"), FirmMeanRegressor()):
         with pytest.warns(SharedPeriodWarning, match="WalkForward"):
             cross_val_score(model, X, y, cv=3)
+        with pytest.warns(SharedPeriodWarning, match="WalkForward"):
+            cross_val_score(IndustryPeerRegressor(industry="sic"), X, y, cv=3, scoring=explain_score)
         with warnings.catch_warnings():
             warnings.simplefilter("error", SharedPeriodWarning)
             cross_val_score(model, X, y, cv=WalkForward(2))
@@ -83,8 +85,11 @@ def test_returns_in_per_cent_and_columns_that_are_constant():
     models = {"mean": FirmMeanRegressor()}
     with pytest.warns(UnitWarning, match="'ret_next' is named like a return.*decimals"):
         compare(models, X[["size"]], (5 * y).rename("ret_next"), cv=WalkForward(2), verbose=False)
-    with pytest.warns(UnitWarning, match="'one': the same value in all rows"):
-        compare(models, X[["size"]].assign(one=1.0), y, cv=WalkForward(2), verbose=False)
+    same = X[["size"]].assign(one=1.0, land="DE")
+    with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
+        compare(models, same, y, cv=WalkForward(2), verbose=False)
+    with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
+        CrossSectionalRidge().fit(same, y)
 
 
 def test_an_unknown_option_names_the_class_and_the_nearest():

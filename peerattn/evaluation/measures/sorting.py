@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 
@@ -11,19 +9,10 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, quantile_portfolios
 from peerattn.exceptions import InputError, checked
+from peerattn.panel.columns import named_like_return
 
-_RETURN = re.compile(r"(^|_)(ex|x)?(ret|rets|return|returns|retx|retadj)(_|\d|$)", re.IGNORECASE)
 #: Quantile groups by the number of firms that a typical period must hold for them.
 _QUANTILES = ((100, 10), (25, 5), (9, 3))
-
-
-def named_like_return(outcome: str) -> bool:
-    """Tell whether an outcome is named like a return.
-
-    >>> [named_like_return(name) for name in ("ret_next", "ret_exc_lead1m", "retention", "roa_next")]
-    [True, True, False, False]
-    """
-    return bool(_RETURN.search(outcome))
 
 
 def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:

@@ -29,6 +29,7 @@ from peerattn.store.sealed import UNSEALED, seal
 from peerattn.training import Checkpoint
 
 KEY = "0" * 40
+PLACES = ("ridge", "kernel")
 
 
 class Payload:
@@ -51,6 +52,8 @@ def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
     SavedModel(boosting, "b", "forecast", "firm", "period", "y", tuple(X), ()).save(folder / "b.model")
     WordTokenizer().fit(["one two three"]).save(folder / "c.safetensors")
     panel.network.to_parquet(folder / "n.parquet")
+    for place in PLACES:
+        panel.network.to_parquet(folder / f"{place}.parquet", place=place)
     kept = pieces.FoldStore(folder / "fits", "digest")
     kept.save(KEY, FoldResult("m", 0, np.arange(9.0), network=panel.network))
 
@@ -62,8 +65,8 @@ def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
             except pieces.DamagedPieceWarning as refused:
                 raise InputError(str(refused)) from refused
 
-    def network(path: Path) -> Callable[[], object]:
-        return lambda: peerattn.PeerNetwork.from_parquet(path)
+    def network(path: Path, place: str | None = None) -> Callable[[], object]:
+        return lambda: peerattn.PeerNetwork.from_parquet(path, place=place)
 
     stages(folder)
     return {
@@ -71,6 +74,7 @@ def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
         "model of the command": (folder / "b.model", lambda: load_model(folder / "b.model")),
         "sequence model": (folder / "c.safetensors", lambda: peerattn.load(folder / "c.safetensors")),
         "network": (folder / "n.parquet", network(folder / "n.parquet")),
+        "network of a model": (folder / "ridge.parquet", network(folder / "ridge.parquet", "ridge")),
         "piece": (folder / "fits" / f"{KEY}.fit", piece),
         "checkpoint": (folder / "checkpoint" / "1.checkpoint", lambda: stages(folder)),
     }
@@ -95,6 +99,7 @@ def copies(
     pairs = {
         "piece": sorted((folder / "fits").glob("*.fit")),
         "checkpoint": [folder / "checkpoint" / f"{k}.checkpoint" for k in (1, 2)],
+        "network of a model": [folder / f"{place}.parquet" for place in PLACES],
     }
     for kind, (one, other) in pairs.items():
         first, second = one.read_bytes(), other.read_bytes()

@@ -133,6 +133,8 @@ def _common(one: Any, other: Any) -> Any:
         return one
     if pa.types.is_null(one):
         return other
+    if pa.types.is_decimal(one) or pa.types.is_decimal(other):  # Python objects in a frame, no numbers
+        return None
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
     plain = [pa.int8() if pa.types.is_boolean(kind) else kind for kind in plain]
     try:

@@ -171,6 +171,7 @@ def test_variances_and_the_predictor_are_those_of_the_mixed_model():
     )
 
 
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
 @pytest.mark.parametrize("model", [OwnHistoryRegressor(), CommonShocksRegressor()])
 @pytest.mark.parametrize("rows", [slice(0, 3), slice(0, 1), slice(0, T), slice(0, None, T)])
 def test_tiny_panels(model, rows):

@@ -2,11 +2,14 @@
 
 import importlib.util
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from peerattn import read_panel
 from peerattn.exceptions import InputError
 from peerattn.panel import scan_panel
 
@@ -32,3 +35,19 @@ def test_types_that_have_nothing_in_common_are_named(tmp_path, name, kinds):
         frame.astype({name: kind}).to_parquet(tmp_path / f"{t}.parquet")
     with pytest.raises(InputError, match=rf"column '{name}' holds .* in .*1.parquet, .* in .*0.parquet"):
         scan_panel(tmp_path, outcome="y")
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.CodeWarning")  # that it is left out
+@pytest.mark.parametrize("other", ["int64", "float64", "decimal"])
+def test_decimals_are_no_numbers_in_memory_or_in_files(tmp_path, other):
+    frames = []
+    for t, places in enumerate((1, 2)):
+        size = [Decimal(1).scaleb(-places)] * 3 if t == 0 or other == "decimal" else np.ones(3, other)
+        frames.append(
+            pd.DataFrame({"firm": [1, 2, 3], "period": 2001 + t, "size": size, "lev": 1.0, "y": 2.0})
+        )
+        frames[-1].to_parquet(tmp_path / f"{t}.parquet")
+    choice = read_panel(pd.concat(frames, ignore_index=True), outcome="y").choice
+    assert choice.characteristics == scan_panel(tmp_path, outcome="y").choice.characteristics == ("lev",)
+    with pytest.raises(InputError, match=r"column 'size' holds .* in .*1.parquet, decimal.* in .*0.parquet"):
+        scan_panel(tmp_path, characteristics=["size"])

@@ -51,6 +51,7 @@ def test_bad_descriptions_are_named(given, message):
         describe_panel(*panel(), codes=["sic"], **given)
 
 
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")  # one industry
 def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     X, y = panel()
     months = X.index.get_level_values("period").unique()

@@ -148,6 +148,10 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
                 )
             item = Prior(code_names[0], only=True)
         item = item if isinstance(item, Prior) else Prior(item)
+        if not isinstance(item.source, str | PeerNetwork):
+            raise InputError(
+                f"prior: expected a code column or a PeerNetwork, got {type(item.source).__name__}."
+            )
         if item.exclude:
             continue
         if isinstance(item.source, str) and item.source not in code_names:

@@ -59,7 +59,11 @@ def test_given_network_restricts_or_leans(panel):
 
 @pytest.mark.parametrize(
     "prior, message",
-    [("secotr", "is no code column of X.*Declare it in codes="), ("only", "has 0 codes.*name it")],
+    [
+        ("secotr", "is no code column of X.*Declare it in codes="),
+        ("only", "has 0 codes.*name it"),
+        (Prior({"A": 1.0}), "expected a code column or a PeerNetwork, got dict"),
+    ],
 )
 def test_bad_priors_are_refused(panel, prior, message):
     with pytest.raises(InputError, match=message):

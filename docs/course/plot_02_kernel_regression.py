@@ -54,7 +54,7 @@ with figure_style():
     ax.legend(ncols=3, loc="upper center", markerscale=0.8)
 
 # %%
-# **No exponential is needed.** Any score that is not negative makes weights, :math:`\\alpha_j = s_j / \\sum_l s_l`
+# **No exponential is needed.** Any score that is not negative makes weights, :math:`\alpha_j = s_j / \sum_l s_l`
 # (:func:`peerattn.nn.kernel_weights`). The kernel itself as the score gives the same prediction; so would counts
 # of shared patents, or trade. Not divided by their sum, scores are *kernel sums*: they also say how much there is
 # nearby, which shares forget.

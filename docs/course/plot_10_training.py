@@ -136,7 +136,7 @@ with figure_style():
     ax.legend()
 
 # %%
-# **Nats and perplexity.** A language model's loss is the mean of :math:`-\\log p` of what came next, in nats. Its
+# **Nats and perplexity.** A language model's loss is the mean of :math:`-\log p` of what came next, in nats. Its
 # exponential, the perplexity, says between how many symbols the model wavers: guessing among C symbols has
 # perplexity C.
 

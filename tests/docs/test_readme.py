@@ -98,3 +98,13 @@ def test_the_results_of_a_page_are_those_of_its_benchmark(where):
     text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
     [shown] = re.findall(rf"<!-- results: benchmarks/results/{name}.json -->\n((?:\|.*\n)+)", text)
     assert shown.strip() == table, f"the page's table should be\n{table}"
+
+
+def test_formulas_in_the_comments_of_scripts_have_single_backslashes():
+    """Comments are no strings: two backslashes begin a new line in LaTeX, and the page is not built."""
+    scripts = [*(ROOT / "docs/course").glob("*.py"), *(ROOT / "docs/figures").glob("*.py")]
+    lines = [(path.name, line) for path in scripts for line in path.read_text(encoding="utf-8").splitlines()]
+    doubled = [
+        where for where in lines if where[1].startswith("#") and re.search(r":math:`[^`]*\\\\", where[1])
+    ]
+    assert scripts and not doubled

@@ -1,4 +1,4 @@
-"""What bears the mark of tested rows: centred columns, what an unfitted model brings along, networks of outcomes."""
+"""What bears the mark of tested rows: standardised columns, what an unfitted model brings along, networks of outcomes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ SHOWN = 60  # firms of a network that are looked at
 SAME = 0.85  # coefficient of weights that are a function of outcomes: firms without one blur it
 
 
-def centred_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
-    """Return the columns whose mean is 0 over all rows, or all rows of a firm, but not over training rows nor by period."""
+def scaled_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
+    """Return the columns standardised over all rows, or all rows of a firm, but not over training rows nor by period.
+
+    Standardised: of mean 0, or of range 0 to 1 with one row at each end.
+    """
     found: dict[str, str] = {}
     learned = np.isin(np.arange(len(rows.y)), train)
     for name, x in rows.columns.items():
@@ -26,19 +29,23 @@ def centred_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
         if known.sum() < FEWEST or np.ptp(x[known]) == 0:
             continue
         parts = (np.zeros(len(x)), rows.when, np.where(learned, 0, -1), rows.firm)
-        everywhere, period, training, firm = (_centred(x, group) for group in parts)
+        everywhere, period, training, firm = (_standardised(x, group) for group in parts)
         if everywhere and not period and not training:
             found[name] = "standardised or centred over all rows"
         elif firm:
-            found[name] = "centred by the firm's mean of all periods"
+            found[name] = "standardised or centred by firm over all periods"
     return found
 
 
-def _centred(x: np.ndarray, group: np.ndarray) -> bool:
-    """Tell whether x has mean 0 in nine groups of ten, those without variation and group -1 left out."""
-    rows = pd.Series(x)[group >= 0].groupby(group[group >= 0]).agg(["mean", "std", "count"])
+def _standardised(x: np.ndarray, group: np.ndarray) -> bool:
+    """Tell whether x has mean 0, or reaches 0 and 1 once each, in nine groups of ten; those without variation left out."""
+    column = pd.Series(x)[group >= 0]
+    rows = column.groupby(group[group >= 0]).agg(["mean", "std", "count", "min", "max"])
+    rows["ends"] = column.isin([0.0, 1.0]).groupby(group[group >= 0]).sum()
     rows = rows[(rows["count"] >= 4) & (rows["std"] > 1e-9)]
-    return len(rows) > 0 and bool((rows["mean"].abs() <= 1e-6 * rows["std"]).mean() > 0.9)
+    centred = rows["mean"].abs() <= 1e-6 * rows["std"]
+    from_0_to_1 = (rows["min"] == 0) & (rows["max"] == 1) & (rows["ends"] == 2)
+    return len(rows) > 0 and bool((centred | from_0_to_1).mean() > 0.9)
 
 
 def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn.evaluation.leak_audit.brought import brought_along, centred_over_all, network_of_outcomes
+from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, scaled_over_all
 from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown
 from peerattn.evaluation.leak_audit.measures import FEWEST
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
@@ -205,7 +205,7 @@ def training_only(subject: Subject) -> Found:
     carried = brought_along(subject.entry.model, subject.panel, subject.rows)
     if carried:
         return False, f"the model comes with {', '.join(carried)}"
-    if scaled := centred_over_all(subject.rows, subject.train):
+    if scaled := scaled_over_all(subject.rows, subject.train):
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
     first = subject.period == subject.tested[0]
     X = subject.X.copy()
@@ -213,7 +213,7 @@ def training_only(subject: Subject) -> Found:
         X[name] = X[name].where(first, 100 * X[name] + 100)
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
     evidence = (
-        f"no fitted part comes with the model, no column is centred over all rows; other tested periods times 100 "
+        f"no fitted part comes with the model, no column is standardised over all rows; other tested periods times 100 "
         f"change predictions by {gap:.2g}"
     )
     return gap <= _tolerance(subject), evidence

@@ -135,8 +135,8 @@ def audit(
     against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels or in
     logarithms), or a copy with noise (given the outcome, nothing that was known says anything of the column), and is not the
     same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows, groups of firms clustered
-    by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks and scales
-    from 0 to 1 over all rows, a network that was learned on tested periods and no longer says so (arrays and a user's own
+    by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks over
+    all rows, a network that was learned on tested periods and no longer says so (arrays and a user's own
     files do not; as it is, models refuse it), a setting that was chosen on tested periods. Columns that are refuted are left
     out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its

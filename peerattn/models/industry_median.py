@@ -43,10 +43,10 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     Examples
     --------
     >>> import pandas as pd
-    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": [3711, 3711, 3711, 3711]})
-    >>> y = [1.0, 3.0, 5.0, 100.0]
+    >>> X = pd.DataFrame({"firm": list("ABCDEF"), "period": 2001, "sic": [3711] * 4 + [2834] * 2})
+    >>> y = [1.0, 3.0, 5.0, 100.0, 7.0, 9.0]
     >>> IndustryMedianRegressor(industry="sic").fit(X, y).predict(X, outcomes=y).tolist()
-    [5.0, 5.0, 3.0, 3.0]
+    [5.0, 5.0, 3.0, 3.0, 9.0, 7.0]
     """
 
     _learns_network = True  # outcomes choose its peers

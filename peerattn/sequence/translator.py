@@ -219,7 +219,7 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     def _build(self, generator: torch.Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
-        embedding = nn.InputEmbedding(n_symbols, self.d_model, 0, positions="sinusoidal", **options)
+        embedding = nn.InputEmbedding(n_symbols, self.d_model, 1, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
         for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
             blocks: Any = stack.blocks

@@ -93,7 +93,7 @@ def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
         monkeypatch.setattr(descent, "LBFGS_STEPS", steps)
         found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=9, top_k=3).draws)
     spread = [draws.std(axis=0).mean() for draws in found]
-    assert spread[0] == pytest.approx(spread[1], rel=0.1)
+    assert spread[0] == pytest.approx(spread[1], rel=0.25)
 
 
 def test_refits_that_do_not_converge_are_refused(panel, model, monkeypatch):

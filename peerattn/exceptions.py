@@ -152,12 +152,8 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 
 MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
 _MILLION = 1_000_000
-_COUNTS = (
-    "k",
-    "top_k",
-    "horizon",
-    "width",
-)  # and what begins with n_: at least 1, or 0 where that is the default
+#: And what begins with n_: at least 1, or 0 where that is the default.
+_COUNTS = ("k", "top_k", "horizon", "width")
 _SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
 _COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
 

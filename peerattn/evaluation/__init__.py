@@ -31,7 +31,7 @@ from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, Wal
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
-    "Comparison", "Comparisons", "ConfidenceSet", 
+    "Comparison", "Comparisons", "ConfidenceSet",
     "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",

@@ -183,9 +183,8 @@ def two_stage(
             wild_cluster_p, table[:, -1], cluster=cluster, weight=ours, effects=effects, n_draws=n_bootstrap,
             random_state=random_state,
         )  # fmt: skip
-        if len(
-            z_at
-        ):  # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
+        if len(z_at):
+            # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
             p = np.array([np.nan] * len(x_at) + [p_of(X, Z)])
         else:
             p = np.array([p_of(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))])

@@ -203,7 +203,7 @@ def bootstrap_network(
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)
     refitted = _converged(start, counts, random_state, at, outcomes)
-    edges, draws, square = [], [], {}
+    edges, draws, cyclic = [], [], {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
         i, j, w = section.entries(top_k)
         draws.append(weights[1:, i, j])
@@ -211,13 +211,13 @@ def bootstrap_network(
         edges.append(
             pd.DataFrame({"period": [period] * len(w), **ends, "weight": w, "settled": weights[0, i, j]})
         )
-        if section.is_square:
-            square[period] = weights
+        if section.is_square and (found := _cyclic_squares(weights)):
+            cyclic[period] = found
     return NetworkBootstrap(
         network=network,
         edges=pd.concat(edges, ignore_index=True),
         draws=np.concatenate(draws, axis=1),
-        direction=_direction(square),
+        direction=_direction(cyclic),
         n_draws=n_draws,
         block_length=length,
     )
@@ -263,22 +263,23 @@ def _log_odds(weights: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def _direction(weights: dict[Any, np.ndarray]) -> pd.DataFrame:
-    """Return statistic, noise and p by period, and of all; weights (1 + n_draws, n, n), the undisturbed refit first."""
-    sums, mass = {}, {}
-    for period, drawn in weights.items():
-        base, pairs = cyclic_part(drawn[0]), drawn[0] + drawn[0].T
-        if pairs.any() and len(base) >= 3:
-            parts = [base, *(cyclic_part(draw) - base for draw in drawn[1:])]
-            sums[period] = np.array([(pairs * part**2).sum() for part in parts])
-            mass[period] = float(pairs.sum())
-    if not sums:
+def _cyclic_squares(weights: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Return a period's sums of squares, (1 + n_draws,), and mass; weights (1 + n_draws, n, n), the undisturbed first."""
+    base, pairs = cyclic_part(weights[0]), weights[0] + weights[0].T
+    if not pairs.any() or len(base) < 3:
+        return None
+    parts = (base, *(cyclic_part(draw) - base for draw in weights[1:]))
+    return np.array([(pairs * part**2).sum() for part in parts]), float(pairs.sum())
+
+
+def _direction(cyclic: dict[Any, tuple[np.ndarray, float]]) -> pd.DataFrame:
+    """Return statistic, noise and p by period, and of all."""
+    if not cyclic:
         return pd.DataFrame(columns=["statistic", "noise", "p"])
+    every = list(cyclic.values())
     rows = [
-        (found[0] / size, found[1:].mean() / size, (1 + int((found[1:] >= found[0]).sum())) / len(found))
-        for found, size in zip(
-            [*sums.values(), np.sum(list(sums.values()), axis=0)], [*mass.values(), sum(mass.values())]
-        )
+        (found[0] / mass, found[1:].mean() / mass, (1 + int((found[1:] >= found[0]).sum())) / len(found))
+        for found, mass in [*every, (np.sum([f for f, _ in every], axis=0), sum(m for _, m in every))]
     ]
-    index = pd.Index([*sums, "all"], dtype=object, name="period")
+    index = pd.Index([*cyclic, "all"], dtype=object, name="period")
     return pd.DataFrame(rows, index, ["statistic", "noise", "p"])

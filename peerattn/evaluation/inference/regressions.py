@@ -248,15 +248,16 @@ def calibration(
                 "random_state": random_state,
             }
             p = wild_cluster_p(y - forecast, one, forecast[:, None], smaller, **options)
-        clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
-        with np.errstate(invalid="ignore"):
-            found = np.asarray(clustered.bse, dtype=float)
-        if fewest >= MIN_PERIODS and (found > 0).all():  # two-way variances may come out negative
-            errors, k = found, len(found)
-            if p is None:
-                gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
-                wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
-                p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
+        if fewest >= MIN_PERIODS:
+            clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
+            with np.errstate(invalid="ignore"):
+                found = np.asarray(clustered.bse, dtype=float)
+            if (found > 0).all():  # two-way variances may come out negative
+                errors, k = found, len(found)
+        if errors is not None and p is None:
+            gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
+            wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
+            p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
     std_errors = pd.Series(np.nan if errors is None else errors, params.index)
     freedom = None if errors is None else fewest - 1
     pvalues = np.nan if freedom is None else 2 * stats.t.sf(np.abs(params / std_errors), freedom)

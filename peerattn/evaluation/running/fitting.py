@@ -178,7 +178,6 @@ def warn_once(results: Sequence[FoldResult]) -> list[str]:
     notes = []
     for (kind, message), names in together.items():
         warn_user(kind(f"{'; '.join(names)}: {message}"))
-        notes.append(
-            f"{'; '.join(names)}: {message.replace(WHERE_ISOLATES, '')}"
-        )  # no code in a table's notes
+        # no code in a table's notes
+        notes.append(f"{'; '.join(names)}: {message.replace(WHERE_ISOLATES, '')}")
     return notes

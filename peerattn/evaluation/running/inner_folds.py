@@ -55,15 +55,21 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
         yield f"{who}(early_stopping={stops!r}) stops early on random rows"
     if isinstance(model, GradientBoostingRegressor) and params["n_iter_no_change"] is not None:
         yield f"{who}(n_iter_no_change={params['n_iter_no_change']}) stops early on random rows"
+    for part in _parts(params):
+        if isinstance(part, BaseEstimator):
+            every = _fitted_rows(model, X, y)
+            yield from islice((found for rows in every for found in random_rows(part, *rows, f"{who}: ")), 1)
+
+
+def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
+    """Yield the rows that the parts of a model are fitted on: all, and of attention the earlier ones, by which it weighs."""
     if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
         X, y = X[y.notna()], y[y.notna()]
-    rows = [(X, y)]
-    if isinstance(model, AttentionModel):  # and on the earlier ones, by which candidates are weighed
+    yield X, y
+    if isinstance(model, AttentionModel):
         when = sorted_periods(X.index.get_level_values(1))[0]
-        first = 2 * len(np.unique(when)) // 3
-        rows += [(X[when < t], y[when < t]) for t in range(first, when.max(initial=0) + 1)]
-    for part in _parts(params):
-        yield from islice((found for X, y in rows for found in random_rows(part, X, y, f"{who}: ")), 1)
+        for t in range(2 * len(np.unique(when)) // 3, when.max(initial=0) + 1):
+            yield X[when < t], y[when < t]
 
 
 def _parts(params: dict[str, Any]) -> Iterator[Any]:

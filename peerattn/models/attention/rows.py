@@ -112,10 +112,7 @@ class AttentionRows(AttentionNetworks):
                 raise InputError(
                     "peer_weight= was given to fit: pass the reference's as Reference(X, y, weight)."
                 )
-            rows = replace(
-                rows,
-                weight=row_weights(panel, given.weight, "Reference.weight"),
-            )
+            rows = replace(rows, weight=row_weights(panel, given.weight, "Reference.weight"))
         return panel, self._in_units(rows)
 
     def _encode_outcomes(self, outcomes: Any) -> Any:
@@ -147,10 +144,7 @@ class AttentionRows(AttentionNetworks):
                 f"peer_weight: the model was fitted {state} peer weights, and predict must be called alike."
             )
         if peer_weight is not None:
-            call = replace(
-                call,
-                weight=row_weights(panel, peer_weight, "peer_weight"),
-            )
+            call = replace(call, weight=row_weights(panel, peer_weight, "peer_weight"))
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
         return panel, self._with_past(sections, past)
 

@@ -133,7 +133,7 @@ def network_found(compared: Compared, claims: Claims) -> list[str]:
     parts = f" ({', '.join(note.parts)})" if note.parts else ""
     truth = compared.panel.truth
     if truth is not None:
-        near = "; ".join(f"{n} {network_correlation(w, truth):.2f}" for n, w in compared.networks.items())
+        near = "; ".join(f"{n} {number(network_correlation(w, truth))}" for n, w in compared.networks.items())
         said.append(f"Correlation of the weights in {when} with the true ones: {near}.")
     else:
         median = float(effective_peers(network)["effective_peers"].median())

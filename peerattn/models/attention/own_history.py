@@ -21,15 +21,17 @@ from peerattn.models.pools import Section
 class OwnHistory:
     r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
 
-    ``ols_i + a \bar r_i n_i / (n_i + λ) + b r_{i,last}``: an empirical-Bayes firm effect of the past residuals of own lines (n of
-    them, :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975) and the last one; or, with ``trees``,
-    gradient boosting on characteristics, codes and these.
+    ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of own lines (n of them,
+    :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975); or ``ols_i + b r_{i,last}``, an
+    autoregression, whose last residual counts as its 1st or 99th percentile in training where it lies beyond (as
+    characteristics of curves do); or, with ``trees``, gradient boosting on characteristics, codes and these.
     """
 
     lines: Lines
     purge: int
     shrink: float  # λ; infinite where firms do not differ
-    slope: np.ndarray  # of the effect and of the last residual
+    slope: np.ndarray  # (2,) of the effect and of the last residual
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # of the last residual
     trees: Estimated | None = None
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
@@ -39,7 +41,8 @@ class OwnHistory:
         if self.trees is not None:
             found = self.trees.predict(stacked_rows(sections), columns)
         else:
-            found = np.concatenate(self.lines.of(sections)) + (columns[:, :2] @ self.slope)[:, None]
+            own = columns[:, :2].clip(*self.bounds) @ self.slope
+            found = np.concatenate(self.lines.of(sections)) + own[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
@@ -53,7 +56,7 @@ def past_columns(
 
 
 def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHistory | None:
-    """Fit a firm effect, with ``lag`` an autoregression beside it, or trees on both; None without periods.
+    """Fit a firm effect, with ``lag`` an autoregression, or trees on both; None without periods.
 
     With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
     candidates' problem shrinks; nothing else can be fitted then.
@@ -73,5 +76,8 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     columns, _ = past_columns(past, training.sections, shrink, purge)
     if trees:
         return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
-    y = np.concatenate([section.focal.y for section in training.residuals])
-    return OwnHistory(**made, slope=np.linalg.lstsq(columns[known, :2], y[known], rcond=None)[0])
+    y = np.concatenate([section.focal.y for section in training.residuals])[known]
+    low, high = np.quantile(columns[known, 1], [0.01, 0.99])
+    last = columns[known, 1].clip(low, high)
+    slope = last @ y / max(float(last @ last), 1e-300)
+    return OwnHistory(**made, slope=np.array([0.0, slope]), bounds=(float(low), float(high)))

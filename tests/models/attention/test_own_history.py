@@ -131,6 +131,40 @@ def test_without_differences_between_firms_or_periods_there_is_no_history():
     assert fit_history(Training.of(sections(X, opposed.fillna(0.0)), problem()), lag=False) is None
 
 
+def lasting_panel():
+    """Two periods of 200 firms that differ from each other for good, and a third to predict."""
+    rng = np.random.default_rng(5)
+    index = pd.MultiIndex.from_product([range(200), [2013, 2014, 2015]], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    y = pd.Series(np.repeat(rng.standard_t(3, size=200), 3) + 0.5 * rng.normal(size=600), index)
+    return X, y
+
+
+def autoregression(X, y):
+    """Fit an autoregression before 2015; return it, its predictions of 2015 less own lines, and the last residuals."""
+    *given, last = sections(X, y)
+    training = Training.of(given, problem())
+    model = fit_history(training, lag=True)
+    found = model.predict([replace(last, past=training.history)])[0] - training.lines.predict(last.focal)
+    return model, found[:, 0], past_columns(training.history, [last], 0.0, 0)[0][:, 1]
+
+
+def test_the_last_residual_of_an_autoregression_is_bounded():
+    model, found, last = autoregression(*lasting_panel())
+    low, high = model.bounds
+    assert last.max() > 1.2 * high and 0.5 < model.slope[1] < 1.1 and model.slope[0] == 0
+    np.testing.assert_allclose(found, model.slope[1] * last.clip(low, high), atol=1e-10)
+
+
+def test_early_rows_of_one_firm_hardly_move_an_autoregression():
+    X, y = lasting_panel()
+    _, usual, _ = autoregression(X, y)
+    stray = pd.MultiIndex.from_product([[7], range(2006, 2011)], names=X.index.names)
+    early = pd.DataFrame(X.loc[[7]].iloc[[0] * 5].to_numpy(), stray, X.columns)
+    _, found, _ = autoregression(pd.concat([X, early]), pd.concat([y, pd.Series(y.loc[7].iloc[0], stray)]))
+    assert np.abs(found - usual).max() < 0.1 * usual.std()
+
+
 @pytest.mark.parametrize("task", ["forecast", "explain"])
 def test_a_firm_effect_passes_for_no_peer(task):
     rng = np.random.default_rng(3)

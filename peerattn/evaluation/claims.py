@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import LEVEL, Gain, gain_of, labels_of, saved_by_row
+from peerattn.evaluation.gains import LEVEL, Gain, gain_of, gains_without, labels_of, saved_by_row
 from peerattn.evaluation.power import smallest_gain
 from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
 from peerattn.render import show_label
@@ -202,26 +202,28 @@ def found_no_peers(compared: Compared, name: str) -> bool:
 def concentration_of(compared: Compared, gain: Gain) -> Concentration:
     """Return on what a gain above zero rests.
 
-    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it, or more than half of it
-    is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it).
+    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it; or where more than half
+    of it is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it),
+    and what the other rows gain is not significant.
     """
     rows = saved_by_row(compared, gain.model, gain.against)
     total = float(rows["gain"].sum())
     by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
     half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
-    shares = {"firm": by_firm, "period": rows.groupby("period")["gain"].sum() / total}
-    many = {"firm": True, "period": True}
-    for name, group in compared.panel.groups.items():
-        if not name.endswith(", fifths"):
-            shares[name] = rows["gain"].groupby(labels_of(rows, group)).sum() / total
-            many[name] = len(shares[name]) >= 5
-    largest = {what: (show_label(s.idxmax()), float(s.max())) for what, s in shares.items() if len(s)}
-    n, n_periods = len(by_firm), len(compared.periods)
-    rests = ""
+    codes = {n: g for n, g in compared.panel.groups.items() if not n.endswith(", fifths")}
+    labels = {"period": rows["period"].to_numpy()} | {n: labels_of(rows, g) for n, g in codes.items()}
+    largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
+    n, n_periods, rests = len(by_firm), len(compared.periods), ""
     if half < max(2, min(10, n / 10)):
         rests = f"{half} firm{'s' if half > 1 else ''}, which make{'' if half > 1 else 's'} half of it"
-    for what, (label, share) in largest.items():
+    for what, label in labels.items():
+        shares = rows["gain"].groupby(label).sum() / total
+        if not len(shares):
+            continue
+        most, share = shares.idxmax(), float(shares.max())
+        largest[what] = (show_label(most), share)
         limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
-        if not rests and what != "firm" and many[what] and share > limit:
-            rests = f"one {what}, {label}, with {share:.0%} of it"
+        few = what != "period" and len(shares) < 5
+        if not (rests or few) and share > limit and not gains_without(compared, gain, label == most):
+            rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
     return Concentration(half, n, largest, rests)

@@ -82,12 +82,26 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     plain = (model, against, float(r2[model]), float(r2[against]), float(rows.mean()))
     if np.ptp(rows) <= 1e-12 * max(float(np.abs(theirs).mean() / max(base.mean(), 1e-300)), 1e-300):
         return Gain(*plain, 0.0, 0.0, reason="same predictions")
-    n_periods = len(compared.periods)
+    return Gain(*plain, **_tested(compared, rows, known))
+
+
+def gains_without(compared: Compared, gain: Gain, left_out: np.ndarray) -> bool:
+    """Return whether a gain is significantly above zero without some of the known rows, as :func:`gain_of` tests it."""
+    known = compared.known[~left_out]
+    rows = saved_by_row(compared, gain.model, gain.against)["gain"].to_numpy()[~left_out]
+    if not len(rows) or np.ptp(rows) == 0:
+        return False
+    rest = Gain(gain.model, gain.against, np.nan, np.nan, rows.mean(), **_tested(compared, rows, known))
+    return rest.upper_p is not None and rest.upper_p < LEVEL
+
+
+def _tested(compared: Compared, rows: np.ndarray, known: pd.DataFrame) -> dict[str, Any]:
+    n_periods = known["period"].nunique()
     if n_periods >= periods_needed(compared.horizon):
-        return Gain(*plain, **_over_time(rows, known["period"], compared.horizon))
+        return _over_time(rows, known["period"], compared.horizon)
     if n_periods < 2:
-        return Gain(*plain, reason="one period")
-    return Gain(*plain, **_clustered(rows, clusters_of(known, compared.panel.groups)))
+        return {"reason": "one period"}
+    return _clustered(rows, clusters_of(known, compared.panel.groups))
 
 
 def _over_time(rows: np.ndarray, period: pd.Series, horizon: int) -> dict[str, Any]:

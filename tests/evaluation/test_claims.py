@@ -21,7 +21,7 @@ from peerattn.evaluation.claims import (
 )
 from peerattn.evaluation.compared import ModelNote, PanelFacts
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.gains import gain_of
+from peerattn.evaluation.gains import gain_of, saved_by_row
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.power import smallest_gain
 from peerattn.evaluation.running.fitting import Failure
@@ -308,6 +308,19 @@ def test_concentration_counts_firms_groups_and_periods():
     assert claims_of(with_column(made(GOOD), "Peers", lucky)).answer != YES
     even = concentration_of(made(GOOD), gain_of(made(GOOD), "Peers", "History"))
     assert even.rests_on == "" and even.firms_for_half > 4 and even.largest["firm"][1] < HALF
+
+
+def test_a_gain_does_not_rest_on_a_period_without_which_it_is_still_significant():
+    result = made(GOOD)
+    frame = result.predictions
+    error = (frame["History"] - frame["outcome"]).where(frame["period"] == 2005, 0)
+    noisy = with_column(result, "History", frame["History"] + 6 * error)
+    rows = saved_by_row(noisy, "Peers", "History")
+    at = (rows["period"] == 2005).to_numpy()
+    assert rows["gain"][at].sum() > HALF * rows["gain"].sum()
+    found = concentration_of(noisy, gain_of(noisy, "Peers", "History"))
+    assert found.largest["period"][0] == "2005" and found.largest["period"][1] > HALF
+    assert found.rests_on == "" and claims_of(noisy).answer == YES
 
 
 def test_gains_by_firm_add_up_to_the_gain():

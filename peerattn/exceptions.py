@@ -59,7 +59,7 @@ class DroppedColumnWarning(PeerAttnWarning):
 
 
 class SharedPeriodWarning(PeerAttnWarning):
-    """Rows are scored whose periods were learned from."""
+    """Rows are predicted whose periods, but not they themselves, were learned from."""
 
 
 class BoundedOutcomeWarning(PeerAttnWarning):

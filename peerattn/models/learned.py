@@ -27,23 +27,26 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """Return a number for each row's firm and period, and one for its period."""
-    texts = (panel.labels.get_level_values(name).astype(str) for name in ("firm", "period"))
-    firm, period = (pd.util.hash_array(np.asarray(text, dtype=object)) for text in texts)
+    found = []
+    for name in ("firm", "period"):
+        code, level = pd.factorize(panel.labels.get_level_values(name))
+        found.append(pd.util.hash_array(np.asarray(level.astype(str), dtype=object))[code])
+    firm, period = found
     return firm * np.uint64(3) + period, period
 
 
 def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] | None) -> None:
-    """Warn of rows to be scored whose periods, but not they themselves, were learned from: folds of rows, not of periods."""
+    """Warn of a fold of rows: none of the call was learned from, but others of their periods were."""
     if learned is None or not panel.dated:
         return
     rows, periods = _hashes(panel)
-    shared = int((np.isin(periods, learned[0]) & ~np.isin(rows, learned[1])).sum())
-    if shared:
+    shared = int(np.isin(periods, learned[0]).sum())
+    if shared and not np.isin(rows, learned[1]).any():
         warn_user(
             SharedPeriodWarning(
-                f"{shared} of {len(panel)} scored rows are of periods whose other rows were learned from: firms of one period "
-                "share its shocks, and the score is too good. Pass cv=WalkForward(...), or NewFirms where new firms of known "
-                "periods are meant."
+                f"{shared} of {len(panel)} rows are of periods whose other rows were learned from: firms of one period share its "
+                "shocks, so that a score of these predictions is too good. To score forecasts pass cv=WalkForward(...); NewFirms "
+                "where new firms of known periods are meant."
             )
         )
 

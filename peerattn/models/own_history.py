@@ -179,6 +179,7 @@ class OwnHistoryRegressor(PanelForecaster):
         if is_stored(X):
             return self._predict_periods(X)
         panel = self._check(X, fitting=False)
+        self._warn_of_shared_periods(panel)
         if outcomes is not None:
             shown = panel.with_outcomes(outcomes, "outcomes")
             assert shown.outcomes is not None

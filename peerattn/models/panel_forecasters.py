@@ -56,7 +56,9 @@ class PanelForecaster(PanelRegressor):
         if is_stored(X):
             return self._predict_periods(X)
         panel = self._check(X, fitting=False)
-        return panel.restore(self._predict(panel))
+        predicted = self._predict(panel)
+        self._warn_of_shared_periods(panel)
+        return panel.restore(predicted)
 
     def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, None]]:
         for panel, _ in periods_of(self, X, None, **options):

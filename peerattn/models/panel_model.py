@@ -184,6 +184,9 @@ class PanelModel(BaseEstimator):
                 raise UnknownArgument(f"{cls.__name__}: no argument is named {name!r}.{near}")
         return super().__new__(cls)
 
+    def _warn_of_shared_periods(self, panel: Panel) -> None:
+        warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
+
     @abstractmethod
     def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, Any]]:
         """Yield each period of a panel in files, checked, and what is needed to predict it."""
@@ -245,7 +248,6 @@ class PanelModel(BaseEstimator):
         shown = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
         predicted = np.asarray(self.predict(X, outcomes=y) if shown else self.predict(X))
         panel = self._check(X, y, fitting=False)
-        warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
         if panel.outcomes is None:
             raise InputError("y: a score needs the outcomes, got None.")
         known = np.isfinite(panel.outcomes)

@@ -17,7 +17,7 @@ PANELS = {
     "r3000 ni_ta_next": "Russell 3000 2013–16, net income",
     "r3000 sales_growth_next": "Russell 3000 2013–16, sales growth",
     "r3000 ret_fy_next": "Russell 3000 2013–16, fiscal-year return",
-    "monthly ret_next": "US stocks 2000–12, monthly return",
+    "2000 ret_next": "US stocks 2000–12, monthly return",
 }
 
 

@@ -34,6 +34,8 @@ def test_folds_of_rows_are_warned_of_and_folds_of_periods_are_not():
         with pytest.warns(SharedPeriodWarning, match="WalkForward"):
             cross_val_score(model, X, y, cv=3)
         with pytest.warns(SharedPeriodWarning, match="WalkForward"):
+            cross_val_score(model, X, y, cv=3, scoring="r2")
+        with pytest.warns(SharedPeriodWarning, match="WalkForward"):
             cross_val_score(IndustryPeerRegressor(industry="sic"), X, y, cv=3, scoring=explain_score)
         with warnings.catch_warnings():
             warnings.simplefilter("error", SharedPeriodWarning)

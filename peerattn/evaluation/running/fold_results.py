@@ -14,7 +14,7 @@ import pandas as pd
 from peerattn.evaluation.running.entries import Entry, trials
 from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.information import last_step
-from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, SharedPeriodWarning, warn_user
 from peerattn.training import one_thread
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", SharedPeriodWarning)  # NewFirms; other splits do not share periods
             model = entry.fit(rows)
             predicted = entry.predict(model, rows)
             seconds = perf_counter() - start

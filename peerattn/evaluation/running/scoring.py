@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError, checked
-from peerattn.models.learned import warn_of_shared_periods
 from peerattn.panel import as_panel
 
 
@@ -52,7 +51,6 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
     if panel.outcomes is None:
         raise InputError("y: expected the outcomes of the rows of X, got None.")
-    warn_of_shared_periods(panel, getattr(final, "learned_rows_", None))
     outcome, predicted = panel.outcomes, predicted[panel.order]
     known = ~np.isnan(outcome)
     if known.sum() < 2:

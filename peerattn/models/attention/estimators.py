@@ -249,6 +249,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
             outputs, isolated[section.at] = self._outputs(section)
             probability[section.at] = _softmax(outputs)
         self._warn_of_isolates(panel, isolated)
+        self._warn_of_shared_periods(panel)
         restored = np.empty_like(probability)
         restored[panel.order] = probability
         return pd.DataFrame(restored, index=panel.index, columns=self.classes_) if panel.dated else restored

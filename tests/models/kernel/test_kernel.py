@@ -146,6 +146,7 @@ def test_bandwidths_do_not_depend_on_rounding(degree):
     assert model.criterion_ == pytest.approx(criterion, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SharedPeriodWarning")  # new firms of known periods
 def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
     X, y = simulated_panel(20, 3)
     X = X[["size", "lev"]]

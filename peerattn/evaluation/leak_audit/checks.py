@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, scaled_over_all
-from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown
+from peerattn.evaluation.leak_audit.columns import Rows, left_out, made_of_unknown
 from peerattn.evaluation.leak_audit.measures import FEWEST
 from peerattn.evaluation.leak_audit.subject import Subject, skill, within
 from peerattn.evaluation.running.inner_folds import random_rows
@@ -182,7 +182,9 @@ def order_and_batch(subject: Subject) -> Found:
 
 
 def sample(subject: Subject) -> Found:
-    """Which rows are learned from and tested does not depend on the labels of the tested periods."""
+    """Which rows are there, learned from and tested does not depend on their outcomes."""
+    if why := left_out(subject.rows):
+        return False, why
     rng, y = subject.rng(4), subject.panel.y.copy()
     later = np.flatnonzero(subject.when >= subject.tested[0])
     y.iloc[later] = y.iloc[later].to_numpy()[within(rng, subject.when[later])]

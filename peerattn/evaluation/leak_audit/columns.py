@@ -129,6 +129,26 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
     return found
 
 
+def left_out(rows: Rows) -> str:
+    """Say that rows are missing where their outcome decides it; empty where none does.
+
+    The outcome of a missing row is seen in a column that holds it k periods later (this year's profitability, where next year's is
+    the outcome), in rows of firms that were there before.
+    """
+    here, since = np.ones(len(rows.y)), pd.Series(rows.when).groupby(rows.firm).transform("min").to_numpy()
+    for k in (1, 2, 3):
+        there = np.isfinite(rows.moved(here, -k)).astype(float)
+        there[rows.when - k < since] = np.nan
+        for name, x in rows.columns.items():
+            later = rows.moved(x, k)
+            both = np.isfinite(later + rows.y)
+            if both.sum() < FEWEST or not np.allclose(later[both], rows.y[both]):
+                continue
+            if function_of(there, x) or function_of(there, percentile(x, x, rows.when)[0]):
+                return f"rows are missing where their outcome, which is {name!r} {k} later, decides it"
+    return ""
+
+
 def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
     past = rows.moved(rows.y, -1)
     for name, u in rows.outcomes.items():

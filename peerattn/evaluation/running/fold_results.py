@@ -87,7 +87,9 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", SharedPeriodWarning)  # NewFirms; other splits do not share periods
+            warnings.simplefilter(
+                "ignore", SharedPeriodWarning
+            )  # NewFirms; other splits do not share periods
             model = entry.fit(rows)
             predicted = entry.predict(model, rows)
             seconds = perf_counter() - start

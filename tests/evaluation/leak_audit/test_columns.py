@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.columns import Rows
+from peerattn.evaluation.leak_audit.columns import Rows, left_out
 from peerattn.evaluation.leak_audit.measures import at_later, function_of, noisy_copy, sum_of
 
 FIRMS, YEARS = 60, 16
@@ -145,3 +145,22 @@ def test_the_measures():
     np.testing.assert_array_equal(
         at_later(np.arange(6.0), firm, when, -2), [np.nan, np.nan, 0, np.nan, np.nan, 3]
     )
+
+
+@pytest.mark.parametrize("within_year", [False, True])
+def test_rows_that_are_missing_because_of_their_outcome_are_found(panel, within_year):
+    X, y = panel
+    rank = (years(y) if within_year else y).rank(pct=True)
+
+    def found(kept):
+        index = X.index[kept]
+        firm, when = (pd.factorize(index.get_level_values(name), sort=True)[0] for name in X.index.names)
+        return left_out(Rows.of(X[kept], y[kept].to_numpy(), firm, when))
+
+    assert "'roa' 1 later" in found((rank > 0.2).to_numpy())
+    likely = (
+        np.random.default_rng(0).random(len(y)) < 0.3 + 0.5 * rank
+    )  # firms that do well report more often
+    assert found(likely.to_numpy()) == "" and found(np.ones(len(y), dtype=bool)) == ""
+    late = X.index.get_level_values("period") > 2000 + np.arange(len(X)) % 7  # firms enter at different times
+    assert found(np.asarray(late)) == ""

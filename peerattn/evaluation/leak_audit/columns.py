@@ -132,8 +132,8 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
 def left_out(rows: Rows) -> str:
     """Say that rows are missing where their outcome decides it; empty where none does.
 
-    The outcome of a missing row is seen in a column that holds it k periods later (this year's profitability, where next year's is
-    the outcome), in rows of firms that were there before.
+    The outcome of a missing row is seen in a column that holds it k periods later (this year's profitability, where next
+    year's is the outcome), in rows of firms that were there before.
     """
     here, since = np.ones(len(rows.y)), pd.Series(rows.when).groupby(rows.firm).transform("min").to_numpy()
     for k in (1, 2, 3):
@@ -144,7 +144,7 @@ def left_out(rows: Rows) -> str:
             both = np.isfinite(later + rows.y)
             if both.sum() < FEWEST or not np.allclose(later[both], rows.y[both]):
                 continue
-            if function_of(there, x) or function_of(there, percentile(x, x, rows.when)[0]):
+            if function_of(there, x):
                 return f"rows are missing where their outcome, which is {name!r} {k} later, decides it"
     return ""
 

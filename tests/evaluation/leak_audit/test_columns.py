@@ -147,10 +147,9 @@ def test_the_measures():
     )
 
 
-@pytest.mark.parametrize("within_year", [False, True])
-def test_rows_that_are_missing_because_of_their_outcome_are_found(panel, within_year):
+def test_rows_that_are_missing_because_of_their_outcome_are_found(panel):
     X, y = panel
-    rank = (years(y) if within_year else y).rank(pct=True)
+    rank = y.rank(pct=True)
 
     def found(kept):
         index = X.index[kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -112,25 +113,25 @@ def gains_section(compared: Compared, claims: Claims) -> list[Section]:
         "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
     )
     ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
-    blocks: list[Block] = [
-        words,
-        _gains_table("By firm: the largest and the smallest gains", "Firm", ends),
-    ]
+    table = partial(_gains_table, shares=claims.gain.gain > 0)  # shares of a loss have the wrong sign
+    blocks: list[Block] = [words, table("By firm: the largest and the smallest gains", "Firm", ends)]
     groups = dict(compared.panel.groups)
     if len(compared.periods) >= 4:
         groups["half of the tested periods"] = _halves(compared)
     for name, group in groups.items():
-        blocks.append(_gains_table(f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+        blocks.append(table(f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
     return [Section("Who gains by peers", blocks)]
 
 
-def _gains_table(title: str, what: str, frame: pd.DataFrame) -> Table:
+def _gains_table(title: str, what: str, frame: pd.DataFrame, shares: bool) -> Table:
+    frame = frame if shares else frame.drop(columns="share")
     rows = [
         (show_label(label), int(n), *rest)
         for label, (n, *rest) in zip(frame.index, frame.to_numpy().tolist(), strict=True)
     ]
-    heads = (what, "Rows", "Gain", "low", "high", "Share of the gain")
-    return Table(title, heads, rows, "lrrrrr", ("", "", "+.4f", "+.4f", "+.4f", ".0%"))
+    n = 6 if shares else 5
+    heads = (what, "Rows", "Gain", "low", "high", "Share of the gain")[:n]
+    return Table(title, heads, rows, "lrrrrr"[:n], ("", "", "+.4f", "+.4f", "+.4f", ".0%")[:n])
 
 
 def _halves(compared: Compared) -> pd.Series:

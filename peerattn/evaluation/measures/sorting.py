@@ -29,7 +29,7 @@ def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, lis
     why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
     if said:
         raise InputError(f"is_return: {why}")
-    return False, [f"No portfolios are formed: {why}"]
+    return False, [f"Outcomes are not treated as returns: {why}"]
 
 
 def usual_quantiles(comparison: Compared) -> int:

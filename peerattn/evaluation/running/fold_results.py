@@ -9,12 +9,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.running.entries import Entry, trials
 from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.running.information import last_step
 from peerattn.exceptions import InputError, PeerAttnWarning, SharedPeriodWarning, warn_user
+from peerattn.models.attention.fitting import Stack
 from peerattn.training import one_thread
 
 if TYPE_CHECKING:
@@ -128,13 +128,11 @@ def _profile(model: Any) -> SearchProfile | None:
 
 def _entered(model: Any) -> tuple[tuple[str, ...] | None, str]:
     """Return the parts by which peers entered a model that learns whether they do, and why they were not judged."""
-    final = last_step(getattr(model, "best_estimator_", model))
-    evidence, parts = getattr(final, "evidence_", None), getattr(final, "parts_", None)
-    if isinstance(evidence, pd.DataFrame) and "peers" in evidence.index and "entered" in evidence:
-        of_peers = evidence.loc["peers"]
-        parts = [entry.split()[0] for entry in str(of_peers["entered"]).split(", ") if entry]
-        return tuple(parts), "" if parts or of_peers["judged"] else str(of_peers["reason"])
-    return (None if parts is None else tuple(map(str, parts))), ""
+    stack = getattr(last_step(getattr(model, "best_estimator_", model)), "stack_", None)
+    if not isinstance(stack, Stack):
+        return None, ""
+    entered, of_peers = tuple(stack.peers()), stack.evidence.loc["peers"]
+    return entered, "" if entered or of_peers["judged"] else str(of_peers["reason"])
 
 
 def _named(error: Exception, name: str) -> Exception:

@@ -164,7 +164,7 @@ class AttentionNetworks(PeerModel):
         )
         shown = [column.name for column in self.design_.columns if column.role == "characteristic"]
         return SearchProfile.of(
-            self.members_, self.feature_names_, shown, scale=float(scale), unit=self.y_scale_
+            self._selected(None), self.feature_names_, shown, scale=float(scale), unit=self.y_scale_
         )
 
     # ------------------------------------------------------------------ weights

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.attention.members import Member
+from peerattn.models.attention.members import Heads
 from peerattn.models.attention.peer_module import PeerModule
 from peerattn.network import search_map
 
@@ -37,7 +37,7 @@ class SearchProfile:
     heads : tuple of (member, head)
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
-        Each head's share in its member's network.
+        Each head's share in the network.
     characteristics : tuple of str
         Rows and columns that are characteristics. The others are indicators of missing values, and the axes of codes' embeddings,
         which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
@@ -52,11 +52,11 @@ class SearchProfile:
 
     @classmethod
     def of(
-        cls, members: Sequence[Member], names: list[str], shown: Sequence[str], *, scale: float, unit: float
+        cls, fitted: Heads, names: list[str], shown: Sequence[str], *, scale: float, unit: float
     ) -> SearchProfile:
-        """Return the profile of fitted members; scores are divided by ``scale``, values multiplied by ``unit``."""
+        """Return the profile of fitted heads; scores are divided by ``scale``, values multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
-        for k, member in enumerate(members):
+        for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
             module = member.module()
             assert isinstance(module, PeerModule)
             queries, keys = module.query_matrices, module.key_matrices
@@ -68,7 +68,7 @@ class SearchProfile:
                 key_terms.append(pd.Series(popularity, index=names))
                 values.append(module.head_values[at].numpy().squeeze() * unit)
                 heads.append((k, head))
-                shares.append(member.share[at])
+                shares.append(member.share[at] * mix / sum(fitted.mix))
         return cls(
             tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
         )

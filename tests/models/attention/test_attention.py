@@ -369,6 +369,7 @@ def test_search_profile_has_the_signs_of_the_truth(known):
     panel, _, model = known
     profile = model.search_profile()
     strongest = int(np.argmax(profile.shares))
+    assert profile.shares.sum() == pytest.approx(1)
     spread = panel.X.std().to_numpy()
     found = profile.matrices[strongest].to_numpy() / np.outer(spread, spread)  # from standardised units
     truth = panel.parameters.query[0] @ panel.parameters.key[0].T

@@ -25,6 +25,7 @@ from peerattn.evaluation.report.figures import (
     left_out,
     portfolios_picture,
 )
+from peerattn.evaluation.report.words import step_name
 from peerattn.exceptions import InputError
 from peerattn.render import Section, Table, show_label
 from peerattn.render.page import Block
@@ -50,7 +51,7 @@ def decomposition_section(compared: Compared, claims: Claims) -> list[Section]:
             rows.append((step.name, step.model, step.r2, None, None, None, None, ""))
             continue
         tested = format_p(g.p) if g.p is not None else g.reason
-        rows.append((step.name, step.model, step.r2, g.gain, g.low, g.high, g.t, tested))
+        rows.append((step_name(step, claims), step.model, step.r2, g.gain, g.low, g.high, g.t, tested))
     how = {step.gain.how for step in claims.steps if step.gain and step.gain.how}
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
     if any(one != "over time" for one in how):

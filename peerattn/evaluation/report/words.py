@@ -12,6 +12,7 @@ from peerattn.evaluation.claims import (
     YES,
     Claims,
     Concentration,
+    Step,
 )
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain
@@ -50,9 +51,14 @@ def decomposition(compared: Compared, claims: Claims) -> str:
     first, *rest = claims.steps
     parts = [f"{first.name} {number(first.r2)}"]
     for step in rest:
-        added = "nothing" if step.gain is None or step.gain.gain == 0 else signed(step.gain.gain)
-        parts.append(f"{step.name} {number(step.r2)} ({added}{_interval(step.gain)})")
+        added = "no gain" if step.gain is None or step.gain.gain == 0 else signed(step.gain.gain)
+        parts.append(f"{step_name(step, claims)} {number(step.r2)} ({added}{_interval(step.gain)})")
     return f"Held-out R² of {compared.outcome} in {compared.span}: {' → '.join(parts)}."
+
+
+def step_name(step: Step, claims: Claims) -> str:
+    """Name a step, and say where its peer model found no peers."""
+    return f"{step.name}, none entered" if step.model in claims.empty else step.name
 
 
 def peers_help(compared: Compared, claims: Claims) -> str:
@@ -65,7 +71,8 @@ def peers_help(compared: Compared, claims: Claims) -> str:
         f"{peer} has R² {number(gain.r2)}, the best model without peers, {control}, {number(gain.r2_against)}"
     )
     if claims.why == "empty":
-        return f"{said}the network of {' and '.join(claims.empty)} is empty. {difference}; what differs is no peers'."
+        found = f"the network of {' and '.join(claims.empty)} is empty"
+        return f"{said}{found}. {difference}; the difference does not come from peers."
     if claims.why == "same":
         return f"{said}{peer} predicts the same as {control}, the best model without peers."
     if claims.answer == NO:

@@ -73,20 +73,19 @@ def valuation(which: str) -> dict[str, float]:
     when, firm = X.index.get_level_values("period"), X.index.get_level_values("firm")
     if which == "last multiple given":
         X = X.assign(last=y.groupby(level="firm").shift(1))
+    new = which == "firms never trained on"
     rng = np.random.default_rng(0)
     half = firm.isin(rng.choice(firm.unique(), firm.nunique() // 2, replace=False))
-    seen = half if which == "firms never trained on" else np.ones(len(X), dtype=bool)
+    seen = half if new else np.ones(len(X), dtype=bool)
     learned, tested = np.asarray((when < "2015") & seen), np.asarray((when >= "2015") & (when < "2018"))
-    scored = tested & ~seen if which == "firms never trained on" else tested
+    scored = tested & ~seen if new else tested
     coded = X.assign(**{name: X[name].astype("category") for name in ("sector", "sub_industry")})
     trees = HistGradientBoostingRegressor(
         learning_rate=0.05, max_iter=150, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
     model = PeerAttentionRegressor(task="explain", random_state=0).fit(X[learned], y[learned])
     quarters = [tested & (when == t) for t in when[tested].unique()]
-    asked = (
-        quarters if which == "firms never trained on" else [tested]
-    )  # one by one: no past of theirs is seen
+    asked = quarters if new else [tested]  # one by one: no past of new firms is seen
     predicted = {
         "boosting": pd.Series(trees.fit(coded[learned], y[learned]).predict(coded[tested]), y[tested].index),
         "attention": pd.concat([model.predict(X[rows], outcomes=y[rows]) for rows in asked]),

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import LEVEL, Gain, gain_of, gains_without, labels_of, saved_by_row
+from peerattn.evaluation.gains import LEVEL, Gain, gain_of, is_significant, labels_of, saved_by_row
 from peerattn.evaluation.power import smallest_gain
 from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
 from peerattn.render import show_label
@@ -224,6 +224,6 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
         largest[what] = (show_label(most), share)
         limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
         few = what != "period" and len(shares) < 5
-        if not (rests or few) and share > limit and not gains_without(compared, gain, label == most):
+        if not (rests or few) and share > limit and not is_significant(compared, gain, rows[label != most]):
             rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
     return Concentration(half, n, largest, rests)

@@ -85,17 +85,17 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     return Gain(*plain, **_tested(compared, rows, known))
 
 
-def gains_without(compared: Compared, gain: Gain, left_out: np.ndarray) -> bool:
-    """Return whether a gain is significantly above zero without some of the known rows, as :func:`gain_of` tests it."""
-    known = compared.known[~left_out]
-    rows = saved_by_row(compared, gain.model, gain.against)["gain"].to_numpy()[~left_out]
-    if not len(rows) or np.ptp(rows) == 0:
+def is_significant(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
+    """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
+    saved = rows["gain"].to_numpy()
+    if not len(saved) or np.ptp(saved) == 0:
         return False
-    rest = Gain(gain.model, gain.against, np.nan, np.nan, rows.mean(), **_tested(compared, rows, known))
-    return rest.upper_p is not None and rest.upper_p < LEVEL
+    part = Gain(gain.model, gain.against, np.nan, np.nan, saved.mean(), **_tested(compared, saved, rows))
+    return part.upper_p is not None and part.upper_p < LEVEL
 
 
 def _tested(compared: Compared, rows: np.ndarray, known: pd.DataFrame) -> dict[str, Any]:
+    """Return interval and test of the gains of rows, whose firms and periods are ``known``'s."""
     n_periods = known["period"].nunique()
     if n_periods >= periods_needed(compared.horizon):
         return _over_time(rows, known["period"], compared.horizon)

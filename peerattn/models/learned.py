@@ -21,27 +21,28 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
     """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
-    rows, periods = _hashes(panel)
-    return np.unique(periods), np.sort(rows)
+    firms, periods = _hashes(panel, "firm"), _hashes(panel, "period")
+    return np.unique(periods), np.sort(_joint(firms, periods))
 
 
-def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """Return a number for each row's firm and period, and one for its period."""
-    found = []
-    for name in ("firm", "period"):
-        code, level = pd.factorize(panel.labels.get_level_values(name))
-        found.append(pd.util.hash_array(np.asarray(level.astype(str), dtype=object))[code])
-    firm, period = found
-    return firm * np.uint64(3) + period, period
+def _hashes(panel: Panel, level: str) -> np.ndarray:
+    """Return a number for the firm, or the period, of each row."""
+    code, labels = pd.factorize(panel.labels.get_level_values(level))
+    return np.asarray(pd.util.hash_array(np.asarray(labels.astype(str), dtype=object))[code])
+
+
+def _joint(firms: np.ndarray, periods: np.ndarray) -> np.ndarray:
+    """Return a number for each row's firm and period."""
+    return firms * np.uint64(3) + periods
 
 
 def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] | None) -> None:
     """Warn of a fold of rows: none of the call was learned from, but others of their periods were."""
     if learned is None or not panel.dated:
         return
-    rows, periods = _hashes(panel)
+    periods = _hashes(panel, "period")
     shared = int(np.isin(periods, learned[0]).sum())
-    if shared and not np.isin(rows, learned[1]).any():
+    if shared and not np.isin(_joint(_hashes(panel, "firm"), periods), learned[1]).any():
         warn_user(
             SharedPeriodWarning(
                 f"{shared} of {len(panel)} rows are of periods whose other rows were learned from: firms of one period share its "

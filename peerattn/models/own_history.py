@@ -179,12 +179,11 @@ class OwnHistoryRegressor(PanelForecaster):
         if is_stored(X):
             return self._predict_periods(X)
         panel = self._check(X, fitting=False)
-        self._warn_of_shared_periods(panel)
         if outcomes is not None:
             shown = panel.with_outcomes(outcomes, "outcomes")
             assert shown.outcomes is not None
             panel = replace(shown, outcomes=clipped(shown.outcomes, self.outcome_bounds_))
-        return panel.restore(self._predict(panel))
+        return self._forecast(panel)
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_, self.outcome_bounds_ = float(y.mean()), bounds_of(y)

@@ -55,7 +55,10 @@ class PanelForecaster(PanelRegressor):
         check_is_fitted(self)
         if is_stored(X):
             return self._predict_periods(X)
-        panel = self._check(X, fitting=False)
+        return self._forecast(self._check(X, fitting=False))
+
+    def _forecast(self, panel: Panel) -> np.ndarray | pd.Series:
+        """Return the predictions of a checked panel as ``predict`` gives them."""
         predicted = self._predict(panel)
         self._warn_of_shared_periods(panel)
         return panel.restore(predicted)

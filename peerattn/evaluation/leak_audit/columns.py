@@ -139,10 +139,10 @@ def left_out(rows: Rows) -> str:
     for k in (1, 2, 3):
         there = np.isfinite(rows.moved(here, -k)).astype(float)
         there[rows.when - k < since] = np.nan
+        outcome = rows.moved(rows.y, -k)
         for name, x in rows.columns.items():
-            later = rows.moved(x, k)
-            both = np.isfinite(later + rows.y)
-            if both.sum() < FEWEST or not np.allclose(later[both], rows.y[both]):
+            both = np.isfinite(x + outcome)
+            if both.sum() < FEWEST or not np.allclose(x[both], outcome[both]):
                 continue
             if function_of(there, x):
                 return f"rows are missing where their outcome, which is {name!r} {k} later, decides it"

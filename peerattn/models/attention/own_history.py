@@ -41,7 +41,8 @@ class OwnHistory:
         if self.trees is not None:
             found = self.trees.predict(stacked_rows(sections), columns)
         else:
-            own = columns[:, :2].clip(*self.bounds) @ self.slope
+            effect, last = columns[:, 0], columns[:, 1].clip(*self.bounds)
+            own = self.slope[0] * effect + self.slope[1] * last
             found = np.concatenate(self.lines.of(sections)) + own[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)
 

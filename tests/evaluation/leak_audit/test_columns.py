@@ -157,9 +157,8 @@ def test_rows_that_are_missing_because_of_their_outcome_are_found(panel):
         return left_out(Rows.of(X[kept], y[kept].to_numpy(), firm, when))
 
     assert "'roa' 1 later" in found((rank > 0.2).to_numpy())
-    likely = (
-        np.random.default_rng(0).random(len(y)) < 0.3 + 0.5 * rank
-    )  # firms that do well report more often
+    # firms that do well report more often
+    likely = np.random.default_rng(0).random(len(y)) < 0.3 + 0.5 * rank
     assert found(likely.to_numpy()) == "" and found(np.ones(len(y), dtype=bool)) == ""
     late = X.index.get_level_values("period") > 2000 + np.arange(len(X)) % 7  # firms enter at different times
     assert found(np.asarray(late)) == ""

@@ -43,7 +43,7 @@ from peerattn import (
     PrecomputedPeerRegressor,
     WalkForward,
 )
-from peerattn.evaluation import PurgedKFold, audit
+from peerattn.evaluation import audit
 from peerattn.exceptions import InputError
 from peerattn.models import make_model
 from report import Row, publish
@@ -198,6 +198,18 @@ def others(y: pd.Series, by: list[Any]) -> pd.Series:
     return (groups.transform("sum") - y.fillna(0)) / (groups.transform("count") - y.notna()).replace(
         0, np.nan
     )
+
+
+class BlocksOfPeriods(BaseEstimator):
+    """One block of periods after the other is tested, by what all others teach."""
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 4
+
+    def split(self, X, y=None, groups=None):
+        codes = pd.factorize(periods_of(X), sort=True)[0]
+        for block in np.array_split(np.unique(codes), 4):
+            yield np.flatnonzero(~np.isin(codes, block)), np.flatnonzero(np.isin(codes, block))
 
 
 class FirmFolds(BaseEstimator):
@@ -601,7 +613,7 @@ PLANTS: dict[tuple[str, str], Recipe] = {
     ("overlapping", "no purge: outcomes of three months, walked forward as if of one"): lambda X, y: {"X": X.assign(outcome_known_at=periods_of(X) + 3), "cv": WalkForward(9, 3)},
     ("tobinq investment", "TimeSeriesSplit over rows that are sorted by firm"): lambda X, y: {"cv": TimeSeriesSplit(5)},
     ("quarters", "expanding window that learns from the tested period itself"): lambda X, y: {"cv": UpToAndWith()},
-    ("empluk growth", "purged cross-validation taken for a backtest"): lambda X, y: {"cv": PurgedKFold(4)},
+    ("empluk growth", "purged cross-validation taken for a backtest"): lambda X, y: {"cv": BlocksOfPeriods()},
     ("tobinq q", "predict standardises by the mean and deviation of its call"): lambda X, y: {"model": ScaledByCall()},
     ("monthly", "principal components computed anew over the call, in predict"): lambda X, y: {"model": ComponentsOfCall()},
     ("monthly", "neighbours and their number chosen on shuffled rows"): neighbours_and_their_number_chosen_on_sh,

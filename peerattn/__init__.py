@@ -64,7 +64,7 @@ _HOMES = _homes({
 #: Names that were here before 0.2 and live one level down now; see "Names that move" in CONTRIBUTING.
 _MOVED = _homes({
     "peerattn.datasets": "SimulatedPanel",
-    "peerattn.evaluation": "Comparison PurgedKFold head_importance prune pruning_curve",
+    "peerattn.evaluation": "Comparison head_importance prune pruning_curve",
     "peerattn.exceptions": "PeerAttnWarning",
     "peerattn.models": "Prior make_model",
     "peerattn.panel": "Panel PanelEncoder StoredPanel as_panel scan_panel sic_to_fama_french",

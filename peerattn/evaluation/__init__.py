@@ -26,7 +26,7 @@ from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
-from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.splits.other_splits import NewFirms
 from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",
     "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",
     "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors", "pricing_errors", "prune",
-    "pruning_curve", "PurgedKFold", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
+    "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
     "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning",
     "supports", "WalkForward",
 ]  # fmt: skip

@@ -223,7 +223,7 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
     cv = WalkForward() if cv is None else cv
-    folds, short = checked_folds(cv, panel, task)
+    folds, short = checked_folds(cv, panel)
     entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task))  # type: ignore[arg-type]
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import InputError
 from peerattn.models.by_period import periods_of
 from peerattn.models.panel_model import PanelRegressor
 from peerattn.models.pools import refuse_other_kinds, sums_of_others
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 
 ALPHAS = np.logspace(-2, 5, 15)
@@ -166,8 +164,8 @@ class LastValueRegressor(PanelForecaster):
 class FamaMacBethRegressor(PanelForecaster):
     """Forecast from the average of cross-sectional regressions.
 
-    ``ŷ_it = ā + x_it'b̄``, the means over training periods of the coefficients of each period's regression across firms
-    (linearmodels' ``FamaMacBeth``). Uses characteristics only: codes and missing-indicators are left out.
+    ``ŷ_it = ā + x_it'b̄``, the means over training periods of the coefficients of each period's regression across firms,
+    as in linearmodels' ``FamaMacBeth``. Uses characteristics only: codes and missing-indicators are left out.
 
     Parameters
     ----------
@@ -179,8 +177,9 @@ class FamaMacBethRegressor(PanelForecaster):
     coef_ : ndarray (p,)
         Of the characteristics, in the order of ``design_.characteristics``.
     intercept_ : float
-    tvalues_ : Series or None
-        t statistics of the coefficients' time series, Newey–West from 10 periods on; None on arrays or one period.
+    slopes_ : DataFrame or None
+        Coefficients of each period's regression, the intercept first; None on arrays or one period. linearmodels has
+        inference on their means.
 
     Notes
     -----
@@ -201,44 +200,32 @@ class FamaMacBethRegressor(PanelForecaster):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
         X = self.design_.filled(panel)[known]
-        self.coef_, self.tvalues_ = np.zeros(X.shape[1]), None
+        self.coef_, self.slopes_ = np.zeros(X.shape[1]), None
         own = list(range(X.shape[1]))
         if not panel.dated or panel.period[known].nunique() == 1:
             center, mean = X.mean(axis=0), y.mean()
             self.coef_ = np.linalg.lstsq(X - center, y - mean, rcond=None)[0]
             self.intercept_ = float(mean - center @ self.coef_)
             return
-        FamaMacBeth = extra("linearmodels.panel", "regressions", "fama_macbeth").FamaMacBeth
-
-        assert panel.firm is not None
-
-        index = pd.MultiIndex.from_arrays(
-            [pd.factorize(panel.firm)[0][known], pd.factorize(panel.period, sort=True)[0][known]]
-        )
-        when = index.get_level_values(1)
-        large = [np.flatnonzero(when == period) for period in when.unique()]
-        large = [at for at in large if len(at) > len(own) + 1]
+        period = panel.period[known]
+        large = {when: np.flatnonzero(period == when) for when in period.unique()}
+        large = {when: at for when, at in large.items() if len(at) > len(own) + 1}
         if not large:
             raise InputError(
                 f"FamaMacBethRegressor: no period has more than {len(own) + 1} firms for {len(own)} characteristics."
             )
         used = own
-        for at in large:  # a column that is a combination of others in one period would cost that period
+        for (
+            at
+        ) in large.values():  # a column that is a combination of others in one period would cost that period
             columns = np.column_stack([np.ones(len(at)), X[at][:, used]])
             used = [used[k - 1] for k in np.flatnonzero(independent_columns(columns)) if k]
-        rows = np.sort(np.concatenate(large))
-        frame = pd.DataFrame(X[rows][:, used], index=index[rows], columns=[str(column) for column in used])
-        frame.insert(0, "intercept", 1.0)
-        covariance = "kernel" if len(large) >= 10 else "robust"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of too few periods for t statistics, which are then NaN
-            with refusing():
-                fit = FamaMacBeth(
-                    pd.Series(y[rows], index=index[rows], name="y"), frame, check_rank=False
-                ).fit(cov_type=covariance)
-        self.intercept_ = float(fit.params["intercept"])
-        self.coef_[used] = fit.params[[str(column) for column in used]]
-        self.tvalues_ = fit.tstats
+        with_one = np.column_stack([np.ones(len(X)), X[:, used]])
+        slopes = [np.linalg.lstsq(with_one[at], y[at], rcond=None)[0] for at in large.values()]
+        names = ["intercept", *(self.design_.characteristics[k] for k in used)]
+        self.slopes_ = pd.DataFrame(slopes, pd.Index(list(large), name="period"), names)
+        mean = np.mean(slopes, axis=0)
+        self.intercept_, self.coef_[used] = float(mean[0]), mean[1:]
 
     def _predict(self, panel: Panel) -> np.ndarray:
         return self.intercept_ + self.design_.filled(panel) @ self.coef_

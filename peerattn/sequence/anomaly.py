@@ -50,7 +50,8 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     .. math:: \text{score}_t = -\frac1{|B(t)|} \sum_{b \in B(t)} \frac1{|b|} \sum_{s \in b} (x_s - \hat x_s^{(-b)})^2
 
     Blocks b of patches are hidden from windows that slide over the series, and predicted from the rest; B(t) are the
-    blocks that hold row t. The model learns this on the series of ``fit``, which should be mostly normal.
+    blocks that hold row t. Each column is predicted from itself; scores are means over columns. The model learns this on
+    the series of ``fit``, which should be mostly normal.
 
     Parameters
     ----------
@@ -62,8 +63,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         Whether blocks are at the end of their window, so that only the past predicts them, or anywhere in it.
     hidden : float, default 0.25
         Length of a block as a share of the window.
-    channels : {"independent", "attending"}, default "independent"
-        Whether each column is predicted from itself only, or columns attend to each other. Scores are means over columns.
     contamination : float, default 0.1
         Share of the rows of ``fit`` that ``predict`` calls anomalies.
     attention_window, keep, n_features : int, default None
@@ -117,7 +116,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     patch: int = 8
     method: Literal["prediction", "reconstruction"] = "prediction"
     hidden: float = 0.25
-    channels: Literal["independent", "attending"] = "independent"
     contamination: float = 0.1
     attention_window: int | None = None
     keep: int | None = None
@@ -261,7 +259,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             )
         if self.method not in ("reconstruction", "prediction"):
             raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
-        self._check_channels()
         for name, high in (("hidden", 1), ("contamination", 0.5)):
             if not 0 < getattr(self, name) <= high:
                 raise InputError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,12 @@ from torch import Tensor
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import CheaperAttention
-from peerattn.sequence.patches import PatchForecast, pinball, spread_of
+from peerattn.sequence.patches import PatchForecast
 from peerattn.sequence.series import WindowedEstimator, check_series, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
 
 EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
-SAMPLE = 400  # windows, at most, that stop training and place quantiles: evenly spaced
+SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 
 
 @dataclass(eq=False, repr=False)
@@ -41,12 +41,8 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         Rows of the past that a forecast sees, L.
     patch : int, default 16
         Neighbouring values that attention sees as one.
-    channels : {"independent", "attending"}, default "independent"
-        Whether each column is forecast from its own past only, or columns attend to each other.
     line : bool, default True
         False: attention alone forecasts the change from the last value.
-    quantiles : sequence of float, default None
-        Also forecast these quantiles, by their pinball loss; 0.5 must be among them. None: the mean, by squared error.
     window : int, default None
         Patches on either side that a patch attends to, at the cost of the window; None: all.
     keep, n_features : int, default None
@@ -106,9 +102,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     lookback: int = 96
     _: KW_ONLY
     patch: int = 16
-    channels: Literal["independent", "attending"] = "independent"
     line: bool = True
-    quantiles: Sequence[float] | None = None
     d_model: int = 32
     n_heads: int = 4
     n_layers: int = 2
@@ -158,8 +152,6 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
             moments = (WindowMoments.of(rows, self.lookback, self.horizon) for rows in examples)
             coefficients, self.penalty_ = window_ridge(*moments)
             module.line.copy_(torch.tensor(coefficients))
-        if self.quantiles is not None:
-            self._set_offsets(module, self._windows(examples[0]))
 
     def _windows(self, rows: np.ndarray) -> Tensor:  # (n, columns, L + H), a view
         return torch.tensor(rows, dtype=torch.float32).unfold(0, self.lookback + self.horizon, 1)
@@ -196,43 +188,19 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     def _line_alone(self) -> bool:
         return self.line and self.gain_ <= self.gain_error_
 
-    def _set_offsets(self, module: PatchForecast, windows: Tensor) -> None:
-        """Let every quantile start where the line's errors have it, in units of the window's spread."""
-        past, future = _thinned(windows).split([self.lookback, self.horizon], -1)
-        with torch.no_grad():
-            error = (future - module.eval()(past)[..., 0]) / spread_of(past)  # head is zero: the line alone
-        levels = torch.tensor(self._levels, dtype=torch.float32)
-        offsets = torch.quantile(error.flatten(0, 1), levels, dim=0)  # (Q, H)
-        with torch.no_grad():
-            module.head.bias.copy_(offsets.T.flatten())
-
     def _losses(self, module: PatchForecast, windows: Tensor) -> Tensor:
         """Return the mean loss of each window, (n,)."""
         past, future = windows.split([self.lookback, self.horizon], -1)
-        found = module(past)
-        if self.quantiles is None:
-            losses = (found[..., 0] - future).square()
-        else:
-            losses = pinball(future[..., None] - found, found.new_tensor(self._levels))
-        return losses.flatten(1).mean(1)
+        return (module(past) - future).square().flatten(1).mean(1)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        windows = _thinned(
-            windows_of(
-                self._scaled(X, self.horizon),
-                self.lookback + self.horizon,
-            )
-        )
+        windows = _thinned(windows_of(self._scaled(X, self.horizon), self.lookback + self.horizon))
         for part in torch.tensor(windows, dtype=torch.float32).split(64):
             yield self._losses(module, part.to(self.device)).sum(), len(part)
 
-    @property
-    def _levels(self) -> list[float]:
-        return [] if self.quantiles is None else sorted(self.quantiles)
-
     def _build(self, generator: torch.Generator) -> PatchForecast:
         encoder = self._encoder(self.lookback, generator, attend=self._attend())
-        return PatchForecast(encoder, self.lookback, self.horizon, len(self._levels) or 1, generator)
+        return PatchForecast(encoder, self.lookback, self.horizon, generator)
 
     # ------------------------------------------------------------------ forecasts
 
@@ -247,31 +215,9 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         Returns
         -------
         DataFrame, Series or ndarray, shape (horizon, n_columns)
-            Like X, under the labels that follow if those of X have an even step. The median where quantiles are forecast.
+            Like X, under the labels that follow if those of X have an even step.
         """
-        found = self._last(X)
-        middle = 0 if self.quantiles is None else self._levels.index(0.5)
-        return _like(X, found[..., middle].T)
-
-    def predict_quantiles(self, X: Any) -> dict[float, Any]:
-        """Forecast the quantiles of the rows after the last one.
-
-        Returns
-        -------
-        dict of float to what ``predict`` returns
-            By quantile. They never cross.
-
-        Raises
-        ------
-        InputError
-            When the model was made without ``quantiles``.
-        """
-        if self.quantiles is None:
-            raise InputError(
-                "quantiles: the model forecasts the mean only. Make it with quantiles=(0.1, 0.5, 0.9)."
-            )
-        found = self._last(X)
-        return {level: _like(X, found[..., k].T) for k, level in enumerate(self._levels)}
+        return _like(X, self._forecast(self._last_window(X).cpu().numpy())[0].T)
 
     def predict_windows(self, X: Any) -> np.ndarray:
         """Forecast from every row that has ``lookback`` rows up to it, the last ones too.
@@ -280,9 +226,7 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         -------
         ndarray, shape (n_rows - lookback + 1, horizon, n_columns)
         """
-        middle = 0 if self.quantiles is None else self._levels.index(0.5)
-        windows = windows_of(self._scaled(X), self.lookback)
-        return self._forecast(windows)[..., middle].transpose(0, 2, 1)
+        return self._forecast(windows_of(self._scaled(X), self.lookback)).transpose(0, 2, 1)
 
     def score(self, X: Any, y: None = None) -> float:
         """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
@@ -310,15 +254,6 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         ends = [self.patch * (k - n_patches) for k in range(n_patches)]
         return self._map_of_patches(layers, column, tuple(f"{end + 1}..{end + self.patch}" for end in ends))
 
-    def attention_between(self, X: Any) -> AttentionMap:
-        """Return the attention weights between columns in the last patch, for ``channels="attending"``."""
-        if self.channels != "attending":
-            raise InputError(
-                'channels: columns are independent here. Make the model with channels="attending".'
-            )
-        names = tuple(map(str, getattr(self, "feature_names_in_", range(self.n_features_in_))))
-        return AttentionMap(self._weights(X)[-1][:, -1].cpu().numpy(), names, names)
-
     def _weights(self, X: Any) -> list[Tensor]:
         check_is_fitted(self)
         if self._line_alone:
@@ -329,30 +264,18 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         window = self._last_window(X)
         return self._recorded(lambda module: module.double()(window))
 
-    def _last(self, X: Any) -> np.ndarray:  # (columns, H, Q)
-        return self._forecast(self._last_window(X).cpu().numpy())[0]
-
     def _forecast(self, windows: np.ndarray) -> np.ndarray:
-        """Return forecasts (n, columns, H, Q) of scaled windows, in the units of the series."""
+        """Return forecasts (n, columns, H) of scaled windows, in the units of the series."""
         module = self._module().double()
-        found = self._in_parts(  # quantiles in order
-            lambda part: module(torch.tensor(part).to(self.device)).sort(-1).values, windows
-        )
-        return found * self.scale_[:, None, None] + self.mean_[:, None, None]
+        found = self._in_parts(lambda part: module(torch.tensor(part).to(self.device)), windows)
+        return found * self.scale_[:, None] + self.mean_[:, None]
 
     def _check_options(self) -> None:
         counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
         check_at_least(1, **{name: getattr(self, name) for name in counts})
-        self._check_channels()
         if not 0 < self.validation_share < 1:
             raise InputError(
                 f"validation_share: expected a share between 0 and 1, got {self.validation_share}."
-            )
-        if self.quantiles is not None and (
-            0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles)
-        ):
-            raise InputError(
-                f"quantiles: expected numbers between 0 and 1, 0.5 among them, got {self.quantiles}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Windows of series as patches in time: attention within each column, and between columns."""
+"""Windows of series as patches in time, with attention within each column."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.nn import Encoder, LearnedPositions, TransformerBlock, linear
+from peerattn.nn import Encoder, LearnedPositions, linear
 
 
 class PatchEncoder(nn.Module):
@@ -25,9 +24,6 @@ class PatchEncoder(nn.Module):
         Values in a patch, k. A window that is no multiple is filled up on the left with its first value.
     d_model, n_heads, n_layers : int
         Sizes of the blocks, which attend within each column.
-    n_columns : int, default None
-        With a number, one more block lets the columns attend to each other, patch by patch; None: columns are
-        independent, and one model serves any number of them.
     dropout : float, default 0
     generator : torch.Generator, default None
     **heads
@@ -51,7 +47,6 @@ class PatchEncoder(nn.Module):
         n_heads: int,
         n_layers: int,
         *,
-        n_columns: int | None = None,
         dropout: float = 0.0,
         generator: torch.Generator | None = None,
         **heads: Any,
@@ -62,10 +57,6 @@ class PatchEncoder(nn.Module):
         self.embed = linear(patch, d_model, generator=generator)
         self.positions = LearnedPositions(self.n_patches, d_model, generator=generator)
         self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator, **heads)
-        self.between: TransformerBlock | None = None
-        if n_columns is not None:
-            self.columns = LearnedPositions(n_columns, d_model, generator=generator)
-            self.between = TransformerBlock(d_model, n_heads, dropout=dropout, generator=generator)
 
     def patches(self, windows: Tensor) -> Tensor:
         """Cut windows (..., lookback) into patches (..., n_patches, patch)."""
@@ -77,17 +68,12 @@ class PatchEncoder(nn.Module):
         """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
 
         ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, replace patches. The
-        weights of each layer are (batch, columns, heads, n_patches, n_patches), those of a last block between columns
-        (batch, n_patches, heads, columns, columns).
+        weights of each layer are (batch, columns, heads, n_patches, n_patches).
         """
         rows = self.embed(self.patches(windows))
         if hidden is not None:
             rows = torch.where(hidden.isnan(), rows, hidden)
-        rows = self.blocks(rows + self.positions(self.n_patches))
-        if self.between is not None:
-            beside = rows.transpose(1, 2) + self.columns(rows.shape[1])  # (batch, patches, columns, d_model)
-            rows = self.between(beside).transpose(1, 2)
-        return rows
+        return self.blocks(rows + self.positions(self.n_patches))
 
 
 class PatchForecast(nn.Module):
@@ -101,41 +87,18 @@ class PatchForecast(nn.Module):
 
     line: Tensor
 
-    def __init__(
-        self, encoder: PatchEncoder, lookback: int, horizon: int, n_outputs: int, generator: torch.Generator
-    ):
+    def __init__(self, encoder: PatchEncoder, lookback: int, horizon: int, generator: torch.Generator):
         super().__init__()
-        self.encoder, self.horizon = encoder, horizon
+        self.encoder = encoder
         self.register_buffer("line", torch.zeros(lookback, horizon))
         width = encoder.n_patches * encoder.embed.out_features
-        self.head = linear(width, horizon * n_outputs, generator=generator)
+        self.head = linear(width, horizon, generator=generator)
         nn.init.zeros_(self.head.weight)
 
     def forward(self, windows: Tensor) -> Tensor:
-        """Return (batch, columns, horizon, n_outputs) of windows (batch, columns, lookback)."""
+        """Return (batch, columns, horizon) of windows (batch, columns, lookback)."""
         last = windows[..., -1:]
         centred = windows - last
-        spread = spread_of(windows)
+        spread = (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()  # kept off zero
         rows = self.encoder(centred / spread)
-        attended = spread[..., None] * self.head(rows.flatten(-2)).unflatten(-1, (self.horizon, -1))
-        return (last + centred @ self.line)[..., None] + attended
-
-
-def pinball(error: Tensor, quantiles: Tensor) -> Tensor:
-    r"""Return the pinball loss, :math:`\max(q e, (q - 1) e)`, of errors (..., n_quantiles), truth minus forecast.
-
-    References
-    ----------
-    Koenker and Bassett (1978), Regression quantiles, Econometrica 46.
-
-    Examples
-    --------
-    >>> pinball(torch.tensor([[1.0], [-1.0]]), torch.tensor([0.9])).mean().item()
-    0.5
-    """
-    return F.relu(error) * quantiles + F.relu(-error) * (1 - quantiles)
-
-
-def spread_of(windows: Tensor) -> Tensor:
-    """Return the standard deviation of every window, (..., 1), kept off zero."""
-    return (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+        return last + centred @ self.line + spread * self.head(rows.flatten(-2))

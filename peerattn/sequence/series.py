@@ -18,10 +18,9 @@ from peerattn.sequence.patches import PatchEncoder
 
 
 class WindowedEstimator(SequenceEstimator):
-    """A model that learns from windows of series, each column by itself or columns attending to each other."""
+    """A model that learns from windows of series, each column by itself."""
 
     _past: ClassVar[str]  # the argument that says how many rows a window has
-    channels: str
     patch: int
     d_model: int
     n_heads: int
@@ -38,20 +37,17 @@ class WindowedEstimator(SequenceEstimator):
         self.scale_ = np.where(spread > 0, spread, 1.0)
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Any]:
-        """Draw windows, (batch, columns, length): of one column where columns are independent, of all otherwise."""
+        """Draw windows of one column each, (batch, 1, length)."""
         n, columns = examples.shape[:2]
         while True:
             at = torch.randint(n, (self.batch_size,), generator=generator)
-            if self.channels == "independent":
-                batch = examples[at, torch.randint(columns, (self.batch_size,), generator=generator)][:, None]
-            else:
-                batch = examples[at]
-            yield batch.to(self.device)
+            of = torch.randint(columns, (self.batch_size,), generator=generator)
+            yield examples[at, of][:, None].to(self.device)
 
     def _encoder(self, length: int, generator: torch.Generator, **heads: Any) -> PatchEncoder:
         return PatchEncoder(
-            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout,
-            n_columns=self.n_features_in_ if self.channels == "attending" else None, generator=generator, **heads,
+            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout, generator=generator,
+            **heads,
         )  # fmt: skip
 
     @property
@@ -71,11 +67,7 @@ class WindowedEstimator(SequenceEstimator):
     def _map_of_patches(self, layers: list[Tensor], column: Any, names: tuple[str, ...]) -> AttentionMap:
         """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches)."""
         at = column_number(self, column)
-        return AttentionMap(stacked([layer[0, at] for layer in layers[: self.n_layers]]), names, names)
-
-    def _check_channels(self) -> None:
-        if self.channels not in ("independent", "attending"):
-            raise InputError(f"channels: expected 'independent' or 'attending', got {self.channels!r}.")
+        return AttentionMap(stacked([layer[0, at] for layer in layers]), names, names)
 
 
 def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:

@@ -29,7 +29,7 @@ def panel():
         (CrossSectionalRidge(), ["alpha_", "alpha_path_"]),
         (IndustryPeerRegressor(industry="industry"), []),
         (NadarayaWatsonRegressor(bandwidth=1.0), ["bandwidths_"]),
-        (FamaMacBethRegressor(), ["tvalues_"]),
+        (FamaMacBethRegressor(), ["slopes_"]),
         (OwnHistoryRegressor(), []),
     ],
     ids=lambda value: type(value).__name__,

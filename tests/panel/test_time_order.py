@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from peerattn import WalkForward, compare
-from peerattn.evaluation import PurgedKFold
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
 from peerattn.models import (
@@ -88,7 +87,6 @@ def test_splits_and_measures_take_quarters():
     known = flat["period"].astype(str).where(flat["firm"] > 2, "Q4 2003")
     (fold,) = WalkForward(test_periods=1, known_at=known).folds(flat, y.to_numpy())
     assert len(fold.train) == 7 * 12  # an outcome that is known in the tested period is known
-    assert PurgedKFold(4).get_n_splits() == 4
 
 
 def test_a_network_of_a_later_quarter_is_not_used():

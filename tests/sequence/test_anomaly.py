@@ -68,9 +68,9 @@ def test_contamination_is_the_share_of_fit_that_is_called_abnormal():
     np.testing.assert_allclose(model.decision_function(series), model.score_samples(series) - model.offset_)
 
 
-def test_columns_may_attend_and_files_keep_it(tmp_path):
+def test_files_keep_it(tmp_path):
     series = pd.DataFrame(beat(200, columns=3), columns=["a", "b", "c"])
-    model = AttentionAnomalyDetector(channels="attending", **(QUICK | {"max_steps": 5})).fit(series)
+    model = AttentionAnomalyDetector(**(QUICK | {"max_steps": 5})).fit(series)
     model.save(tmp_path / "normal.safetensors")
     loaded = AttentionAnomalyDetector.load(tmp_path / "normal.safetensors")
     np.testing.assert_array_equal(loaded.score_samples(series), model.score_samples(series))
@@ -86,7 +86,6 @@ def test_columns_may_attend_and_files_keep_it(tmp_path):
         ({"method": "guess"}, 100, "'reconstruction' or 'prediction'"),
         ({"hidden": 0}, 100, "hidden: expected a share"),
         ({"contamination": 0.7}, 100, "contamination: expected a share"),
-        ({"channels": "all"}, 100, "'independent' or 'attending'"),
         ({}, 20, "at least 32 rows (window), got n_samples=20"),
     ],
 )

@@ -153,32 +153,6 @@ def test_later_rows_do_not_matter_for_earlier_origins(fitted):
     )
 
 
-def test_quantiles_are_in_order_and_cover():
-    rng = np.random.default_rng(0)
-    noise = rng.standard_normal((900, 1))
-    model = AttentionForecaster(3, 16, quantiles=(0.1, 0.5, 0.9), **QUICK).fit(noise[:600])
-    found = model.predict_quantiles(noise)
-    assert (found[0.1] <= found[0.5]).all() and (found[0.5] <= found[0.9]).all()
-    np.testing.assert_array_equal(found[0.5], model.predict(noise))
-    below = [noise[t : t + 3] <= model.predict_quantiles(noise[:t])[0.9] for t in range(620, 890, 9)]
-    assert 0.8 <= np.mean(below) <= 0.98
-
-
-def test_columns_may_attend_to_each_other():
-    """b is a, one step earlier: what a does next stands in b."""
-    steps = np.random.default_rng(0).standard_normal(1201)
-    series = pd.DataFrame({"a": steps[:-1], "b": steps[1:]})
-    options = QUICK | {"max_steps": 150, "patch": 8, "learning_rate": 1e-2, "dropout": 0.0, "batch_size": 32}
-    alone, together = (
-        AttentionForecaster(1, 8, line=False, channels=channels, **options).fit(series)
-        for channels in ("independent", "attending")
-    )
-    assert together.gain_ > alone.gain_ + 0.15
-    between = together.attention_between(series)
-    assert between.queries == ("a", "b")
-    np.testing.assert_allclose(between.weights.sum(-1), 1)
-
-
 def test_attention_at_its_own_learning_rate_adds_what_no_line_can_forecast():
     """A tent map with noise: the next value is a curve of the last one, and hardly correlated with it."""
     rng, x = np.random.default_rng(0), np.zeros((1500, 1))
@@ -225,8 +199,6 @@ def test_a_window_that_is_no_multiple_is_filled_on_the_left():
         ({"horizon": 500}, lambda x: x, "Lower lookback or horizon"),
         ({}, lambda x: x.mask(x > 12.9), "NaN in column 'a' at row 2024"),
         ({"horizon": 0}, lambda x: x, "horizon: expected an integer"),
-        ({"quantiles": (0.1, 0.9)}, lambda x: x, "0.5 among them"),
-        ({"channels": "mixed"}, lambda x: x, "'independent' or 'attending'"),
         ({"validation_share": 1.0}, lambda x: x, "validation_share"),
     ],
 )
@@ -241,8 +213,6 @@ def test_what_cannot_be_used_is_named(options, change, words):
 def test_a_history_that_is_too_short_is_named(fitted):
     with pytest.raises(InputError, match="at least 24 rows"):
         fitted.predict(waves(20))
-    with pytest.raises(InputError, match="quantiles"):
-        fitted.predict_quantiles(waves(60))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -96,8 +96,6 @@ def own_outcome(subject: Subject) -> Found:
 
 def future(subject: Subject) -> Found:
     """Values dated after the first tested period, and outcomes unknown at it, change no prediction for it."""
-    if not getattr(subject.cv, "forecasts", True):
-        return True, f"not asked: {type(subject.cv).__name__} is no forecast and says so"
     ahead = int(getattr(subject.cv, "horizon", 1))
     if why := _learns_too_late(subject, ahead) or _not_yet_known(subject, ahead):
         return False, why

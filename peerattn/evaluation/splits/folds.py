@@ -11,20 +11,15 @@ import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
-from peerattn.evaluation.splits.other_splits import NewFirms, PurgedKFold
+from peerattn.evaluation.splits.other_splits import NewFirms
 from peerattn.evaluation.splits.periods import first_known, learned_too_late, sorted_periods
 from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
 
 
-def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
+def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what a reader must know of them."""
-    if not getattr(cv, "forecasts", True) and task == "forecast":
-        raise InputError(
-            f"cv: {type(cv).__name__} learns from periods after those tested, which is not a forecast; use WalkForward, or "
-            "task='explain'."
-        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
@@ -32,10 +27,6 @@ def checked_folds(cv: Any, panel: Panel, task: str) -> tuple[Folds, list[str]]:
         warn_user(entry.message)
     _refuse_leaks(cv, panel, folds)
     notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
-    if not getattr(cv, "forecasts", True):
-        notes.append(
-            f"Not a forecast: models learn from periods after those tested, too ({type(cv).__name__})."
-        )
     return folds, notes
 
 
@@ -52,7 +43,7 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
             f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
             "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
         )
-    if type(cv) in (WalkForward, PurgedKFold, NewFirms):
+    if type(cv) in (WalkForward, NewFirms):
         return cv.split(panel)
     names = [getattr(cv, "firm", LABELS[0]), getattr(cv, "period", LABELS[1])]
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
@@ -64,10 +55,10 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
-    ahead, forecasts = int(getattr(cv, "horizon", 1)), getattr(cv, "forecasts", True)
+    ahead = int(getattr(cv, "horizon", 1))
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        late, unknown = learned_too_late(train, test, when, known, ahead) if forecasts else (False, 0)
+        late, unknown = learned_too_late(train, test, when, known, ahead)
         if late:
             raise InputError(
                 f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict {periods[when[test].min()]} at "

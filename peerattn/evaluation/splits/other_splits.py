@@ -1,4 +1,4 @@
-"""Splits that answer other questions than a forecast: blocks of periods in turn, and firms never seen."""
+"""A split that answers another question than a forecast of known firms: firms never seen."""
 
 from __future__ import annotations
 
@@ -10,94 +10,8 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.evaluation.splits.walk_forward import WalkForward, source_rows
+from peerattn.evaluation.splits.walk_forward import WalkForward, labelled
 from peerattn.exceptions import InputError, check_at_least, checked
-
-
-@checked
-@dataclass(eq=False, repr=False)
-class PurgedKFold(BaseCrossValidator):
-    r"""Leave out one block of periods after the other, with a purge around it. Not a forecast.
-
-    Periods a, …, b of a block are tested; the training rows are those of all other periods but
-
-    .. math:: t \in [a - h + 1,\; b + h - 1 + e],
-
-    whose outcomes overlap with the block's (h the ``horizon``), and e periods of ``embargo`` after it. A model
-    learns from periods *after* those it is tested on: use it to explain, or to choose a setting; ``compare``
-    refuses it for ``task="forecast"``.
-
-    Parameters
-    ----------
-    n_splits : int, default 5
-        Number of blocks.
-    horizon : int, default 1
-        Periods between a row and the period in which its outcome is known.
-    embargo : int, default 0
-        Further periods left out after the block.
-    firm, period : str, default "firm", "period"
-        Names of the two index levels (or columns) of X that carry the labels.
-
-    Notes
-    -----
-    Blocks are contiguous and as equal in number of periods as can be. Whole periods are tested, so no firm
-    loses peers.
-
-    References
-    ----------
-    López de Prado, M. (2018), Advances in Financial Machine Learning, Wiley, ch. 7.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> index = pd.MultiIndex.from_product([["A"], range(2001, 2010)], names=["firm", "period"])
-    >>> X = pd.DataFrame({"size": range(9)}, index=index)
-    >>> for train, test in PurgedKFold(3, horizon=2).split(X):
-    ...     print(2001 + train, 2001 + test)
-    [2005 2006 2007 2008 2009] [2001 2002 2003]
-    [2001 2002 2008 2009] [2004 2005 2006]
-    [2001 2002 2003 2004 2005] [2007 2008 2009]
-    """
-
-    forecasts = False  #: a model may learn from later periods than those tested
-
-    n_splits: int = 5
-    _: KW_ONLY
-    horizon: int = 1
-    embargo: int = 0
-    firm: str = "firm"
-    period: str = "period"
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of blocks."""
-        return self.n_splits
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (training positions, test positions), one pair for each block, in time order.
-
-        Raises
-        ------
-        InputError
-            For a parameter out of its range, X without labels, or fewer periods than blocks.
-        """
-        check_at_least(2, n_splits=self.n_splits)
-        check_at_least(1, horizon=self.horizon)
-        check_at_least(0, embargo=self.embargo)
-        when, periods = sorted_periods(source_rows(self, X)[1])
-        if len(periods) < self.n_splits:
-            raise InputError(
-                f"PurgedKFold: n_splits={self.n_splits} is more than the {len(periods)} periods of X; use fewer blocks."
-            )
-        for block in np.array_split(np.arange(len(periods)), self.n_splits):
-            purged = (when > block[0] - self.horizon) & (when < block[-1] + self.horizon + self.embargo)
-            train = np.flatnonzero(~purged)
-            if not len(train):
-                raise InputError(
-                    f"PurgedKFold: nothing is left to learn from besides {periods[block[0]]} to {periods[block[-1]]}; "
-                    "use more blocks, a shorter horizon or embargo."
-                )
-            yield train, np.flatnonzero((when >= block[0]) & (when <= block[-1]))
 
 
 @checked
@@ -163,7 +77,9 @@ class NewFirms(BaseCrossValidator):
             For fewer firms than groups, and whatever ``walk`` raises.
         """
         check_at_least(2, n_splits=self.n_splits)
-        firms = source_rows(self._walk, X)[0]
+        panel = labelled(self._walk, X)
+        assert panel.firm is not None
+        firms = panel.firm[np.argsort(panel.order)]
         distinct = firms.unique().sort_values()
         if len(distinct) < self.n_splits:
             raise InputError(

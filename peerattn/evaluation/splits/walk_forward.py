@@ -237,11 +237,3 @@ def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Pane
             f"{splitter.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
         )
     return panel
-
-
-def source_rows(splitter: Any, X: Any) -> tuple[pd.Index, pd.Index]:
-    """Return the firm and period of each row of X, in its order."""
-    panel = labelled(splitter, X)
-    back = np.argsort(panel.order)
-    assert panel.firm is not None
-    return panel.firm[back], panel.period[back]

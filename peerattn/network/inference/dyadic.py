@@ -13,7 +13,7 @@ from scipy import stats
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
-from peerattn.network.inference.dyads import dyads, observations
+from peerattn.network.inference.dyads import dyads, observations, refuse_dependent
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
 
@@ -137,10 +137,7 @@ def dyadic_regression(
     raw = np.column_stack([X / size, y])
     net, _ = net_of(groups, raw)
     X, y = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size, net[:, -1]
-    if np.linalg.matrix_rank(X / size) < X.shape[1]:
-        raise InputError(
-            "regressors: one does not vary between pairs (beyond the effects), or repeats the others; leave it out."
-        )
+    refuse_dependent(X / size)
     bread = np.linalg.inv(X.T @ X)
     params = bread @ (X.T @ y)
     rest = y - X @ params

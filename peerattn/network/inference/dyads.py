@@ -146,3 +146,12 @@ def observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFrame
         y.append(weights[i, j])
         X.append(regressors[:, i, j].T)
     return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)
+
+
+def refuse_dependent(X: Array) -> None:
+    """Raise where a regressor, net of constants and effects, is zero or a combination of the others."""
+    size = np.maximum(np.abs(X).max(axis=0), 1e-12)
+    if np.linalg.matrix_rank(X / size) < X.shape[1]:
+        raise InputError(
+            "regressors: one does not vary between pairs (beyond the effects), or repeats the others; leave it out."
+        )

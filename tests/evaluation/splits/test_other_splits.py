@@ -8,7 +8,6 @@ from sklearn.pipeline import make_pipeline
 from peerattn.evaluation import (
     Comparisons,
     NewFirms,
-    PurgedKFold,
     WalkForward,
     compare,
     explain_score,
@@ -47,21 +46,6 @@ def years(X, at):
 
 def run(models, X, y, **options):
     return compare(models, X, y, verbose=False, **({"cv": WalkForward(4, 4)} | options))
-
-
-@pytest.mark.parametrize(("horizon", "embargo"), [(1, 0), (3, 0), (2, 2)])
-def test_purged_blocks_share_no_outcome_with_what_is_learned(panel, horizon, embargo):
-    X, _ = panel
-    tested = []
-    for train, test in PurgedKFold(4, horizon=horizon, embargo=embargo).split(X):
-        block, learned = set(years(X, test)), set(years(X, train))
-        spans = {t + k for t in block for k in range(horizon + 1)} - {min(block)}  # (t, t + h] of the block
-        for t in learned:
-            assert not ({t + k for k in range(1, horizon + 1)} & spans)
-            assert not max(block) < t <= max(block) + horizon - 1 + embargo
-        assert len(learned) >= len(YEARS) - len(block) - 2 * (horizon - 1) - embargo
-        tested += list(test)
-    assert sorted(tested) == list(range(len(X)))
 
 
 def test_embargo_and_horizon_leave_out_the_rows_before_the_origin(panel):
@@ -189,13 +173,13 @@ def test_new_firms_were_never_seen_and_keep_their_peers(panel):
 
 def test_splitters_work_in_sklearns_validation(panel):
     X, y = panel
-    for split in (PurgedKFold(3), NewFirms(WalkForward(4, 2), n_splits=2)):
-        scores = cross_validate(LinearRegression(), X[["size"]], y, cv=split, error_score="raise")
-        assert len(scores["test_score"]) == split.get_n_splits(X)
-        explained = cross_validate(
-            CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=explain_score, error_score="raise"
-        )
-        assert (explained["test_score"] > 0.3).all()
+    split = NewFirms(WalkForward(4, 2), n_splits=2)
+    scores = cross_validate(LinearRegression(), X[["size"]], y, cv=split, error_score="raise")
+    assert len(scores["test_score"]) == split.get_n_splits(X)
+    explained = cross_validate(
+        CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=explain_score, error_score="raise"
+    )
+    assert (explained["test_score"] > 0.3).all()
 
 
 def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
@@ -235,18 +219,6 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
     assert np.allclose(one[ALL_OTHER_FIRMS], rest)
     own = run({"Level": IndustryPeerRegressor(scheme="plain")}, X, y, task="explain")
     assert ALL_OTHER_FIRMS not in own.names and ALL_OTHER_FIRMS not in run({"R": Ridge()}, X, y).names
-
-
-def test_a_split_that_looks_ahead_explains_but_does_not_forecast(panel):
-    X, y = panel
-    peers = {"Peers": IndustryPeerRegressor(industry="sic")}
-    with pytest.raises(
-        InputError, match="PurgedKFold learns from periods after those tested.*not a forecast"
-    ):
-        run(peers, X, y, cv=PurgedKFold(3))
-    result = run(peers, X, y, cv=PurgedKFold(3), task="explain")
-    assert result.n_outcomes == len(X)
-    assert any(note.startswith("Not a forecast") for note in result.notes) and "Not a forecast" in str(result)
 
 
 def test_several_outcomes_give_one_block_each(panel, tmp_path):
@@ -307,9 +279,7 @@ def test_cross_attention_searches_a_reference(panel):
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (PurgedKFold(1), "n_splits: expected an integer of at least 2, got 1"),
-        (PurgedKFold(20), "n_splits=20 is more than the 14 periods"),
-        (PurgedKFold(2, horizon=14), "nothing is left to learn from"),
+        (NewFirms(n_splits=1), "n_splits: expected an integer of at least 2, got 1"),
         (NewFirms(n_splits=30), "n_splits=30 is more than the 24 firms"),
         (WalkForward(3, embargo=-1), "embargo: expected an integer of at least 0"),
     ],

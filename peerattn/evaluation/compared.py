@@ -131,7 +131,8 @@ class Compared:
     horizon : int
         Forecast horizon in periods.
     networks : dict of str to PeerNetwork
-        Of each peer model, for the last tested period.
+        For the last tested period: of each peer model, and of gradient boosting and other plain regressors, whose peers are the
+        firms whose training outcomes their predictions are made of (:func:`~peerattn.models.peer_weights`; 100 firms at most).
     profiles : dict of str to SearchProfile
         What the heads of each attention model search for, as fitted for the last tested period.
     settings : dict of str to str

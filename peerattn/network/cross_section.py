@@ -81,6 +81,14 @@ class CrossSection:
         """Return the weight each peer is given in float64, shape (n_peers,)."""
         return np.asarray(self.weights.sum(axis=0, dtype=np.float64)).ravel()
 
+    def on_itself(self) -> Array:
+        """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
+        order = np.argsort(self.columns)
+        place = np.searchsorted(self.columns, self.rows, sorter=order).clip(max=len(order) - 1)
+        at = order[place]
+        own = np.asarray(as_dense(self.weights[np.arange(len(at)), at])).ravel()
+        return np.where(self.columns[at] == self.rows, own, 0.0)
+
     def effective(self) -> Array:
         """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""
         sizes: Any = abs(self.weights)

@@ -74,7 +74,7 @@ def test_file_in_report_out(capsys, grunfeld, tmp_path):
     }  # fmt: skip
     edges = pd.read_parquet(out / "edges.parquet")
     assert list(edges) == ["model", "period", "firm", "peer", "weight"]
-    assert set(edges["model"]) == {"SIC peers", "Kernel regression"}
+    assert set(edges["model"]) == {"SIC peers", "Kernel regression", "Gradient boosting"}
     assert (out / "table.txt").read_text(encoding="utf-8").strip() in text
     predictions = pd.read_parquet(out / "predictions.parquet")
     assert {"SIC peers", "Kernel regression"} <= set(predictions.columns)

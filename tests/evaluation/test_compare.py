@@ -253,7 +253,7 @@ def test_ordered_categories_keep_their_order(panel):
 def test_the_networks_are_those_of_the_last_scored_period(panel):
     pipeline = make_pipeline("passthrough", IndustryPeerRegressor(industry="sic"))
     result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="explain")
-    assert list(result.networks) == ["Peers", "Piped"]
+    assert list(result.networks) == ["Peers", "Piped", "Gradient boosting"]
     assert list(result.networks["Peers"].periods) == [2011]
     matrix = result.networks["Peers"].matrix()
     assert np.allclose(matrix, result.networks["Piped"].matrix())

@@ -147,6 +147,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "the-models",
         "over-time",
         "sorted-by-forecast",
+        "peers-by-model",
         "descriptive-statistics",
         "the-sample-and-its-limits",
         "inputs",

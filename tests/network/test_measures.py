@@ -105,6 +105,22 @@ def test_overlap_by_a_double_loop(as_sparse: bool) -> None:
     pd.testing.assert_frame_equal(overlap(network, by_period), overlap(network, codes))
 
 
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_overlap_of_signed_weights_counts_sizes_and_leaves_out_firms_own(as_sparse: bool) -> None:
+    rng = np.random.default_rng(3)
+    weights, firms, peers = rng.normal(size=(4, 6)), list("DACF"), list("ABCDEG")
+    given = sparse.csr_array(weights) if as_sparse else weights
+    network = PeerNetwork.from_matrices({1: (firms, peers, given)}, signed=True)
+    codes = pd.Series(list("xxyyxyx"), index=list("ABCDEFG"))
+    within = total = 0.0
+    for i, a in enumerate(firms):
+        for j, b in enumerate(peers):
+            total += abs(weights[i, j]) * (a != b)
+            within += abs(weights[i, j]) * (a != b) * (codes[a] == codes[b])
+    assert overlap(network, codes)["share"].item() == pytest.approx(within / total)
+    assert network.section()[1].on_itself().tolist() == [weights[0, 3], weights[1, 0], weights[2, 2], 0.0]
+
+
 def test_even_weights_have_lift_one_and_unknown_codes_say_so() -> None:
     weights = np.full((6, 6), 0.2) - 0.2 * np.eye(6)
     network = network_of(weights)

@@ -13,6 +13,7 @@ from peerattn.evaluation.inference.forecast_tests import format_p
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
 from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
 from peerattn.evaluation.report.network import network_sections
+from peerattn.evaluation.report.peers_by_model import peers_by_model_section
 from peerattn.evaluation.report.sections import (
     audit_section,
     decomposition_section,
@@ -111,6 +112,7 @@ def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Se
         *([Section("Over time", [gains])] if gains else []),
         *portfolio_section(compared),
         *network_sections(compared, claims),
+        *peers_by_model_section(compared, claims),
         *audit_section(compared),
         *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
         Section("The sample and its limits", _sample(compared)),

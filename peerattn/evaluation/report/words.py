@@ -18,7 +18,7 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain
 from peerattn.evaluation.inference.forecast_tests import p_words
 from peerattn.network import PeerNetwork, effective_peers
-from peerattn.network.measures.comparison import network_correlation
+from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label
 
 VERBS = {"forecast": "predict", "explain": "explain"}
@@ -167,24 +167,20 @@ def _within(compared: Compared, network: PeerNetwork) -> str:
     codes = few_codes(compared)
     if codes is None:
         return ""
-    weights = network.matrix().abs()
-    own, theirs = (codes.reindex(firms).to_numpy() for firms in (weights.index, weights.columns))
-    same, other = own[:, None] == theirs, weights.index.to_numpy()[:, None] != weights.columns.to_numpy()
-    total = weights.to_numpy().sum()
-    if not total or not other.any():
+    row = overlap(network, codes).iloc[0]
+    if not row["chance"] > 0:
         return ""
-    share = float(weights.to_numpy()[same].sum() / total)
-    there = f"to which {same[other].mean():.0%} of the other firms belong"
-    return f"; {share:.0%} of the weight stays within the {codes.name}, {there}"
+    there = f"to which {row['chance']:.0%} of the other firms belong"
+    return f"; {row['share']:.0%} of the weight on other firms stays within the {codes.name}, {there}"
 
 
 def few_codes(compared: Compared) -> pd.Series | None:
-    """Return the industry of each firm, where there are few enough and a firm has one."""
+    """Return the industry of each firm in its last tested period, where there are few enough."""
     for name, group in compared.panel.groups.items():
         if name.endswith(", fifths"):
             continue
         by_firm = group.groupby(level=0).last()
-        if by_firm.nunique() <= 30 and group.groupby(level=0).nunique().max() <= 1:
+        if by_firm.nunique() <= 30:
             return by_firm.astype(str).rename("industry" if "industries" in name else str(name))
     return None
 

@@ -26,6 +26,7 @@ from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
+from peerattn.models.peer_weights import peer_weights
 from peerattn.panel import Panel
 from peerattn.render import show_label
 
@@ -40,6 +41,7 @@ OWN_HISTORY, COMMON_SHOCKS = model_title("own_history"), model_title("common_sho
 OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
+EXPLAINED = 100  # firms whose training peers are made: their time is that number × training rows × trees
 RESERVED_NAMES = ("firm", "period", "outcome")
 
 
@@ -187,13 +189,36 @@ class Entry:
         X, y = self._labelled(fold.X_call, fold.y_call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 
-    def network(self, model: Any, X: pd.DataFrame, y: pd.Series) -> PeerNetwork:
-        """Return the peer network of a fitted peer model for one cross-section."""
-        X, y = self._labelled(X, y)
+    @property
+    def shows_peers(self) -> bool:
+        """Whether its peers belong in the report: those of the models passed, and of gradient boosting."""
+        return self.name == BOOSTING or not self.control
+
+    def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
+        """Return the peers of some rows of the call; None for a model that has none.
+
+        Those of a plain regressor are the firms whose training outcomes its predictions are made of.
+        """
+        if not self.native:
+            return None if takes_panels(self.model) else self._training_peers(model, fold, at)
+        X, y = self._labelled(fold.X_call[at], fold.y_call[at])
         model = _fitted(model)
         if isinstance(model, Pipeline):
             X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
         return model.peer_network(X, **self._outcomes(y))
+
+    def _training_peers(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
+        if reads_rows(model):
+            return None
+        rows = np.flatnonzero(at)
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), EXPLAINED)).round().astype(int)]
+        known = fold.y_train.notna().to_numpy()
+        train, call = fold.encoded("train", self.own_only)[known], fold.encoded("call", self.own_only)
+        try:
+            firm, period = call.index.names
+            return peer_weights(model, call.iloc[rows], train, fold.y_train[known], firm=firm, period=period)
+        except ValueError:  # its predictions are no weighted sum of training outcomes
+            return None
 
     def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
         """Return what in the model validates on random rows of the training rows it is fitted on, in words."""

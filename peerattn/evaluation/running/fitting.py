@@ -59,7 +59,7 @@ def fit_all(
     from joblib import Parallel, delayed
 
     n, results = len(folds), Results()
-    shows = {(e.name, k): k == n - 1 and e.native and not e.control for e in entries for k in range(n)}
+    shows = {(e.name, k): k == n - 1 and e.shows_peers for e in entries for k in range(n)}
     keys: dict[tuple[str, int], str] = {}
     if kept is not None:
         keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}

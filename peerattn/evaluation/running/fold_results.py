@@ -106,11 +106,11 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
 
 
 def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:
-    """Return the network of the last scored period; a model without one gives a warning, its predictions are kept."""
+    """Return the network of the last scored period; a peer model without one gives a warning, its predictions are kept."""
     when = rows.X_call.index.get_level_values(1)
     last = when == when[rows.y_call.notna().to_numpy()].max()
     try:
-        return entry.network(model, rows.X_call[last], rows.y_call[last])
+        return entry.network(model, rows, last)
     except InputError as error:
         warn_user(PeerAttnWarning(f"no network can be shown: {error}"))
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     Parameters
     ----------
     network : PeerNetwork
-        Not signed.
+        Of a signed one the sizes of the weights count. Weights of firms on themselves are left out.
     codes : pandas.Series
         By firm, or by firm and period. Pairs with an unknown code are left out on both sides.
 
@@ -36,7 +37,7 @@ def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     Raises
     ------
     InputError
-        When the network is signed or ``codes`` is not labelled by firm.
+        When the network was cut to its strongest weights, or ``codes`` is not labelled by firm.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     period
     1         1.0  0.333333   3.0      4
     """
-    network.check_whole("overlap", signed=False)
+    network.check_whole("overlap")
     rows = []
     for period, section in network.sections():
         own = code_numbers(network, codes, section.rows, period, "codes")
@@ -59,10 +60,11 @@ def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
 def _overlap(section: CrossSection, own: Array, peers: Array) -> dict[str, float]:
     known = peers >= 0
     count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
-    to_code = weight_to_groups(section, peers, count)
+    sizes = replace(section, weights=abs(section.weights))
+    to_code, itself = weight_to_groups(sizes, peers, count), sizes.on_itself()
     focal = np.flatnonzero(own >= 0)
     own = own[focal]
-    within, total = to_code[focal, own], to_code[focal].sum(axis=1)
+    within, total = to_code[focal, own] - itself[focal], to_code[focal].sum(axis=1) - itself[focal]
     is_peer = np.isin(section.rows[focal], section.columns[known]).astype(float)
     same = np.bincount(peers[known], minlength=count)[own] - is_peer if count else np.zeros(0)
     others = known.sum() - is_peer

@@ -1,0 +1,85 @@
+"""The peers of boosting, the kernel and other models, side by side in one report."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.svm import SVR
+
+from peerattn.evaluation import WalkForward, compare
+from peerattn.evaluation.running.entries import BOOSTING
+from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
+from peerattn.network.measures.comparison import network_correlation
+
+MODELS = {
+    "Kernel": NadarayaWatsonRegressor(),
+    "Ridge across firms": CrossSectionalRidge(),
+    "Industry": IndustryPeerRegressor(industry="sector"),
+    "Ridge": Ridge(),
+    "Support vectors": SVR(),
+}
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(4)
+    index = pd.MultiIndex.from_product([range(40), range(10)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(400, 2)), index, ["size", "lev"])
+    X["sector"] = [f"S{firm % 4}" for firm, _ in index]
+    X.loc[(3, 8) : (3, 9), "sector"] = "S0"  # moved: the code of the last period counts
+    return X, pd.Series(X["size"] * X["lev"] + rng.normal(size=400), index, name="roa")
+
+
+@pytest.fixture(scope="module")
+def result(panel):
+    return compare(MODELS, *panel, task="explain", cv=WalkForward(2, 2), verbose=False)
+
+
+def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel, result):
+    X, y = panel
+    firms = result.networks[BOOSTING].matrix()
+    assert firms.shape == (40, 40) and result.networks[BOOSTING].periods[0] == 9
+    train = X.index.get_level_values(1) < 8
+    encoded = pd.get_dummies(X, columns=["sector"], dtype=float)
+    assert encoded.shape[1] == 6
+    boosting = HistGradientBoostingRegressor(early_stopping=False, random_state=0)
+    before, after = (
+        boosting.fit(encoded[train], y[train] + shift).predict(encoded[~train]) for shift in (0, 1)
+    )
+    assert np.allclose(after - before, 1, atol=1e-4) and np.allclose(firms.sum(axis=1), 1, atol=1e-6)
+    same = y.groupby(level=0).transform(
+        "first"
+    )  # the same outcome in all of a firm's rows: weights of firms are enough
+    constant = compare({"Ridge": Ridge()}, X, same, task="explain", cv=WalkForward(2, 2), verbose=False)
+    weights = constant.networks[BOOSTING].matrix()
+    by_firm = same.xs(9, level=1)
+    at = constant.predictions["period"] == 9
+    made = constant.predictions[at].set_index("firm")[BOOSTING]
+    assert np.allclose(weights @ by_firm.reindex(weights.columns), made.reindex(weights.index), atol=1e-4)
+
+
+def test_the_models_stand_side_by_side(result, tmp_path):
+    assert list(result.networks) == ["Kernel", "Ridge across firms", "Industry", "Ridge", BOOSTING]
+    page = result.to_html(tmp_path / "report.html").read_text()
+    start = page.index("Whose outcomes or characteristics enter")
+    part = page[start : page.index("<section", start)]
+    for name in result.networks:
+        assert name in part
+    assert "Of Ridge and Gradient boosting, a prediction is a weighted sum of training outcomes" in part
+    assert "Within the sector" in part
+    shown = min(("Kernel", "Ridge across firms"), key=lambda name: result.scores["rmse"][name])
+    alike = network_correlation(result.networks[BOOSTING], result.networks[shown])
+    assert f"Correlation: with the weights of {shown}" in part and f"{alike:.2f}".replace("-", "−") in part
+
+
+def test_one_network_has_nothing_beside_it(panel, tmp_path):
+    X, y = panel
+    alone = compare(
+        {"Mean of others": IndustryPeerRegressor(scheme="plain")},
+        X[["sector"]],
+        y,
+        task="explain",
+        verbose=False,
+    )
+    assert "Peers by model" not in alone.to_html(tmp_path / "report.html").read_text()

@@ -165,13 +165,7 @@ def gathered(value: Value) -> list[Value]:
 
 def from_first(value: Value) -> Value:
     """Return what the first process has."""
-    if not joined():
-        return value
-    import torch.distributed as dist
-
-    found = [value]
-    dist.broadcast_object_list(found, src=0)
-    return found[0]
+    return gathered(value)[0]
 
 
 def completed(values: Sequence[Value | None]) -> list[Value]:

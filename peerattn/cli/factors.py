@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peerattn.exceptions import InputError
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,13 +18,10 @@ def read_factors(path: str | None) -> pd.DataFrame | None:
     """
     if path is None:
         return None
-    import pandas as pd
+    from peerattn.panel.frames import read_frame
 
-    try:
-        frame = pd.read_parquet(path).reset_index() if str(path).endswith(".parquet") else pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--factors: cannot read {str(path)!r}: {error}.") from error
-    frame = frame.drop(columns=[name for name in frame.columns if name == "index"])
+    frame = read_frame(path)
+    frame = frame if frame.index.names == [None] else frame.reset_index()
     table = frame.set_index(frame.columns[0])
     table.attrs["path"] = repr(str(path))
     return table

@@ -71,7 +71,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
         assert rows.y is not None
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         order = np.argsort(rows.y, kind="stable")
-        self.mean_ = float(np.mean([rows.y[order][at[0]] for at in _middle_of(weight[order][None, :])]))
+        self.mean_ = float(np.mean([rows.y[order][at[0]] for at in middle_of(weight[order][None, :])]))
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y
@@ -102,12 +102,12 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
                 focal = here[mine[rows][here] == group]
                 members = order[theirs[order] == group]  # by outcome
                 present = admissible[np.ix_(focal, members)] * counted[members]
-                for at in _middle_of(present):
+                for at in middle_of(present):
                     np.add.at(weights, (focal, members[at]), 0.5 * present.any(axis=1))
         return weights
 
 
-def _middle_of(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def middle_of(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the lower and the upper median of sorted values with these weights, one pair a row."""
     reached, half = np.cumsum(weight, axis=1), weight.sum(axis=1, keepdims=True) / 2
     return (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)

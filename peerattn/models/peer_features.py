@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.base import PeerModel
+from peerattn.models.pools import sums_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
@@ -320,19 +321,15 @@ def _by_weights(x: np.ndarray, W: np.ndarray, wanted: Sequence[str]) -> np.ndarr
 def _by_groups(x: np.ndarray, group: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
     """Return the statistics over the other members of each row's group, by sums; −1 = unknown, the group of nobody."""
     shift = np.nanmean(x) if np.isfinite(x).any() else 0.0  # sums of deviations lose no digits
-    frame = pd.DataFrame({"x": x - shift, "group": group})
-    known, value = np.isfinite(x), frame["x"].fillna(0.0).to_numpy()
-    by = frame.groupby("group")["x"]
-    count = by.transform("count").to_numpy() - known
-    some = (count > 0) & (group >= 0)
-    others = np.where(some, count, np.nan)
-    mean = (by.transform("sum").to_numpy() - value) / others
+    known, value = np.isfinite(x), np.where(np.isfinite(x), x - shift, 0.0)
+    count, total, squares = sums_of_others(np.column_stack([known, value, value**2]), group).T
+    others = np.where((count > 0) & (group >= 0), count, np.nan)
+    mean = total / others
     made = {"mean": mean + shift}
     if "std" in wanted:
-        squares = (frame["x"] ** 2).groupby(frame["group"]).transform("sum").to_numpy() - value**2
         made["std"] = np.sqrt(np.maximum(squares / others - mean**2, 0.0))
     if "rank" in wanted:
-        made["rank"] = (by.rank().to_numpy() - 1) / others
+        made["rank"] = (pd.Series(x).groupby(group).rank().to_numpy() - 1) / others
     return np.column_stack([made[name] for name in wanted])
 
 

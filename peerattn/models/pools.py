@@ -54,17 +54,8 @@ class Rows:
 
     def take(self, at: np.ndarray | slice) -> Rows:
         """Return the rows at these positions."""
-        pick = lambda values: None if values is None else values[at]  # noqa: E731
-        return Rows(
-            self.x[at],
-            self.codes[at],
-            pick(self.y),
-            pick(self.weight),
-            self.identity[at],
-            self.label[at],
-            self.owner[at],
-            pick(self.loss_weight),
-        )
+        kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
+        return Rows(**kept)
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
@@ -74,17 +65,13 @@ class Rows:
 
     def joined(self, other: Rows) -> Rows:
         """Return these rows followed by the other ones."""
-        both = lambda a, b: None if a is None or b is None else np.concatenate([a, b])  # noqa: E731
-        return Rows(
-            np.concatenate([self.x, other.x]),
-            np.concatenate([self.codes, other.codes]),
-            both(self.y, other.y),
-            both(self.weight, other.weight),
-            np.concatenate([self.identity, other.identity]),
-            self.label.append(other.label),
-            self.owner.append(other.owner),
-            both(self.loss_weight, other.loss_weight),
-        )
+
+        def both(one: Any, two: Any) -> Any:
+            if one is None or two is None:
+                return None
+            return one.append(two) if isinstance(one, pd.Index) else np.concatenate([one, two])
+
+        return Rows(**{name: both(values, vars(other)[name]) for name, values in vars(self).items()})
 
     def anonymous(self) -> Rows:
         """Return the same rows without identity: they may attend to every row."""

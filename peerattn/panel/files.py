@@ -208,41 +208,27 @@ def readable(source: Any) -> Iterator[None]:
 
 def runs_of(files: Sequence[File], period: str) -> tuple[pd.Series, list[Run]]:
     """Return where the rows of each period are: labels, one for each run of successive rows of a file."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    labels, runs = [], []
+    labels, runs = list[pd.Series](), list[Run]()
     for number, file in enumerate(files):
-        if period in file.keys:
-            labels.append(pa.array([file.keys[period]]).cast(file.schema.field(period).type))
-            runs.append(Run(number, 0, file.rows))
-            continue
         here: dict[Any, int] = {}  # label -> its run
         start = 0
         for table in file.tables([period])[1]:
-            column = table.column(0).combine_chunks()
-            kind, column = (
-                column.type,
-                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column,
-            )
-            coded = pc.run_end_encode(column.storage if isinstance(column, pa.ExtensionArray) else column)
-            begin = start
-            for k, (value, end) in enumerate(
-                zip(coded.values.to_pylist(), coded.run_ends.to_pylist(), strict=True)
-            ):
-                if value in here and runs[here[value]].stop != begin:
+            column = as_pandas(table)[period]
+            codes, found = pd.factorize(column, use_na_sentinel=False)
+            begins = np.flatnonzero(np.diff(codes, prepend=-1))
+            for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(codes)], strict=True):
+                value = found[codes[begin]]
+                if value not in here:
+                    here[value] = len(runs)
+                    labels.append(column.iloc[[begin]])
+                    runs.append(Run(number, start + begin, start + end))
+                    continue
+                before = runs[here[value]]
+                if before.stop != start + begin:
                     raise InputError(
                         f"rows of period {value} are in several places of a file: sort the file by {period!r}, or write a file "
                         "for each period."
                     )
-                if value in here:
-                    runs[here[value]] = Run(number, runs[here[value]].start, start + end)
-                else:
-                    here[value] = len(runs)
-                    label = coded.values.slice(k, 1)
-                    extension = isinstance(kind, pa.ExtensionType)
-                    labels.append(pa.ExtensionArray.from_storage(kind, label) if extension else label)
-                    runs.append(Run(number, begin, start + end))
-                begin = start + end
-            start += len(table)
-    return pa.chunked_array(labels).to_pandas(), runs
+                runs[here[value]] = Run(number, before.start, start + end)
+            start += len(codes)
+    return pd.concat(labels, ignore_index=True), runs

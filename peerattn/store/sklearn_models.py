@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from peerattn.exceptions import InputError
 
-#: Where each class lives. Their methods are scikit-learn's own; a file gives them numbers.
-KNOWN = {
-    "DummyRegressor": "sklearn.dummy",
-    "ElasticNet": "sklearn.linear_model",
-    "ElasticNetCV": "sklearn.linear_model",
-    "HistGradientBoostingRegressor": "sklearn.ensemble",
-    "KNeighborsRegressor": "sklearn.neighbors",
-    "Lasso": "sklearn.linear_model",
-    "LassoCV": "sklearn.linear_model",
-    "LinearRegression": "sklearn.linear_model",
-    "Pipeline": "sklearn.pipeline",
-    "Ridge": "sklearn.linear_model",
-    "RidgeCV": "sklearn.linear_model",
-    "StandardScaler": "sklearn.preprocessing",
-}
+_LINEAR = (ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV)
+_OTHERS = (DummyRegressor, HistGradientBoostingRegressor, KNeighborsRegressor, Pipeline, StandardScaler)
+#: By name. Their methods are scikit-learn's own; a file gives them numbers.
+KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS)}
 _TREES = "HistGradientBoostingRegressor"
 _NEEDED = (
     "n_features_in_",
@@ -67,7 +61,7 @@ def from_state(name: str, held: dict[str, Any]) -> Any:
     """
     if name not in KNOWN:
         raise InputError(f"path: the file names {name!r}, which is no part of a saved model.")
-    cls = getattr(import_module(KNOWN[name]), name)
+    cls = KNOWN[name]
     trees = held.pop("trees", None)
     estimator = cls.__new__(cls)
     for attribute, value in held.items():

@@ -15,8 +15,6 @@ from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 from peerattn.render import Shown, Table, show_label
 
-_KEPT_PAIRS = 50
-
 
 @dataclass(frozen=True, eq=False)
 class Influence(Shown):
@@ -31,15 +29,11 @@ class Influence(Shown):
     by_period : pandas.DataFrame
         Index ``period``; ``rank_correlation`` of weights and sizes of influence over all pairs, ``within_firm`` (mean over
         focal firms), ``top_peer`` (share of firms whose largest weight is also the largest influence), ``pairs``.
-    disagreements : pandas.DataFrame
-        Columns ``period, firm, peer, weight, influence, weight_rank, influence_rank``: the pairs whose ranks among the
-        firm's own peers differ most.
     """
 
     network: PeerNetwork
     influence: PeerNetwork
     by_period: pd.DataFrame
-    disagreements: pd.DataFrame
 
     def to_frame(self) -> pd.DataFrame:
         """Return every pair's weight and influence, columns ``period, firm, peer, weight, influence``."""
@@ -153,20 +147,18 @@ def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np
 
 
 def _compared(network: PeerNetwork, changes: PeerNetwork) -> Influence:
-    rows, pairs = [], []
-    for (period, weights), (_, deltas) in zip(network.sections(), changes.sections(), strict=True):
+    rows = []
+    for (_, weights), (_, deltas) in zip(network.sections(), changes.sections(), strict=True):
         peers = changes.labels.take(deltas.columns)
         columns = network.labels.take(weights.columns).get_indexer_for(peers)
         w, d = weights.dense()[:, columns], deltas.dense()
         firms = network.labels.take(weights.rows)
         off = np.asarray(firms)[:, None] != np.asarray(peers)[None, :]
         rows.append(_agreement(w, np.abs(d), off))
-        pairs.append(_disagreements(w, d, off, firms, peers, period))
     return Influence(
         network=network,
         influence=changes,
         by_period=pd.DataFrame(rows, index=network.periods.rename("period")),
-        disagreements=pd.concat(pairs, ignore_index=True),
     )
 
 
@@ -187,26 +179,3 @@ def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
     return float(np.corrcoef(stats.rankdata(np.abs(a)), stats.rankdata(b))[0, 1])
-
-
-def _disagreements(
-    w: np.ndarray, d: np.ndarray, off: np.ndarray, firms: pd.Index, peers: pd.Index, period: Any
-) -> pd.DataFrame:
-    """The pairs whose two ranks among the firm's peers differ most; rank 1 is the largest."""
-    ranks = [stats.rankdata(np.where(off, -np.abs(part), np.inf), axis=1, method="min") for part in (w, d)]
-    gap = np.where(off, np.abs(ranks[0] - ranks[1]), -1.0)
-    order = np.argsort(-gap, axis=None, kind="stable")[:_KEPT_PAIRS]
-    i, j = np.unravel_index(order, gap.shape)
-    real = gap[i, j] > 0
-    i, j = i[real], j[real]
-    return pd.DataFrame(
-        {
-            "period": [period] * len(i),
-            "firm": firms.take(i),
-            "peer": peers.take(j),
-            "weight": w[i, j],
-            "influence": d[i, j],
-            "weight_rank": ranks[0][i, j].astype(int),
-            "influence_rank": ranks[1][i, j].astype(int),
-        }
-    )

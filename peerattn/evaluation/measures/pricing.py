@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
 from peerattn.exceptions import InputError, checked
+from peerattn.models.industry_median import middle_of
 
 
 @checked
@@ -87,7 +88,4 @@ def pricing_errors(
 def _medians(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the median of the values in each draw, (n_draws,); counts: how often each was drawn."""
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(counts[:, order], axis=1)
-    half = reached[:, -1:] / 2
-    lower, upper = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
-    return np.asarray((values[order][lower] + values[order][upper]) / 2)
+    return np.mean([values[order][at] for at in middle_of(counts[:, order])], axis=0)

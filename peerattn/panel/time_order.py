@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,7 +88,7 @@ def _first(labels: pd.Index) -> str:
 
 
 def _check_order(unique: pd.Index, name: str) -> None:
-    """Raise where labels have no order, or text whose alphabetical order is not that of time or of its numbers."""
+    """Raise where labels have no order, or are text that names no dates or is in another order than they."""
     try:
         ordered = list(unique.sort_values())
     except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
@@ -98,36 +97,18 @@ def _check_order(unique: pd.Index, name: str) -> None:
         raise InputError(
             f"{name!r} cannot be sorted: {why}. Use one kind: timestamps, periods, yyyymm or years."
         ) from error
-    if len(ordered) > 1 and not any(re.search(r"\d", str(label)) for label in ordered):
-        raise InputError(
-            f"{name!r} holds text that names no dates ({_first(unique)}), so that its order is not known: convert it to dates, "
-            "or to integers in the order of time."
-        )
     spans = [span_of(label) for label in ordered]
-    keys: list[Any] = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
-    if len(keys) < len(ordered):
-        keys = [(_year(p), _natural(p)) for p in ordered]
-    for earlier, later, key, next_key in zip(ordered, ordered[1:], keys, keys[1:], strict=False):
-        if key > next_key:
-            raise InputError(
-                f"{name!r} holds text whose alphabetical order is not the order of time (such as {earlier!r}, {later!r}): "
-                "convert it with pandas.to_datetime, or to integers."
-            )
-    numbers = [[int(number) for number in re.findall(r"\d+", str(label))] for label in ordered]
-    turns = {0, 99} <= {number for row in numbers for number in row}
-    if (
-        None in spans
-        and not any(map(_year, ordered))
-        and (turns or numbers != sorted(numbers, key=lambda row: row[::-1]))
-    ):
+    if None in spans and len(ordered) > 1:
         raise InputError(
-            f"{name!r} holds text of which the position of the year, or its century, is not known ({_first(unique)}): "
-            "write years with four digits, or convert it to integers in the order of time."
+            f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not "
+            "known: convert it to dates, or to integers in the order of time."
         )
-
-
-def _natural(label: object) -> list[int | str]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(label))]
+    starts = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
+    if starts != sorted(starts):
+        raise InputError(
+            f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with "
+            "pandas.to_datetime, or to integers."
+        )
 
 
 def _year(label: object) -> int:
@@ -137,11 +118,12 @@ def _year(label: object) -> int:
 
 
 def span_of(label: object) -> pd.Period | None:
-    """Return the time a label spans (a year, month, day, ...); yyyymm is a month. None where it is not a date."""
+    """Return the time a label spans (a year, month, day, ...); yyyymm is a month, FY2001 a year. None where it is no date."""
     if isinstance(label, pd.Period):
         return label
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
     text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
+    text = re.sub(r"^[Ff][Yy]\s?(\d{4})$", r"\1", text)
     try:
         span = pd.Period(text)
     except (ValueError, TypeError):

@@ -22,7 +22,6 @@ _LISTED = 40
 def describe(
     *,
     panel: o.PanelFile,
-    preset: o.FromPreset = None,
     firm: o.Firm = None,
     period: o.Period = None,
     output: Output,
@@ -32,14 +31,6 @@ def describe(
 
     with output.working(f"reading {panel}"):
         frame = read_frame(panel)
-        if preset is not None:
-            from peerattn.datasets.presets import PRESETS, read_preset
-
-            taken = read_preset(frame, preset)
-            rules = PRESETS[preset]
-            frame = taken.X.assign(**{taken.outcome: taken.y}).reset_index()
-            frame = frame.rename(columns={"firm": rules.firm, "period": rules.period})
-            firm, period = firm or rules.firm, period or rules.period
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)

@@ -67,7 +67,6 @@ def names_as(help: str) -> Any:
 
 PanelFile = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")]
-FromPreset = Annotated[PresetName | None, typer.Option("--preset", help=_PRESET)]
 Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
 Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
 Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]

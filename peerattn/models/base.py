@@ -48,6 +48,8 @@ class PeerModel(PanelModel):
 
     # ------------------------------------------------------------------ what a subclass provides
 
+    training_rows_: Any  # None where training rows are nobody's peers
+
     @abstractmethod
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
@@ -170,6 +172,13 @@ class PeerModel(PanelModel):
         self.median_cross_section_ = float(np.median(np.concatenate(gathered(sizes))))
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
+
+    def _keep_known(self, training: Rows) -> Rows:
+        """Keep the training rows whose outcome is known, and their mean."""
+        rows = self.training_rows_ = training.known()
+        assert rows.y is not None
+        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        return rows
 
     @staticmethod
     def _frequencies(panel: Panel, weight: Any) -> np.ndarray:

@@ -79,15 +79,9 @@ def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel
             period=model.period,
         )
     for panel in stored:
-        panel = _in_order(panel, names)
+        if names is not None and set(names) == set(panel.columns):
+            panel = replace(panel, columns=names)  # in the order of fit
         yield panel, panel if outcomes is not None else None
-
-
-def _in_order(panel: Panel, names: tuple[Any, ...] | None) -> Panel:
-    """Return the panel with its columns in the order of fit, where they are the same ones."""
-    if names is None or set(names) != set(panel.columns):
-        return panel
-    return replace(panel, columns=names)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,11 +56,6 @@ class CommonShocksRegressor(OwnHistoryRegressor):
     """
 
     industry: str | None = None
-
-    def _code_columns(self) -> tuple[Any, ...]:
-        return () if self.industry is None else (self.industry,)
-
-    _groupings = _code_columns
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.variances_ = {"period": 0.0, "industry": 0.0, "firm": 1.0}

@@ -103,11 +103,6 @@ class IndustryPeerRegressor(PeerRegressor):
             levels[section.at] = self._groups(section).level
         return panel.restore(levels.astype(int))
 
-    def _code_columns(self) -> tuple[str, ...]:
-        return () if self.industry is None else (self.industry,)
-
-    _groupings = _code_columns
-
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -162,10 +157,7 @@ class IndustryPeerRegressor(PeerRegressor):
         self.levels_ = (0,) if self.industry is None else (*_LEVELS.get(scheme, (1,)), 0)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        self.training_rows_ = training.known()
-        rows = self.training_rows_
-        assert rows.y is not None
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        self._keep_known(training)
         self.shrinkage_ = (
             self._best_shrinkage(training, panel)
             if self.shrinkage == LEAVE_ONE_OUT

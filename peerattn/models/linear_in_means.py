@@ -134,23 +134,17 @@ class LinearInMeansRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ rows
 
-    def _code_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self.codes, *self._absorbed_codes()]))
-
     def _groupings(self) -> tuple[str, ...]:
-        return tuple(self._absorbed_codes())
-
-    def _absorbed_codes(self) -> list[str]:
-        return effect_codes(self.effects, LABELS)
+        return tuple(effect_codes(self.effects, LABELS))
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
             self._check_network(panel)
-            self.design_ = Design.fit(panel, weight=weight, without=self._absorbed_codes())
+            self.design_ = Design.fit(panel, weight=weight, without=self._groupings())
             self.feature_names_ = self.design_.names
-        return self.design_.transform(panel), panel.codes[self._absorbed_codes()].to_numpy(dtype=object)
+        return self.design_.transform(panel), panel.codes[list(self._groupings())].to_numpy(dtype=object)
 
     def _check_network(self, panel: Panel) -> None:
         if not set(_names(self.cluster)) <= {"firm", "period"}:
@@ -249,7 +243,7 @@ class LinearInMeansRegressor(PeerRegressor):
     def _groups(self, rows: Rows, period: pd.Index, part: np.ndarray) -> pd.DataFrame:
         """Return the groups of the absorbed effects, one column each."""
         labels = self._labels(rows, period)
-        codes = dict(zip(self._absorbed_codes(), rows.codes.T, strict=True))
+        codes = dict(zip(self._groupings(), rows.codes.T, strict=True))
         return effect_labels(
             self.effects, {"firm": labels["firm"], "period": labels["period"], "network": part} | codes
         )

@@ -56,10 +56,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     estimator: Any = None
     effects: Sequence[str] = ()
 
-    def _code_columns(self) -> tuple[Any, ...]:
+    def _groupings(self) -> tuple[Any, ...]:
         return tuple(effect_codes(self.effects))
-
-    _groupings = _code_columns
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))

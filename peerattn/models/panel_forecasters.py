@@ -258,11 +258,6 @@ class IndustryMeansRegressor(PanelForecaster):
 
     industry: str | None = None
 
-    def _code_columns(self) -> tuple[Any, ...]:
-        return () if self.industry is None else (self.industry,)
-
-    _groupings = _code_columns
-
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_, self.with_peers_ = Design.fit(panel), panel.dated
         self.ridge_ = make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS))

@@ -22,7 +22,7 @@ from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
-from peerattn.store.objects import load_estimator, save_estimator
+from peerattn.store.objects import Saved
 
 SHOWN = 20  # rows of a table in a summary
 _COLUMN = ("industry", "value_weight")
@@ -39,50 +39,12 @@ class _SignatureOfInit:
         return found.replace(parameters=list(found.parameters.values())[1:])
 
 
-class PanelModel(BaseEstimator):
+class PanelModel(Saved, BaseEstimator):
     """Base class of every estimator that reads a panel: labels, characteristics and codes."""
 
     firm: str
     period: str
     _shares_periods: ClassVar[bool] = False  # whether several processes can fit it together
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path-like
-
-        Raises
-        ------
-        InputError
-            When it holds an estimator that cannot be stored without pickle (``own=RandomForestRegressor()``, say), or the file
-            cannot be written.
-        """
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; no code of the file is run.
-
-        Raises
-        ------
-        InputError
-            When the file is of another origin or class, damaged, or written by a newer version.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from peerattn import NadarayaWatsonRegressor
-        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/kernel.model")
-        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
-        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
-        True
-        """
-        found: Self = load_estimator(path, cls)[0]
-        return found
 
     def summary(self) -> object:
         """Return what was fitted, as text: options that differ from their defaults, training rows, tables and numbers.
@@ -141,11 +103,12 @@ class PanelModel(BaseEstimator):
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        return ()
+        return tuple(dict.fromkeys([*getattr(self, "codes", ()), *self._groupings()]))
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""
-        return ()
+        industry = getattr(self, "industry", None)
+        return () if industry is None else (industry,)
 
     def _check(
         self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False, universe: Any = None

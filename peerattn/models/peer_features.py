@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import sums_of_others
 from peerattn.network import PeerNetwork
+from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 
@@ -22,7 +23,7 @@ STATISTICS = ("mean", "std", "rank")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PeerFeatures(TransformerMixin, BaseEstimator):
+class PeerFeatures(FrameTransformer):
     r"""Add what each firm's peers look like, own firm left out, as columns that any regressor can read.
 
     With peers j of firm i in the same period and weights :math:`w_{ij}`, :math:`w_{ii} = 0`, rows summing to one,
@@ -281,12 +282,6 @@ class PeerFeatures(TransformerMixin, BaseEstimator):
             np.argsort(panel.order)
         ]
         return pd.DataFrame(both, index=panel.index, columns=self.get_feature_names_out())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _medians(values: np.ndarray) -> np.ndarray:

@@ -68,9 +68,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         return np.empty((len(panel), 0)), np.empty((len(panel), 0))
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = training.known()
-        assert rows.y is not None
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        self._keep_known(training)
 
     # ------------------------------------------------------------------ sums over firms
 

@@ -93,9 +93,6 @@ class CrossSectionalRidge(PeerRegressor):
     def _signed(self) -> bool:
         return True
 
-    def _code_columns(self) -> tuple[str, ...]:
-        return tuple(self.codes)
-
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -109,13 +106,11 @@ class CrossSectionalRidge(PeerRegressor):
 
     @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = training.known()
-        assert rows.y is not None
+        rows = self._keep_known(training)
         if rows.weight is not None and rows.weight.sum() <= 1:
             raise InputError(
                 f"sample_weight: frequency weights count rows, but they sum to {rows.weight.sum():g}."
             )
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
         self.feature_names_ = ["intercept", *self.design_.names]
         self._choose_alpha([training.take(at).known() for _, at in panel.cross_sections()])
         self.gram_, moment = self._moments(rows)

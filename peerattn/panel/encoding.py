@@ -16,8 +16,18 @@ from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 
 
+class FrameTransformer(TransformerMixin, BaseEstimator):
+    """A transformer that takes missing values and returns a frame of float64."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
 @dataclass(eq=False, repr=False)
-class PanelEncoder(TransformerMixin, BaseEstimator):
+class PanelEncoder(FrameTransformer):
     """Turn a panel into numbers only, so that every model sees the same inputs.
 
     Missing characteristics take the median of their cross-section (where the whole period is missing, the training median)
@@ -73,9 +83,3 @@ class PanelEncoder(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Any, *, fitting: bool) -> Panel:
         return check_panel(self, X, fitting=fitting, firm=self.firm, period=self.period, codes=self.codes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # a frame of float64 comes out
-        return tags

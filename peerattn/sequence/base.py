@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -19,14 +18,14 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.nn.recording import recorded_weights
-from peerattn.store.objects import load_estimator, save_estimator
+from peerattn.store.objects import Saved
 from peerattn.training import TrainingRecord, train
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class SavedEstimator(BaseEstimator):
+class SavedEstimator(Saved, BaseEstimator):
     """An estimator whose parameters and fitted state go into a safetensors file and come back.
 
     A subclass names its fitted attributes in ``_fitted``: numpy arrays, dictionaries of them, or what JSON holds. Where it is a
@@ -34,42 +33,6 @@ class SavedEstimator(BaseEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle: arrays as safetensors, the rest as JSON in its header.
-
-        Parameters
-        ----------
-        path : path-like
-            The file to write. Its folder must exist.
-
-        Raises
-        ------
-        InputError
-            When a constructor argument is an object that no file can hold (a seed as a number can be).
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : path-like
-
-        Returns
-        -------
-        A fitted model of this class. The record of the training steps (``record_``) is not kept.
-
-        Raises
-        ------
-        InputError
-            When the file is not one of ours, is damaged, or holds another class.
-        """
-        found: Self = load_estimator(path, cls)[0]
-        return found
 
     def _held(self) -> dict[str, Any]:
         """Return what a file keeps: parameters, and the fitted attributes."""

@@ -124,11 +124,10 @@ def later_index(index: pd.Index, n: int) -> pd.Index:
     [10, 11]
     """
     if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) and len(index) > 2:
-        freq = index.freq or (pd.infer_freq(index) if isinstance(index, pd.DatetimeIndex) else None)
-        if freq is not None and isinstance(index, pd.DatetimeIndex):
-            return pd.date_range(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
+        freq = index.freq or pd.infer_freq(index)
         if freq is not None:
-            return pd.period_range(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
+            make = pd.period_range if isinstance(index, pd.PeriodIndex) else pd.date_range
+            return make(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
     if isinstance(index, pd.RangeIndex):
         return pd.RangeIndex(index.stop, index.stop + n * index.step, index.step, name=index.name)
     return pd.RangeIndex(1, n + 1, name="step")

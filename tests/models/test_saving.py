@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
-from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from peerattn import (
     CrossSectionalRidge,
@@ -19,7 +19,13 @@ from peerattn import (
 )
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import CovariancePeerRegressor, FamaMacBethRegressor, Prior, make_model
+from peerattn.models import (
+    CovariancePeerRegressor,
+    FamaMacBethRegressor,
+    OwnCharacteristicsRegressor,
+    Prior,
+    make_model,
+)
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.objects import save_estimator
 from peerattn.store.sealed import read_state, write_state
@@ -114,8 +120,10 @@ def test_an_own_model_of_scikit_learn(panel, tmp_path):
 
 
 def test_an_estimator_that_is_not_in_the_list_is_refused(panel, tmp_path):
-    model = PeerAttentionRegressor(own=MLPRegressor(max_iter=5), n_heads=0)
-    with pytest.raises(InputError, match="own is a MLPRegressor, which cannot be stored without pickle"):
+    model = OwnCharacteristicsRegressor(DecisionTreeRegressor()).fit(panel.X, panel.y)
+    with pytest.raises(
+        InputError, match="estimator is a DecisionTreeRegressor, which cannot be stored without pickle"
+    ):
         model.save(tmp_path / "a.model")
     assert not (tmp_path / "a.model").exists()
 

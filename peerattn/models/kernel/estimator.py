@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,6 @@ from peerattn.panel.panel import Panel
 
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
-
-_MOST_COPIES = 10_000_000  # rows that the bandwidth search is given
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -174,30 +172,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
             self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
         return self.design_.filled(panel), self.codes_.transform(panel.codes)
 
-    @staticmethod
-    def _copies(rows: Rows) -> np.ndarray:
-        """Return the position of each row, as often as its frequency weight says."""
-        if rows.weight is None:
-            return np.arange(len(rows))
-        if (rows.weight != np.round(rows.weight)).any():
-            raise InputError(
-                "sample_weight: here it counts rows, in whole numbers; for other weights give bandwidth=."
-            )
-        if rows.weight.sum() > _MOST_COPIES:
-            raise InputError(
-                f"sample_weight: it counts rows, and the bandwidth search would take {rows.weight.sum():g} of them; at most "
-                f"{_MOST_COPIES:,} fit. Give smaller weights, or bandwidth=."
-            )
-        return np.repeat(np.arange(len(rows)), rows.weight.astype(int))
-
-    def _copied(self, rows: Rows) -> Rows:
-        """Return rows with frequency weights written out as copies: on arrays each copy is a peer of the others."""
-        if rows.weight is None:
-            return rows
-        copies = rows.take(self._copies(rows))
-        identity = copies.identity if self.firm_label_ else np.arange(len(copies))
-        return replace(copies, weight=None, identity=identity)
-
     def _points(self, rows: Rows, dtype: torch.dtype) -> Points:
         x = torch.from_numpy(rows.x - self.center_)
         line = x / torch.from_numpy(self.scale_) if self.degree else x[:, :0]
@@ -207,9 +181,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        rows = self.training_rows_ = training.known()
-        assert rows.y is not None
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        rows = self._keep_known(training)
         share = np.full(len(rows), 1 / len(rows)) if rows.weight is None else rows.weight / rows.weight.sum()
         self.center_ = share @ rows.x
         spread = np.sqrt(share @ (rows.x - self.center_) ** 2)
@@ -219,6 +191,10 @@ class NadarayaWatsonRegressor(PeerRegressor):
         sizes = (n, self.median_cross_section_ if self.dated_ else n)
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
+            if rows.weight is not None:
+                raise InputError(
+                    "sample_weight: a criterion chooses bandwidths of rows that count alike; repeat rows, or give bandwidth=."
+                )
             sections = [training.take(at).known() for _, at in panel.cross_sections()]
             pooled = self._choose([rows], start[0])
             within = self._choose(sections, start[1]) if panel.dated else pooled
@@ -240,7 +216,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
         """Choose by a criterion: each row from the rows of other identity in its section."""
         pairs = sum(len(rows) ** 2 for rows in sections)
         problems = []
-        for rows in map(self._copied, sections):
+        for rows in sections:
             assert rows.y is not None
             at = torch.arange(0, len(rows), max(1, -(-pairs // PAIRS)))
             y = torch.from_numpy(rows.y - self.mean_)

@@ -74,7 +74,7 @@ def write_explorer(
     ...     "<title>two firms</title>" in page.read_text(encoding="utf-8")
     True
     """
-    return write_atomic(path, explorer_page(network, codes, top_k, intervals, title).html)
+    return write_atomic(path, explorer_page(network, codes, top_k, intervals=intervals, title=title).html)
 
 
 def explorer_page(

@@ -330,7 +330,7 @@ def test_bad_options(options, message):
         NadarayaWatsonRegressor(**options).fit(X, y)
 
 
-def test_fractional_weights_cannot_choose():
+def test_weighted_rows_cannot_choose():
     x, y = smooth_sample()
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="repeat rows"):
         NadarayaWatsonRegressor(bandwidth="cv_ls").fit(x, y, sample_weight=np.full(len(x), 0.5))

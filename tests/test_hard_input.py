@@ -3,7 +3,6 @@
 import importlib.util
 import io
 import resource
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
@@ -62,9 +61,7 @@ def test_what_ten_thousand_cases_found(tmp_path):
         read_panel(X.reset_index(), outcome="firm")
     scaled = X.assign(size=1e55 * X["size"], one=1e40 * X["size"] ** 2)
     many = pd.concat([scaled.rename(lambda firm, k=k: f"{firm}{k}", level="firm") for k in range(3)])
-    with warnings.catch_warnings(), pytest.raises(InputError, match="Model cannot be estimated"):
-        warnings.simplefilter("ignore")
-        FamaMacBethRegressor().fit(many, np.arange(18.0))
+    assert np.isfinite(FamaMacBethRegressor().fit(many, np.arange(18.0)).predict(many)).all()
     text = X.reset_index().astype({"period": str}).astype({"period": "category"})
     text.to_parquet(tmp_path / "text.parquet")
     assert cli.run(["describe", str(tmp_path / "text.parquet"), "--quiet"]) == 0
@@ -105,7 +102,7 @@ def test_large_frequency_weights_take_no_memory(panel):
     X, y = panel.X.select_dtypes("number"), panel.y
     heavy = np.full(len(X), 1e9)
     assert np.isfinite(NadarayaWatsonRegressor(bandwidth=1.0).fit(X, y, sample_weight=heavy).predict(X)).all()
-    with pytest.raises(InputError, match="sample_weight: it counts rows"):
+    with pytest.raises(InputError, match="sample_weight: a criterion"):
         NadarayaWatsonRegressor(bandwidth="cv_ls").fit(X.to_numpy(), y.to_numpy(), sample_weight=heavy)
     with pytest.raises(InputError, match="sample_weight: expected frequency weights"):
         IndustryPeerRegressor().fit(X, y, sample_weight=heavy * 10)

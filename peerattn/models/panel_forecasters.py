@@ -221,7 +221,8 @@ class FamaMacBethRegressor(PanelForecaster):
             columns = np.column_stack([np.ones(len(at)), X[at][:, used]])
             used = [used[k - 1] for k in np.flatnonzero(independent_columns(columns)) if k]
         with_one = np.column_stack([np.ones(len(X)), X[:, used]])
-        slopes = [np.linalg.lstsq(with_one[at], y[at], rcond=None)[0] for at in large.values()]
+        size = np.abs(with_one).max(axis=0)  # whatever the units
+        slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in large.values()]
         names = ["intercept", *(self.design_.characteristics[k] for k in used)]
         self.slopes_ = pd.DataFrame(slopes, pd.Index(list(large), name="period"), names)
         mean = np.mean(slopes, axis=0)

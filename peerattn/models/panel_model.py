@@ -103,7 +103,8 @@ class PanelModel(Saved, BaseEstimator):
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        return tuple(dict.fromkeys([*getattr(self, "codes", ()), *self._groupings()]))
+        declared = getattr(self, "codes", ())
+        return (*declared, *(name for name in self._groupings() if name not in declared))
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""

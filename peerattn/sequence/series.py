@@ -124,10 +124,11 @@ def later_index(index: pd.Index, n: int) -> pd.Index:
     [10, 11]
     """
     if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) and len(index) > 2:
-        freq = index.freq or pd.infer_freq(index)
+        dates: Any = index
+        freq = dates.freq or pd.infer_freq(dates)
         if freq is not None:
-            make = pd.period_range if isinstance(index, pd.PeriodIndex) else pd.date_range
-            return make(index[-1], periods=n + 1, freq=freq, name=index.name)[1:]
+            make: Any = pd.period_range if isinstance(index, pd.PeriodIndex) else pd.date_range
+            return make(dates[-1], periods=n + 1, freq=freq, name=index.name)[1:]
     if isinstance(index, pd.RangeIndex):
         return pd.RangeIndex(index.stop, index.stop + n * index.step, index.step, name=index.name)
     return pd.RangeIndex(1, n + 1, name="step")

@@ -145,8 +145,7 @@ class PeerModel(PanelModel):
         refuse_beside_files(X, sample_weight=sample_weight)
         panel = self._check(X, y, fitting=True, universe=universe)
         weight = panel.weights.get("sample_weight")
-        if sample_weight is not None:
-            weight = self._frequencies(panel, sample_weight)
+        weight = weight if sample_weight is None else self._frequencies(panel, sample_weight)
         if weight is not None:  # a row of weight 0 is not there
             panel, weight = panel.take(weight > 0), weight[weight > 0]
         if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
@@ -227,10 +226,8 @@ class PeerModel(PanelModel):
         for panel, shown in periods_of(self, X, outcomes):
             yield self._gate_call(panel, shown, **options)
 
-    def _predicted(self, panel: Panel, call: Any) -> pd.Series | pd.DataFrame:
-        predicted = self._predict_sections(panel, call)
-        assert isinstance(predicted, pd.Series)
-        return predicted
+    def _predicted(self, panel: Panel, call: Any) -> Any:
+        return self._predict_sections(panel, call)
 
     def _network_maker(self) -> Callable[[Iterator[Section]], PeerNetwork]:
         """Return what makes the network of cross-sections."""
@@ -268,9 +265,8 @@ class PeerModel(PanelModel):
             network(call).to_parquet(path)
 
         with told_once():
-            return written(
-                self, out, self._by_period(X, outcomes=outcomes), write, options | {"shown": outcomes}
-            )
+            calls = self._by_period(X, outcomes=outcomes)
+            return written(self, out, calls, write, options | {"shown": outcomes})
 
     def _warn_of_lost_periods(self, panel: Panel) -> None:
         if self.dated_ and not panel.dated:
@@ -299,8 +295,7 @@ class PeerModel(PanelModel):
             yield Section(period if panel.dated else None, at, focal, peers, within=True)
 
     def _outcome_unit(self) -> tuple[float, float]:
-        """Return centre and scale that were taken out of the outcomes of pools."""
-        return 0.0, 1.0
+        return 0.0, 1.0  # centre and scale that were taken out of the outcomes of pools
 
     def _warn_of_small_sections(self, panel: Panel) -> None:
         sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
@@ -332,12 +327,9 @@ class PeerModel(PanelModel):
 
     def _warn_of_isolates(self, panel: Panel, isolated: np.ndarray) -> None:
         if isolated.any():
-            first = np.flatnonzero(isolated)[0]
-            where = (
-                f"{show_label(panel.firm[first])} in {show_label(panel.period[first])}"
-                if panel.firm is not None
-                else f"row {first}"
-            )
+            where = f"row {isolated.argmax()}"
+            if panel.firm is not None:
+                where = " in ".join(show_label(labels[isolated][0]) for labels in (panel.firm, panel.period))
             warn_user(
                 IsolateWarning(
                     f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
@@ -365,9 +357,8 @@ class PeerModel(PanelModel):
         for section in sections:
             labels, group = self._peer_columns(section)
             if top_k is None:
-                cells = 8.0 * len(section.focal) * len(labels)
                 refuse_memory(
-                    cells,
+                    8.0 * len(section.focal) * len(labels),
                     f"the network of {len(section.focal):,} firms",
                     "keep the strongest peers only, top_k= (attention), or pass fewer firms.",
                 )
@@ -386,9 +377,10 @@ class PeerModel(PanelModel):
             signed=self._signed if signed is None else signed,
             row_normalized=top_k is None,
         )
-        given = getattr(self, "network_", None)
-        until = self.learned_until_ if self._learns_network else getattr(given, "learned_until", None)
-        return network.replaced(top_k=top_k, learned_until=until)
+        learned = self.learned_until_
+        if not self._learns_network:
+            learned = getattr(getattr(self, "network_", None), "learned_until", None)
+        return network.replaced(top_k=top_k, learned_until=learned)
 
     _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
 

@@ -156,7 +156,7 @@ class PanelModel(Saved, BaseEstimator):
         """Yield each period of a panel in files, checked, and what is needed to predict it."""
 
     @abstractmethod
-    def _predicted(self, panel: Panel, call: Any) -> pd.Series | pd.DataFrame:
+    def _predicted(self, panel: Panel, call: Any) -> Any:
         """Return what is predicted of one period."""
 
     def _predict_periods(self, X: Any, **options: Any) -> Any:

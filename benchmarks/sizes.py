@@ -280,8 +280,6 @@ def _cases() -> dict[tuple[str, str], tuple[Draw, float, float]]:
         found["calibration", f"20 periods, 50 firms, {case}"] = of_calibration(case), 0.3, 1.0
     within = of_calibration("lasting firms, common shocks", effects=("firm", "period"))
     found["calibration, effects", "levels of firms in forecast and error"] = within, 0.3, 1.0
-    few = of_calibration("common shocks", periods=6, n_bootstrap=199)
-    found["calibration, bootstrap", "6 periods with common shocks"] = few, 0.5, 2.0
     for case in ("", "uncorrelated", "correlated"):
         shocks = f"8 periods, 60 firms, {case or 'no'} common shock"
         found["LinearInMeans", shocks] = of_peer_effects(case), 1.0, 3.0

@@ -61,10 +61,6 @@ class PanelDescription(Shown):
         notes += [f"{self.names[name]}: {said.rstrip('.')}." for name, said in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
-    def summary(self) -> Table:
-        """Return :meth:`as_table`."""
-        return self.as_table()
-
     def to_latex(
         self,
         path: str | os.PathLike[str] | None = None,

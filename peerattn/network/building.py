@@ -78,10 +78,7 @@ def _made(
         columns = rows if peers is firms else labels.get_indexer_for(peers)
         checked = checked_weights(weights, (len(rows), len(columns)), where_in(period))
         sections.append(CrossSection(rows, columns, checked))
-    try:
-        order = periods.argsort()
-    except TypeError as error:
-        raise InputError(f"periods cannot be sorted: {', '.join(map(repr, periods[:3]))}, ...") from error
+    order = periods.argsort()
     return cls(labels, periods.take(order), [sections[position] for position in order], **facts)
 
 

@@ -127,8 +127,6 @@ def estimated_effects(
     """
     root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
     mean, place = float(np.average(rest, weights=root**2)), np.arange(len(rest))
-    if not groups.shape[1]:
-        return mean, {}
     found = [pd.factorize(groups[name], use_na_sentinel=False) for name in groups]
     dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code, _ in found]).tocsr()
     values = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]

@@ -7,7 +7,6 @@ import statsmodels.api as sm
 from linearmodels.iv import IV2SLS, IVGMM
 from scipy import stats
 
-from peerattn.evaluation import calibration
 from peerattn.exceptions import InputError
 from peerattn.models import LinearInMeansRegressor
 from peerattn.models.two_stage import two_stage
@@ -86,16 +85,6 @@ def test_linear_in_means_with_few_clusters():
     )
     with pytest.raises(InputError, match="clusters of one kind"):
         LinearInMeansRegressor(n_bootstrap=9, cluster=("firm", "period")).fit(X, y)
-
-
-def test_calibration_with_few_periods_is_tested_by_the_bootstrap():
-    rng = np.random.default_rng(0)
-    firm, period = (a.ravel() for a in np.meshgrid(np.arange(40), np.arange(6)))
-    forecast = rng.normal(size=240)
-    right = calibration(forecast + rng.normal(size=240), forecast, period, firm=firm, n_bootstrap=199)
-    wrong = calibration(0.2 * forecast + rng.normal(size=240), forecast, period, firm=firm, n_bootstrap=199)
-    assert right.p_value > 0.1 and wrong.p_value < 0.05
-    assert calibration(forecast, forecast, period, firm=firm).p_value is None
 
 
 @pytest.mark.parametrize("clustered", [False, True])

@@ -20,7 +20,6 @@ from peerattn.evaluation.inference.forecast_tests import (
 from peerattn.evaluation.measures.metrics import demean, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
-from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
 
@@ -115,8 +114,7 @@ class Calibration(Regression):
         by firm where firms were given; errors and p values (against zero, as in every regression) are NaN with fewer than
         twelve clusters of either kind.
     p_value : float or None
-        Of constant 0 and slope 1: Hotelling's F(2, G − 2), G the smaller number of clusters; with effects of slope 1, t(G − 1);
-        with ``n_bootstrap`` of slope 1, by the wild cluster bootstrap.
+        Of constant 0 and slope 1: Hotelling's F(2, G − 2), G the smaller number of clusters; with effects of slope 1, t(G − 1).
     bins : DataFrame
         Mean prediction, mean outcome and number of rows by quantile of the prediction.
     effects : tuple of str
@@ -166,8 +164,6 @@ def calibration(
     firm: Any = None,
     effects: Mapping[str, Any] | Sequence[str] = (),
     n_bins: int = 10,
-    n_bootstrap: int = 0,
-    random_state: int = 0,
 ) -> Calibration:
     r"""Return the calibration of predictions: Mincer and Zarnowitz's regression, and means by bin.
 
@@ -188,11 +184,6 @@ def calibration(
         A mapping names other groups, such as ``{"sic×period": labels}``.
     n_bins : int, default 10
         Quantile groups of the prediction, over all rows; equal predictions share a group.
-    n_bootstrap : int, default 0
-        Draws of the wild cluster bootstrap of slope 1, by firm or period, whichever has fewer clusters: a test where there are
-        fewer than twelve. 0: none.
-    random_state : int, default 0
-        Of the bootstrap.
 
     Returns
     -------
@@ -203,9 +194,7 @@ def calibration(
     ----------
     Mincer, J. and Zarnowitz, V. (1969), The evaluation of economic forecasts, in: Economic Forecasts and
     Expectations, NBER. Cameron, A. C., Gelbach, J. and Miller, D. (2011), Robust inference with multiway clustering, Journal
-    of Business & Economic Statistics 29(2), 238–249. MacKinnon, J., Nielsen, M. and Webb, M. (2021), Wild bootstrap and
-    asymptotic inference with multiway clustering, Journal of Business & Economic Statistics 39(2) (clusters of the smaller
-    number).
+    of Business & Economic Statistics 29(2), 238–249.
 
     Examples
     --------
@@ -240,21 +229,13 @@ def calibration(
         names = ["constant", "prediction"][-len(plain.params) :]
         params = pd.Series([round(float(value), 12) + 0.0 for value in plain.params], names)
         rsquared = float(1 - plain.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
-        if n_bootstrap:
-            smaller = clusters[clusters.nunique().idxmin()].to_numpy()
-            options: dict[str, Any] = {
-                "effects": groups,
-                "n_draws": n_bootstrap,
-                "random_state": random_state,
-            }
-            p = wild_cluster_p(y - forecast, one, forecast[:, None], smaller, **options)
         if fewest >= MIN_PERIODS:
             clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
             with np.errstate(invalid="ignore"):
                 found = np.asarray(clustered.bse, dtype=float)
             if (found > 0).all():  # two-way variances may come out negative
                 errors, k = found, len(found)
-        if errors is not None and p is None:
+        if errors is not None:
             gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
             wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))

@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator
 from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, scaled_over_all
 from peerattn.evaluation.leak_audit.columns import Rows, left_out, made_of_unknown
 from peerattn.evaluation.leak_audit.measures import FEWEST
-from peerattn.evaluation.leak_audit.subject import Subject, skill, within
+from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import learned_too_late
 from peerattn.network import PeerNetwork
+from peerattn.network.inference.permutation import within
 from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.columns import looks_like_outcome
 from peerattn.render import show_label

@@ -174,15 +174,6 @@ def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tu
     return found, 4 / np.sqrt(max(known.sum() - group.max() - 1, 1))
 
 
-def within(rng: np.random.Generator, period: np.ndarray) -> np.ndarray:
-    """Return positions that permute rows within their period."""
-    order = np.arange(len(period))
-    for t in np.unique(period):
-        here = np.flatnonzero(period == t)
-        order[here] = rng.permutation(here)
-    return order
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence this package's warnings: the audit says what it finds."""

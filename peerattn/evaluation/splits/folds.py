@@ -85,7 +85,6 @@ def split_words(cv: Any, dated: bool = False) -> str:
     window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
     asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
     said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
-    said += [f"embargo={cv.embargo}"] if cv.embargo else []
     said += ["rows learned from when known (known_at)"] if dated or cv.known_at is not None else []
     return f"walk forward ({', '.join(said)})"
 

@@ -48,9 +48,9 @@ class WalkForward(BaseCrossValidator):
     Periods are grouped by label and sorted; a row (firm, t) carries the outcome of t + h, h the ``horizon``.
     A model for origin s is fitted on the rows
 
-    .. math:: \{(i, t) : t \le s - h - e\},
+    .. math:: \{(i, t) : t \le s - h\},
 
-    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit, and an ``embargo`` of e more. One
+    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit. One
     fit serves ``refit_every`` periods s, s + 1, …; then the origin moves on.
 
     Parameters
@@ -66,12 +66,10 @@ class WalkForward(BaseCrossValidator):
         Length of the rolling window, in periods; only with ``window="rolling"``.
     horizon : int, default 1
         Periods between a row and the period in which its outcome is known.
-    embargo : int, default 0
-        Further periods left out between the rows learned from and the origin.
     known_at : str, Series, or None, default None
         When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
         label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
-        from, beyond what horizon and embargo leave out: reports filed late, say.
+        from, beyond what the horizon leaves out: reports filed late, say.
     firm, period : str, default "firm", "period"
         Names of the two index levels (or columns) of X that carry the labels.
 
@@ -106,7 +104,6 @@ class WalkForward(BaseCrossValidator):
     window: Literal["expanding", "rolling"] = "expanding"
     train_periods: int | None = None
     horizon: int = 1
-    embargo: int = 0
     known_at: Any = None
     firm: str = "firm"
     period: str = "period"
@@ -178,7 +175,6 @@ class WalkForward(BaseCrossValidator):
             name: getattr(self, name) for name in ("test_periods", "train_periods", "refit_every", "horizon")
         }
         check_at_least(1, **{name: length for name, length in lengths.items() if length is not None})
-        check_at_least(0, embargo=self.embargo)
         if (self.window == "rolling") != (self.train_periods is not None):
             raise InputError(
                 "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
@@ -193,18 +189,17 @@ class WalkForward(BaseCrossValidator):
                 "two. Pass more periods."
             )
         # the first origin that has anything to learn from
-        first = known[0] + self.horizon + self.embargo if len(known) else len(periods)
+        first = known[0] + self.horizon if len(known) else len(periods)
         possible = known[known >= first]
         if len(possible) == 0:
             raise InputError(
                 f"WalkForward: no period can be tested: {len(known)} of {len(periods)} periods have a known "
-                f"outcome, and horizon={self.horizon} with embargo={self.embargo} needs one at least "
-                f"{self.horizon + self.embargo} period(s) before a tested one. Pass more periods, or y with more known outcomes."
+                f"outcome, and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one. "
+                "Pass more periods, or y with more known outcomes."
             )
         third = min(max(1, len(known) // 3), len(possible))
-        if self.test_periods is None:
-            return possible[-third:]
-        if self.test_periods > len(possible):
+        asked = third if self.test_periods is None else self.test_periods
+        if asked > len(possible):
             warn_user(
                 ShortPanelWarning(
                     f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
@@ -212,12 +207,12 @@ class WalkForward(BaseCrossValidator):
                 )
             )
             return possible[-third:]
-        return possible[-self.test_periods :]
+        return possible[-asked:]
 
     def _fold(
         self, period_of_row: np.ndarray, when: np.ndarray, periods: pd.Index, tested: np.ndarray
     ) -> Fold:
-        last = tested[0] - self.horizon - self.embargo
+        last = tested[0] - self.horizon
         first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
         learned = (period_of_row >= first) & (period_of_row <= last)
         learned &= when <= tested[0]

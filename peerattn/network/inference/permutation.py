@@ -214,3 +214,12 @@ def among(order: Array, here: Array) -> Array:
     while not (there := present[image]).all():
         image = np.where(there, image, order[image])
     return np.searchsorted(here, image)
+
+
+def within(rng: np.random.Generator, groups: Array) -> Array:
+    """Return positions in an order that exchanges rows of one group (a period, an industry) only."""
+    order = np.arange(len(groups))
+    for group in np.unique(groups):
+        here = np.flatnonzero(groups == group)
+        order[here] = rng.permutation(here)
+    return order

@@ -15,7 +15,7 @@ from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen, strongest
 from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
 from peerattn.network.inference.dyads import Difference, SameCode
-from peerattn.network.inference.permutation import among
+from peerattn.network.inference.permutation import among, within
 from peerattn.network.measures.comparison import aligned
 from peerattn.render import Table
 
@@ -180,7 +180,7 @@ def validate(
     rng, everyone = np.random.default_rng(random_state), np.zeros(len(network.labels), dtype=int)
     cell = _cells(network, codes, size, n_size_groups)
     drawn = [
-        [_exchange(groups, rng) for _ in range(n_permutations)]
+        [within(rng, groups) for _ in range(n_permutations)]
         for groups in (everyone, cell)
         if groups is not None
     ]
@@ -282,15 +282,6 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     by_size = pd.concat(ranks, axis=1).mean(axis=1).rank(pct=True) if ranks else pd.Series(0.0, everyone)
     group = np.ceil(by_size.fillna(0.0).to_numpy() * n_groups)
     return np.unique(np.column_stack([code, group]), axis=0, return_inverse=True)[1].ravel()
-
-
-def _exchange(groups: Array, rng: np.random.Generator) -> Array:
-    """A random exchange of firms within their groups."""
-    order = np.arange(len(groups))
-    for group in np.unique(groups):
-        members = np.flatnonzero(groups == group)
-        order[members] = rng.permutation(members)
-    return order
 
 
 def _regression(

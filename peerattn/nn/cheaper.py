@@ -120,22 +120,28 @@ def sparse_attention(
     column = torch.arange(key.shape[-2], device=key.device)
     own = column[key.shape[-2] - query.shape[-2] :, None]  # positions of the queries' own rows among the keys
 
-    def stretch(query: Tensor, key: Tensor, value: Tensor, start: int) -> tuple[Tensor, ...]:
-        rows = slice(start, start + STRETCH)
+    def stretch(query: Tensor, key: Tensor, value: Tensor, rows: slice) -> tuple[Tensor, ...]:
         may, added = (x if x is None or x.shape[-2] == 1 else x[..., rows, :] for x in (mask, bias))
         if causal:
             past = column <= own[rows]
             may = past if may is None else may & past
-        weights = _largest(attention_weights(query, key, mask=may, bias=added, scale=scale), keep)
+        weights = attention_weights(query[..., rows, :], key, mask=may, bias=added, scale=scale)
+        weights = _largest(weights, keep)
         output = (weights @ value.to(weights.dtype)).to(value.dtype)
         return (output, weights) if return_weights else (output,)
 
-    found = [
-        checkpoint(stretch, part, key, value, k * STRETCH, use_reentrant=False, preserve_rng_state=False)
-        for k, part in enumerate(query.split(STRETCH, -2))
-    ]
-    joined = tuple(torch.cat(parts, -2) for parts in zip(*found, strict=True))
-    return joined if return_weights else joined[0]
+    # Filled in place: rows kept apart would lie between the freed arrays of all keys, and hold their memory.
+    lead, n = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value))), query.shape[-2]
+    found = [value.new_empty(*lead, n, value.shape[-1])]
+    if return_weights:
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        found.append(query.new_empty(*lead, n, key.shape[-2], dtype=dtype))
+    for start in range(0, n, STRETCH):
+        rows = slice(start, start + STRETCH)
+        parts = checkpoint(stretch, query, key, value, rows, use_reentrant=False, preserve_rng_state=False)
+        for whole, part in zip(found, parts, strict=True):
+            whole[..., rows, :] = part
+    return tuple(found) if return_weights else found[0]
 
 
 def _largest(weights: Tensor, keep: int) -> Tensor:

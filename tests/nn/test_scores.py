@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 
@@ -267,10 +268,11 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured in Linux's units")
 def test_the_gradient_of_sparse_attention_takes_memory_linear_in_the_rows():
-    found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert (
-        float(found.stdout) < 150
-    )  # the weights of all pairs alone would take 256 MB, with what they came from 1.6 GB
+    # Freed arrays go back at once: what is measured is what is held, not what the allocator keeps.
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    run = [sys.executable, "-c", MEMORY]
+    found = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
+    assert float(found.stdout) < 100  # of all pairs: 256 MB of weights, 1.6 GB with what they came from
 
 
 def test_the_gradient_of_sparse_attention_is_that_of_its_kept_keys():

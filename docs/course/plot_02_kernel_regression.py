@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from peerattn import NadarayaWatsonRegressor
+from peerattn import CrossSectionalRidge, NadarayaWatsonRegressor
 from peerattn.nn import attention, kernel_weights
 from peerattn.render import INK, PALETTE, figure_style
 
@@ -63,6 +63,21 @@ s = torch.exp(-0.5 * (q - k.T) ** 2)
 assert np.allclose((kernel_weights(s) @ v)[:, 0], by_kernel, atol=1e-10)
 nearby = kernel_weights(s, normalise=False).sum(1)
 print(f"neighbours by kernel weight: {nearby[at]:.1f} at x = {grid[at]:.1f}, {nearby[-1]:.1f} at the edge")
+
+# %%
+# **Scores may be negative**, too, if they are not divided by their sum, which may then be near zero. The plainest score is the
+# inner product: :math:`\sum_j (x_i' x_j) y_j`. The estimator with these weights is the cross-sectional ridge,
+# :math:`\alpha_{ij} = z_i'(Z'Z + \lambda)^{-1} z_j`: z are standardised, and as its penalty grows only the product is left, in
+# units that are too small by λ. The inverse is what gives such weights the units of a prediction: without it twice as many
+# firms predict twice as much. Its network is signed.
+
+X = rng.normal(size=(80, 2))
+z = torch.from_numpy((X - X.mean(0)) / X.std(0))
+literal = kernel_weights(z @ z.T, normalise=False) @ (v - v.mean())
+penalty = 1e9
+ridge = CrossSectionalRidge(alpha=penalty).fit(X, y)
+assert np.allclose(penalty * (ridge.predict(X) - y.mean()), literal[:, 0], atol=1e-4)
+print(f"{(z @ z.T < 0).double().mean():.0%} of the scores are negative")
 
 # %%
 # What the kernel cannot do: its distance is given, not learned, each characteristic counts alike in both

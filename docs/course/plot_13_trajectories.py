@@ -151,7 +151,9 @@ with figure_style():
     for (name, model), color in zip(models.items(), PALETTE):
         ax.plot(wanted, [returns(model, r, False, 200) for r in wanted], marker="o", color=color, label=name)
     ax.plot(wanted, wanted, color="#8b9096", linestyle=":", label="as asked")
-    ax.set(xlabel="return asked for", ylabel="mean return earned", ylim=(0, STEPS))
+    ax.set(
+        xlabel="return asked for (steps near 0)", ylabel="mean return earned (steps near 0)", ylim=(0, STEPS)
+    )
     ax.legend()
 
 # %%

@@ -86,9 +86,10 @@ with figure_style():
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
     for (name, (losses, slopes)), color in zip(found.items(), PALETTE):
         left.plot(smooth(losses), color=color, label=name)
-        right.semilogy(range(1, DEPTH + 1), slopes, marker="o", color=color)
+        if name != "residual, post, no warm-up":  # the same network before training
+            right.semilogy(range(1, DEPTH + 1), slopes, marker="o", color=color)
     left.axhline(draw(2000, torch.Generator().manual_seed(3))[1].var(), color="#8b9096", linestyle=":")
-    left.set(xlabel="step", ylabel="squared error", title="Training", ylim=(0, 1.6))
+    left.set(xlabel="step", ylabel="mean squared error", title="Training", ylim=(0, 1.6))
     right.set(xlabel="block", ylabel="norm of the gradient", title="Before the first step")
     left.legend()
 

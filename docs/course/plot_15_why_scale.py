@@ -49,15 +49,19 @@ for d, one, other in zip(WIDTHS, *largest.values()):
 with figure_style():
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.4, 2.9))
     for (name, values), color in zip(largest.items(), PALETTE):
-        left.semilogx(WIDTHS, values, marker="o", color=color, label=name)
-        middle.semilogx(WIDTHS, slopes[name], marker="o", color=color)
-    left.set(xlabel="width d", title="Largest weight of a row", ylim=(0, 1))
-    middle.set(xlabel="width d", title="Gradient, by score", ylim=(0, None))
+        left.plot(WIDTHS, values, marker="o", color=color, label=name)
+        middle.plot(WIDTHS, slopes[name], marker="o", color=color)
+    left.set(ylabel="largest weight of a row", title="Saturation", ylim=(0, 1.03))
+    middle.set(ylabel="norm of the gradient", title="Gradient in the scores", ylim=(0, None))
+    for ax in (left, middle):
+        ax.set_xscale("log", base=2)
+        ax.set_xticks([1, 8, 64, 512], [1, 8, 64, 512])
+        ax.set_xlabel("width d (log scale)")
     q, k = torch.randn(1, 256, generator=generator), torch.randn(N, 256, generator=generator)
     for scale, color in zip((None, 1.0), PALETTE):
         weights = attention_weights(q, k, scale=scale)[0].sort(descending=True).values
         right.plot(range(1, N + 1), weights, color=color)
-    right.set(xlabel="key, by weight", title="One row, d = 256", ylim=(0, 1))
+    right.set(xlabel="rank of the key", ylabel="weight", title="One row, d = 256", ylim=(0, 1.03))
     left.legend()
 
 # %%

@@ -100,7 +100,7 @@ class Block(Attentions):
 
 errors = {}
 for name, model in {
-    "1 layer": Attentions(1), "4 layers": Attentions(4), "1 layer and feed-forward": Block(),
+    "1 layer of attention": Attentions(1), "4 layers of attention": Attentions(4), "1 layer and feed-forward": Block(),
 }.items():  # fmt: skip
     batches = (drawn(64) for _ in range(300))
     train(
@@ -115,12 +115,14 @@ for name, model in {
 with figure_style():
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.0), width_ratios=(3, 2))
     for (name, values), color in zip(ways.items(), PALETTE):
-        left.semilogy(range(1, DEPTH + 1), values, marker="o", markersize=4, color=color, label=name)
+        style = "--" if name == "with both" else "-"
+        left.semilogy(range(1, DEPTH + 1), values, style, marker="o", markersize=4, color=color, label=name)
     left.set(xlabel="layer", ylabel="difference of rows / size", title="Rows become the same")
     left.legend()
-    right.barh(list(errors), list(errors.values()), color=PALETTE[0])
+    bars = right.barh(list(errors), list(errors.values()), color=PALETTE[0])
+    right.bar_label(bars, fmt="%.2f", padding=3)
     right.invert_yaxis()
-    right.set(xlabel="squared error / variance", title="The square of a mean", xlim=(0, 1.1))
+    right.set(xlabel="squared error / variance", title="The square of a mean", xlim=(0, 1.2))
 
 # %%
 # Without residual the rows' differences are gone after four layers, down to rounding (Dong, Cordonnier and Loukas
@@ -128,4 +130,4 @@ with figure_style():
 # equal rows: the residual keeps rows apart, the feed-forward part makes more of them than means. In the panel
 # models this is the reason why a peer-of-peers term needs the firm's own characteristics beside it.
 assert ways["attention alone"][-1] < 0.1 * ways["with both"][-1]
-assert errors["1 layer and feed-forward"] < 0.5 * errors["4 layers"]
+assert errors["1 layer and feed-forward"] < 0.5 * errors["4 layers of attention"]

@@ -50,7 +50,7 @@ def fitted(n_heads):
 found = {n_heads: fitted(n_heads) for n_heads in (1, 2, 4, 8)}
 for n_heads, one in found.items():
     print(
-        f"{n_heads} heads of width {WIDTH // n_heads:2}: {one['size']:,} parameters, error {one['error']:.2f} of the variance"
+        f"heads: {n_heads} of width {WIDTH // n_heads:2}: {one['size']:,} parameters, error {one['error']:.2f} of the variance"
     )
 assert len({one["size"] for one in found.values()}) == 1
 

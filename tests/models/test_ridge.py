@@ -70,6 +70,16 @@ def test_arrays_are_a_plain_ridge_on_the_training_rows():
     )
 
 
+def test_a_large_penalty_leaves_inner_products_as_weights():
+    """Weights without exponential, of either sign: the product of characteristics is the score."""
+    rng, penalty = np.random.default_rng(0), 1e9
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    z = (X - X.mean(0)) / X.std(0)
+    predicted = CrossSectionalRidge(alpha=penalty).fit(X, y).predict(X)
+    assert (z @ z.T < 0).any()
+    np.testing.assert_allclose(penalty * (predicted - y.mean()), z @ z.T @ (y - y.mean()), atol=1e-4)
+
+
 def test_chosen_penalty_has_least_leave_one_out_error():
     X, y = simulated_panel(30, 6)
     model = CrossSectionalRidge().fit(X, y)

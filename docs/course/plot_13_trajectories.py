@@ -140,9 +140,9 @@ for name, row in found.items():
     print(f"{name:26}", "  ".join(f"{how} {value:5.2f}" for how, value in row.items()))
 
 # %%
-# **It earns more when asked for more**; cloning earns about the same whatever one would like. The best tenth of
-# the records, cloned, is the stronger control: here it earns more than the model that is asked. It needs to know
-# beforehand what shall count as good. The task was made so that most records push the wrong way; where records
+# **It earns more when asked for more**; cloning earns about the same whatever is asked. The best tenth of
+# the records, cloned, is the stronger control: here it earns more than the model that is asked. It has to know
+# beforehand what counts as good. The task was made so that most records push the wrong way; where records
 # are good, cloning the most likely action is itself near the best.
 
 wanted = torch.arange(0, STEPS + 1, 2)
@@ -161,5 +161,4 @@ with figure_style():
 # reward, as ``fit(X, actions, rewards=...)``, the return asked for in ``predict``. Classes of equal counts
 # would make numbers symbols, and ``LanguageModel(...).fit(numbers)`` with ``generate(..., n_beams=...)`` is
 # then Janner's model but for its score, which adds predicted rewards to log probabilities. It is not in the
-# package: what is asked of such a model is an environment to act in, and to be scored by, and panels of firms
-# have none.
+# package: such a model needs an environment to act in and to be scored by, and panels of firms have none.

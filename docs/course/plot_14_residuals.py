@@ -75,7 +75,8 @@ for name, value in last.items():
     print(f"{name:28} loss of the last 30 steps {value:.2f}")
 
 # %%
-# The dotted line is the variance of the target: the loss of a model that says nothing.
+# The dotted line is the variance of the target: the loss of a model that predicts its mean. Before the first step "post" is
+# the same network with and without warm-up.
 
 
 def smooth(losses, window=15):

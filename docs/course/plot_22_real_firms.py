@@ -49,7 +49,7 @@ print(
 # - cross-attention: private firms search the listed ones (page 11);
 # - self-attention: all firms of the quarter search each other.
 #
-# Boosting reads the own characteristics and nobody else's price: what it says, no peer is needed for.
+# Boosting reads a firm's own characteristics and nobody else's price: what it predicts needs no peers.
 
 universe = Reference(X[train], y[train]), Reference(X[listed], y[listed])
 fixed = {

@@ -10,12 +10,12 @@ import typer
 
 from peerattn.cli.app import command
 from peerattn.cli.config import Configuration, check_again, panel_path, read_config, write_config
-from peerattn.cli.factors import read_factors
 from peerattn.cli.options import CompareOptions, Settings, given
 from peerattn.cli.output import Output
 from peerattn.cli.panels import (
     called,
     limits_of,
+    read_factors,
     read_settings,
     split_in_words,
     take_models,

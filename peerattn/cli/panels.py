@@ -10,6 +10,8 @@ from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOpt
 from peerattn.exceptions import InputError, unknown_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from peerattn.datasets import SimulatedPanel
     from peerattn.evaluation import NewFirms, WalkForward
     from peerattn.models.attention.reference import Reference
@@ -119,6 +121,28 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
         frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
     return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
+
+
+def read_factors(path: str | None) -> pd.DataFrame | None:
+    """Return factor returns by period: a CSV or Parquet file whose first column is the period, the others in decimals.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read.
+    """
+    if path is None:
+        return None
+    from peerattn.panel.frames import read_frame
+
+    try:
+        frame = read_frame(path)
+    except InputError as error:
+        raise InputError(f"--factors: {error}") from error
+    frame = frame if frame.index.names == [None] else frame.reset_index()
+    table = frame.set_index(frame.columns[0])
+    table.attrs["path"] = repr(str(path))
+    return table
 
 
 def limits_of(preset: str | None) -> tuple[str, ...]:

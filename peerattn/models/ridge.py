@@ -124,15 +124,12 @@ class CrossSectionalRidge(PeerRegressor):
         if self.alpha != LEAVE_ONE_OUT:
             self.within_alpha_ = self.alpha_ = float(self.alpha)
             return
-        within = _mean([self._leave_one_out(rows) for rows in sections if _size(rows) > 1])
+        several = [rows for rows in sections if _size(rows) > 1]
+        within = _mean([leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several])
         pooled = self._leave_firm_out() if self.firm_label_ else within
         path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
         self.alpha_path_ = path.rename_axis("alpha")
         self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
-
-    def _leave_one_out(self, rows: Rows) -> tuple[np.ndarray, float]:
-        assert rows.y is not None
-        return leave_one_out_errors(self._design(rows)[:, 1:], rows.y, rows.weight)
 
     def _leave_firm_out(self) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
@@ -200,7 +197,9 @@ class CrossSectionalRidge(PeerRegressor):
     @one_thread()
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         if not section.within:
-            return self._forecast(section), np.zeros(len(section.focal), dtype=bool)
+            return self.mean_ + self._design(section.focal) @ self.coef_, np.zeros(
+                len(section.focal), dtype=bool
+            )
         assert section.peers.y is not None
         predicted, isolated = np.empty(len(section.focal)), np.zeros(len(section.focal), dtype=bool)
         directions = self._directions(section)
@@ -210,9 +209,6 @@ class CrossSectionalRidge(PeerRegressor):
             )
             isolated[rows] = ~section.admissible(rows).any(axis=1)
         return predicted, isolated
-
-    def _forecast(self, section: Section) -> np.ndarray:
-        return np.asarray(self.mean_ + self._design(section.focal) @ self.coef_)
 
     @one_thread()
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
@@ -238,7 +234,7 @@ class CrossSectionalRidge(PeerRegressor):
         return cho_solve(self._factor(self.gram_, self.alpha_), Z.T).T
 
 
-def leave_one_out_errors(Z: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, float]:
+def leave_one_out_errors(Z: np.ndarray, y: Any, weight: np.ndarray | None) -> tuple[np.ndarray, float]:
     """Return the sum of squared leave-one-out errors of a ridge regression for each of ``ALPHAS``, and the number of rows.
 
     With ``Z_c'S Z_c = Q Λ Q'`` and ``V = Z_c Q``: ``ŷ = ȳ + V (Λ + λ)⁻¹ V'S(y − ȳ)``, ``h_ii = 1/n + Σ_k V_ik² / (Λ_k + λ)``.

@@ -148,10 +148,6 @@ class StoredPanel:
             index=pd.MultiIndex.from_arrays([firm, period], names=["firm", "period"]),
         )
 
-    def with_rows(self, training_rows: int | None) -> StoredPanel:
-        """Return the panel with another limit of the rows that ``fit`` reads."""
-        return replace(self, training_rows=training_rows)
-
     def _columns(self) -> list[str]:
         outcome = [] if self.outcome is None else [self.outcome]
         return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn import Dropout, GraphAttention
+from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import SequenceEstimator, checked_classes, class_numbers
 from peerattn.sequence.symbol_regression import class_folds
 
@@ -348,15 +349,8 @@ def _edges(edges: Any, n: int, directed: bool) -> np.ndarray:
     if edges is None:
         return np.stack([own, own])
     given = np.asarray(edges)
-    if given.ndim != 2 or len(given) != 2 or (given.size and given.dtype.kind not in "iu"):
-        hint = " Pass edges.T." if given.ndim == 2 and given.shape[1] == 2 else ""
-        raise InputError(
-            f"edges: expected integers of shape (2, n_edges), got {given.dtype} of shape {given.shape}.{hint}"
-        )
-    given = given.astype(np.int64)
-    if given.size and not 0 <= given.min() <= given.max() < n:
-        wrong = given.max() if given.max() >= n else given.min()
-        raise InputError(f"edges: expected node numbers from 0 to {n - 1}, got {wrong}. X has {n} rows.")
+    given = given.astype(np.int64) if given.dtype.kind in "iu" or not given.size else given
+    check_edges(torch.as_tensor(given), n, n)
     both = given if directed else np.concatenate([given, given[::-1]], axis=1)
     node, neighbour = np.concatenate([both, np.stack([own, own])], axis=1)
     return np.stack(np.divmod(np.unique(node * n + neighbour), n))

@@ -189,7 +189,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
     def _loss(self, module: LanguageModule, batch: Tensor) -> Tensor:
         return F.cross_entropy(module(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
-    def loss(self, X: Any, *, stride: int | None = None) -> float:
+    def loss(self, X: Any) -> float:
         r"""Return the mean negative log probability of a text's symbols, in nats per symbol.
 
         .. math:: -\frac1n \sum_t \log p(s_{t+1} \mid s_{a(t)}, \ldots, s_t)
@@ -198,28 +198,22 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         ----------
         X : as in `fit`
             The first symbol is given, all others are predicted.
-        stride : int, default None
-            The text is read in blocks that start every ``stride`` symbols, so that every symbol but the first is
-            predicted once, from at least ``block_size - stride`` before it; None: ``block_size``, blocks side by side.
+            The text is read in blocks of ``block_size`` side by side.
         """
-        stride = self.block_size if stride is None else stride
-        if not 1 <= stride <= self.block_size:
-            raise InputError(f"stride: expected 1 to block_size={self.block_size}, got {stride}.")
-        return self._mean_loss(X, stride)
+        return self._mean_loss(X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
         return -self.loss(X)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        numbers, stride = self._read(X, at_least=2), self.block_size if y is None else y
-        for windows, n_counted in _windows(numbers, self.block_size, stride):
+        for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
             for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
                 logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
                 total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
                 yield total, truth.numel()
 
-    def perplexity(self, X: Any, *, stride: int | None = None) -> float:
+    def perplexity(self, X: Any) -> float:
         """Return the exponential of :meth:`loss`: the effective number of symbols that the model chooses among, on average.
 
         Examples
@@ -228,7 +222,7 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         >>> bool(np.isclose(model.perplexity("abcd " * 9), np.exp(model.loss("abcd " * 9))))
         True
         """
-        return math.exp(self.loss(X, stride=stride))
+        return math.exp(self.loss(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every symbol to come next after each text: ``(n_texts, n_symbols_)``.
@@ -364,17 +358,14 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         return numbers if self.tokenizer_ is None else self.tokenizer_.decode(numbers)
 
 
-def _windows(numbers: Tensor, block_size: int, stride: int) -> Iterator[tuple[Tensor, int]]:
+def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
     """Yield windows of equal length and how many of their last symbols count, so that each but the first counts once."""
-    n = len(numbers)
-    first = min(block_size, n - 1)
-    yield numbers[None, : first + 1], first
-    whole = (n - 1 - first) // stride  # windows of block_size whose last `stride` symbols count
-    if whole:
-        yield numbers[stride:].unfold(0, first + 1, stride)[:whole], stride
-    rest = n - 1 - first - whole * stride
+    n = len(numbers) - 1
+    size = min(block_size, n)
+    rest = n % size
+    yield numbers[: n - rest + 1].unfold(0, size + 1, size), size
     if rest:
-        yield numbers[None, -(first + 1) :], rest
+        yield numbers[None, -(size + 1) :], rest
 
 
 def _check_numbers(X: Any, name: str) -> Tensor:

@@ -508,7 +508,7 @@ def test_bad_settings(capsys, sample):
 
 
 def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, capsys):
-    from peerattn.cli.factors import read_factors
+    from peerattn.cli.panels import read_factors
 
     assert read_factors(None) is None
     with pytest.raises(InputError, match="--factors"):

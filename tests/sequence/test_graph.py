@@ -124,10 +124,10 @@ def test_saved_and_loaded_is_the_same(communities, fitted, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"edges": [[0], [40]]}, "0 to 39, got 40. X has 40 rows"),
+        ({"edges": [[0], [40]]}, "0 to 39 in row 1, got 40"),
         ({"edges": [[0, 1], [1, -2]]}, "got -2"),
-        ({"edges": [[0, 1]] * 5}, "Pass edges.T"),
-        ({"edges": [[0.5], [1.0]]}, "expected integers"),
+        ({"edges": [[0, 1]] * 5}, "expected int64 of shape (2, n_edges), got torch.int64 of shape (5, 2)"),
+        ({"edges": [[0.5], [1.0]]}, "expected int64"),
         ({"y": np.full(40, -1)}, "some known classes"),
         ({"y": [0, 1]}, "one class per node"),
         ({"y_validation": np.full(40, 7)}, "y_validation: expected classes of fit [3, 8], got 7"),

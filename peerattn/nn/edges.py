@@ -160,9 +160,6 @@ class GraphAttention(nn.Module):
         Number of heads H.
     d_head : int
         Width of each head's values.
-    score : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
-        The second is :math:`(W_Q^h x_i)'(W^h x_j)/\sqrt{d}`: with the first, every row ranks the others alike;
-        with the second it need not.
     heads : {"concatenate", "mean"}, default "concatenate"
         How the heads' results become one row of width ``n_heads * d_head`` or ``d_head``.
     slope : float, default 0.2
@@ -175,7 +172,11 @@ class GraphAttention(nn.Module):
     Raises
     ------
     InputError
-        When score or heads is unknown.
+        When heads is unknown.
+
+    Notes
+    -----
+    With these scores every row ranks the others alike; with those of queries and keys, `edge_attention`, it need not.
 
     References
     ----------
@@ -197,7 +198,6 @@ class GraphAttention(nn.Module):
         n_heads: int,
         d_head: int,
         *,
-        score: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu",
         heads: Literal["concatenate", "mean"] = "concatenate",
         slope: float = 0.2,
         dropout: float = 0.0,
@@ -207,11 +207,7 @@ class GraphAttention(nn.Module):
         generator = torch.Generator() if generator is None else generator
         self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
         self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)
-        self.query: nn.Linear | None = None
-        if score == "leaky_relu":
-            self.combine = normal(n_heads, 2 * d_head, std=math.sqrt(2 / (d_head + 1)), generator=generator)
-        else:
-            self.query = linear(d_input, n_heads * d_head, bias=False, generator=generator)
+        self.combine = normal(n_heads, 2 * d_head, std=math.sqrt(2 / (d_head + 1)), generator=generator)
         self.bias = nn.Parameter(torch.zeros(d_head * (n_heads if heads == "concatenate" else 1)))
         self.drop_value = Dropout(dropout, generator=generator)
         self.drop_weights = Dropout(dropout, generator=generator)
@@ -235,23 +231,15 @@ class GraphAttention(nn.Module):
             Only with ``return_weights=True``; before dropout.
         """
         check_edges(edges, len(x), len(x))
-        value = self._projected(self.value, x)  # (H, n, d)
-        weights = edge_softmax(self._scores(x, value, edges), edges[0], len(x))  # (H, E)
+        value = split_heads(x @ self.value.weight.T, self.d_head)  # (H, n, d)
+        a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
+        looking, looked_to = (value * a[:, None]).sum(-1), (value * b[:, None]).sum(-1)  # (H, n)
+        scores = F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
+        weights = edge_softmax(scores, edges[0], len(x))  # (H, E)
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
         return (output, weights) if return_weights else output
-
-    def _scores(self, x: Tensor, value: Tensor, edges: Tensor) -> Tensor:  # (H, E)
-        if self.query is not None:
-            query = self._projected(self.query, x).index_select(-2, edges[0])
-            return (query * value.index_select(-2, edges[1])).sum(-1) / math.sqrt(self.d_head)
-        a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
-        looking, looked_to = (value * a[:, None]).sum(-1), (value * b[:, None]).sum(-1)  # (H, n)
-        return F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
-
-    def _projected(self, projection: nn.Linear, x: Tensor) -> Tensor:  # (n, d_input) -> (H, n, d)
-        return split_heads(x @ projection.weight.T, self.d_head)
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

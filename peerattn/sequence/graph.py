@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -33,11 +33,11 @@ class GraphNetwork(nn.Module):
     """Two or more layers of graph attention, ELU between them; the last averages its heads into class scores."""
 
     def __init__(
-        self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, similarity: Any, dropout: float,
+        self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, dropout: float,
         generator: torch.Generator,
     ):  # fmt: skip
         super().__init__()
-        options: dict[str, Any] = {"score": similarity, "dropout": dropout, "generator": generator}
+        options: dict[str, Any] = {"dropout": dropout, "generator": generator}
         widths = [d_input] + [n_heads * d_head] * (n_layers - 1)
         layers = [GraphAttention(width, n_heads, d_head, **options) for width in widths[:-1]]
         layers.append(GraphAttention(widths[-1], 1, n_classes, heads="mean", **options))
@@ -66,8 +66,6 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         Heads of the hidden layers, and the width of each.
     n_layers : int, default 2
         A node sees nodes up to this many steps away.
-    similarity : {"leaky_relu", "scaled_dot_product"}, default "leaky_relu"
-        How edges are weighed, see `peerattn.nn.GraphAttention`.
     directed : bool, default False
         True: node ``edges[0, e]`` attends to node ``edges[1, e]``, not the reverse.
     dropout : float, default 0.4
@@ -128,7 +126,6 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
     n_heads: int = 8
     d_head: int = 8
     n_layers: int = 2
-    similarity: Literal["leaky_relu", "scaled_dot_product"] = "leaky_relu"
     directed: bool = False
     dropout: float = 0.4
     alpha: float = 5e-4
@@ -223,7 +220,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
 
     def _build(self, generator: torch.Generator) -> GraphNetwork:
         return GraphNetwork(
-            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head, self.similarity,
+            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head,
             self.dropout, generator,
         )  # fmt: skip
 

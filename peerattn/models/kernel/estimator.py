@@ -59,8 +59,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
         Columns that are ordered codes, of whole numbers or ordered categories (columns of that dtype are in any case).
     n_starts : int, default 2
         Starting points of the search for ``"cv_ls"`` and ``"aic"``.
-    dtype : {"float64", "float32"}, default "float64"
-        Precision of predictions and networks.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -108,7 +106,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
     codes: Sequence[str] = ()
     ordered: Sequence[str] = ()
     n_starts: int = 2
-    dtype: str = "float64"
     firm: str = "firm"
     period: str = "period"
 
@@ -151,7 +148,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
         return super()._check(X, y, fitting=fitting, **rows)
 
     def _check_options(self) -> None:
-        for name, options in (("kernel", KERNELS), ("degree", (0, 1)), ("dtype", ("float64", "float32"))):
+        for name, options in (("kernel", KERNELS), ("degree", (0, 1))):
             value = getattr(self, name)
             if value not in options or isinstance(value, bool):
                 raise InputError(
@@ -172,11 +169,11 @@ class NadarayaWatsonRegressor(PeerRegressor):
             self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
         return self.design_.filled(panel), self.codes_.transform(panel.codes)
 
-    def _points(self, rows: Rows, dtype: torch.dtype) -> Points:
+    def _points(self, rows: Rows) -> Points:
         x = torch.from_numpy(rows.x - self.center_)
         line = x / torch.from_numpy(self.scale_) if self.degree else x[:, :0]
-        weight = None if rows.weight is None else torch.from_numpy(rows.weight).to(dtype).log()
-        return Points(x.to(dtype), torch.from_numpy(rows.codes), line.to(dtype), weight)
+        weight = None if rows.weight is None else torch.from_numpy(rows.weight).log()
+        return Points(x, torch.from_numpy(rows.codes), line, weight)
 
     # ------------------------------------------------------------------ learning
 
@@ -220,9 +217,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             assert rows.y is not None
             at = torch.arange(0, len(rows), max(1, -(-pairs // PAIRS)))
             y = torch.from_numpy(rows.y - self.mean_)
-            problems.append(
-                Problem(self._points(rows, torch.float64), y, torch.from_numpy(rows.identity), at)
-            )
+            problems.append(Problem(self._points(rows), y, torch.from_numpy(rows.identity), at))
         return choose_bandwidths(
             self.regression_,
             [problem for problem in problems if len(problem.at)],
@@ -253,15 +248,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
     # ------------------------------------------------------------------ prediction
 
     def _ready(self, section: Section) -> tuple[Points, Points, Bandwidths]:
-        """Return focal rows, peers and bandwidths of a cross-section in the model's dtype."""
-        dtype = getattr(torch, self.dtype)
-        chosen = (
-            (self.within_bandwidth_, self.within_mixing_)
-            if section.within
-            else (self.bandwidth_, self.mixing_)
-        )
-        h, mixing = (torch.tensor(values, dtype=dtype) for values in chosen)
-        return self._points(section.focal, dtype), self._points(section.peers, dtype), Bandwidths(h, mixing)
+        """Return focal rows, peers and bandwidths of a cross-section."""
+        h, mixing = self.bandwidth_, self.mixing_
+        if section.within:
+            h, mixing = self.within_bandwidth_, self.within_mixing_
+        chosen = Bandwidths(torch.tensor(h), torch.tensor(mixing))
+        return self._points(section.focal), self._points(section.peers), chosen
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
@@ -269,7 +261,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             return predicted, isolated
         assert section.peers.y is not None
         focal, peers, bandwidths = self._ready(section)
-        y = torch.from_numpy(section.peers.y - self.mean_).to(peers.x.dtype)
+        y = torch.from_numpy(section.peers.y - self.mean_)
         values = torch.stack([y, torch.ones_like(y)], dim=1)
         for rows in self._slices(section):
             fitted, _ = self.regression_.fit(
@@ -282,7 +274,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         focal, peers, bandwidths = self._ready(section)
         W = self.regression_.weights(focal.take(rows), peers, bandwidths, _mask(section, rows))
-        return W.double().numpy()
+        return W.numpy()
 
     def _effects(self, section: Section) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
@@ -290,7 +282,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             return effects
         assert section.peers.y is not None
         focal, peers, bandwidths = self._ready(section)
-        values = torch.from_numpy(section.peers.y - self.mean_).to(peers.x.dtype)[:, None]
+        values = torch.from_numpy(section.peers.y - self.mean_)[:, None]
         for rows in self._slices(section):
             points = focal.take(rows)
             points.x.requires_grad_(self.degree == 0)

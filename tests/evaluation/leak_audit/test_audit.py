@@ -458,7 +458,7 @@ def test_cross_attention_passes(few_firms, task):
         IndustryPeerRegressor(industry="sic", shrinkage=3.0, value_weight="lev"),
         NadarayaWatsonRegressor(),
         NadarayaWatsonRegressor(codes=["sic"], degree=1),
-        NadarayaWatsonRegressor(kernel="epanechnikov", neighbors=5, dtype="float32"),
+        NadarayaWatsonRegressor(kernel="epanechnikov", neighbors=5),
         CrossSectionalRidge(codes=["sic"]),
         CrossSectionalRidge(scale="rank", alpha=10.0),
         CrossSectionalRidge(scale=None),

@@ -76,15 +76,6 @@ def test_uncentred_characteristics_keep_their_digits():
     np.testing.assert_allclose(near, far, atol=1e-9)
 
 
-def test_float32_is_close():
-    x, y = smooth_sample()
-    np.testing.assert_allclose(
-        NadarayaWatsonRegressor(dtype="float32").fit(x, y).predict(x),
-        NadarayaWatsonRegressor().fit(x, y).predict(x),
-        atol=1e-4,
-    )
-
-
 # ---------------------------------------------------------------------- bandwidths
 
 
@@ -319,7 +310,6 @@ def test_codes_alone():
         ({"degree": 2}, "degree must be one of"),
         ({"neighbors": 0}, "neighbors: expected an integer"),
         ({"n_starts": 0}, "n_starts: expected an integer"),
-        ({"dtype": "float16"}, "dtype must be one of"),
         ({"codes": ["sector"], "ordered": ["sector"]}, "codes and ordered both name 'sector'"),
         ({"ordered": ["sector"]}, "whose order is not known"),
     ],

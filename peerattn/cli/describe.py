@@ -19,13 +19,7 @@ _LISTED = 40
 
 
 @command(epilog="Example:  peerattn describe panel.parquet --firm permno --period date")
-def describe(
-    *,
-    panel: o.PanelFile,
-    firm: o.Firm = None,
-    period: o.Period = None,
-    output: Output,
-) -> None:
+def describe(*, panel: o.PanelFile, firm: o.Firm = None, period: o.Period = None, output: Output) -> None:
     """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing."""
     from peerattn.panel.frames import read_frame
 

@@ -18,13 +18,7 @@ from peerattn.evaluation.description import Labels
 from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.methods import PACKAGES
-from peerattn.evaluation.running.entries import (
-    OWN_CHARACTERISTICS,
-    PREVAILING_MEAN,
-    Entry,
-    Task,
-    entries_of,
-)
+from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, PREVAILING_MEAN, Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.running.placebo import placebo_gains

@@ -71,13 +71,7 @@ class Impacts(Shown):
         several = f", and over {self.n_networks} networks" if self.n_networks > 1 else ", given the network"
         note = f"{self.level:.0%} intervals from {self.n_draws:,} draws of the coefficients{several}."
         formats = ("", "", ".4g", ".2g", ".3f", ".4g", ".4g")
-        return Table(
-            "Direct, indirect and total effects",
-            head,
-            rows,
-            formats=formats,
-            footnotes=[note],
-        )
+        return Table("Direct, indirect and total effects", head, rows, formats=formats, footnotes=[note])
 
     def to_latex(self) -> str:
         """Return the table as LaTeX (package booktabs)."""

@@ -40,10 +40,7 @@ RECIPES: dict[str, tuple[str, Callable[[int, str, str | None], Any]]] = {
     "firm_mean": ("Firm's mean", lambda *_: FirmMeanRegressor()),
     "last_value": ("Last value", lambda *_: LastValueRegressor()),
     "ols": ("Own characteristics (OLS)", lambda *_: OwnCharacteristicsRegressor()),
-    "ridge": (
-        "Own characteristics (ridge)",
-        lambda *_: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS)),
-    ),
+    "ridge": ("Own characteristics (ridge)", lambda *_: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS))),
     "elastic_net": (
         "Own characteristics (elastic net)",
         lambda seed, *_: ElasticNetRegressor(random_state=seed),
@@ -77,10 +74,7 @@ RECIPES: dict[str, tuple[str, Callable[[int, str, str | None], Any]]] = {
     "industry_median": ("{industry} median", lambda *given: IndustryMedianRegressor(industry=given[-1])),
     "kernel": ("Kernel regression", lambda *_: NadarayaWatsonRegressor()),
     "cross_sectional_ridge": ("Cross-sectional ridge", lambda *_: CrossSectionalRidge(scale="rank")),
-    "cross_attention": (
-        "Cross-attention",
-        lambda seed, task, _: _attention(seed, task, attention="cross"),
-    ),
+    "cross_attention": ("Cross-attention", lambda seed, task, _: _attention(seed, task, attention="cross")),
     "attention": ("Peer attention", lambda seed, task, _: _attention(seed, task)),
     "stacked_attention": ("Stacked attention", lambda seed, task, _: _attention(seed, task, n_layers=2)),
 }

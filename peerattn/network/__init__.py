@@ -16,12 +16,7 @@ from peerattn.network.measures.comparison import (
     overlap,
     turnover,
 )
-from peerattn.network.measures.concentration import (
-    concentration,
-    connectedness,
-    effective_peers,
-    in_strength,
-)
+from peerattn.network.measures.concentration import concentration, connectedness, effective_peers, in_strength
 from peerattn.network.measures.validation import Validation, validate
 from peerattn.network.paths import paths, rollout
 from peerattn.network.peer_network import PeerNetwork

@@ -24,12 +24,7 @@ from peerattn.nn.positions import (
     sinusoidal_positions,
 )
 from peerattn.nn.pruning import head_gates, head_importance, most_important, prune_heads, take_heads
-from peerattn.nn.scores import (
-    additive_scores,
-    kernel_attention,
-    kernel_weights,
-    score_terms,
-)
+from peerattn.nn.scores import additive_scores, kernel_attention, kernel_weights, score_terms
 from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
 

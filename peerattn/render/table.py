@@ -11,15 +11,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.render.cells import (
-    Cell,
-    formatted,
-    frame_cell,
-    padded,
-    side_of,
-    text_width,
-    with_minus,
-)
+from peerattn.render.cells import Cell, formatted, frame_cell, padded, side_of, text_width, with_minus
 from peerattn.render.escape import escape, latex_text, markdown_text, printable
 from peerattn.render.files import write_atomic
 

@@ -209,11 +209,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         return torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31)))
 
     def _train(
-        self,
-        module: torch.nn.Module,
-        loss: Callable[[Any], Tensor],
-        batches: Iterable[Any],
-        **options: Any,
+        self, module: torch.nn.Module, loss: Callable[[Any], Tensor], batches: Iterable[Any], **options: Any
     ) -> None:
         """Minimise ``loss(batch)`` in place by `peerattn.training.train`, which takes the options, and keep the state.
 

@@ -65,11 +65,7 @@ class DyadicRegression(Regression):
 
 @checked
 def dyadic_regression(
-    network: BaseNetwork,
-    regressors: Mapping[str, Any],
-    *,
-    periods: Any = None,
-    effects: Sequence[str] = (),
+    network: BaseNetwork, regressors: Mapping[str, Any], *, periods: Any = None, effects: Sequence[str] = ()
 ) -> DyadicRegression:
     """Regress weights on characteristics of pairs, ``w_ij,t = a + Σ_k b_k x_k,ij,t + e_ij,t``.
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import torch
 
 from report import Row, publish, save_figure
@@ -40,7 +41,7 @@ def main() -> None:
         f"size: number of parameters, all {len(page['shown']):,} characters; data: number of characters to learn from, "
         f"width {WIDTH}. {STEPS:,} steps of {BATCH} × {BLOCK} characters; the step of least loss on another 20,000 is kept. One "
         "seed.",
-        f"{minutes:.0f} CPU minutes in all on one thread; torch {torch.__version__}.",
+        f"{minutes:.0f} CPU minutes in all on one thread; torch {torch.__version__}, numpy {np.__version__}.",
     ]
     publish("size_and_data", "Loss by size and by data", rows, notes)
 

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, IsolateWarning, checked, unknown_name
 from peerattn.models.base import PeerModel
-from peerattn.models.linear_in_means import PEERS_OUTCOME, LinearInMeansRegressor
-from peerattn.models.two_stage import describe
+from peerattn.models.linear_in_means import LinearInMeansRegressor
+from peerattn.models.two_stage import PEERS_OUTCOME, describe
 from peerattn.panel.labels import find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel

@@ -16,7 +16,7 @@ from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.given_network import given_network, others_weights, refuse_learned
 from peerattn.models.pools import Rows, Section
-from peerattn.models.two_stage import TwoStage, describe, two_stage
+from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects
@@ -24,7 +24,6 @@ from peerattn.panel.panel import Panel
 from peerattn.render import Table
 
 SINGULAR = 1e-8
-PEERS_OUTCOME = "peers' outcome"
 LABELS = ("firm", "period", "network")  # effects that are no code
 
 
@@ -217,7 +216,6 @@ class LinearInMeansRegressor(PeerRegressor):
             weight=weight,
             effects=groups if absorbed else None,
             clusters=self._labels(training, panel.period).loc[known, clustered] if clustered else None,
-            endogenous_name=PEERS_OUTCOME,
             n_bootstrap=self.n_bootstrap,
             random_state=self.random_state,
         )

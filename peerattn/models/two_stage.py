@@ -18,6 +18,7 @@ from peerattn.panel.effects import integers, net_of
 from peerattn.render import Regression
 
 FEW_CLUSTERS = 50
+PEERS_OUTCOME = "peers' outcome"
 DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
 
 
@@ -123,7 +124,6 @@ def two_stage(
     weight: np.ndarray | None = None,
     effects: pd.DataFrame | None = None,
     clusters: pd.DataFrame | None = None,
-    endogenous_name: str = "peers' outcome",
     n_bootstrap: int = 0,
     random_state: int = 0,
 ) -> TwoStage:
@@ -163,7 +163,7 @@ def two_stage(
         config["extra_df"] = absorbed
     both = (W, Z) if len(z_at) else (None, None)
     fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
-    columns = pd.Index([*(names[k] for k in x_at), *[endogenous_name] * bool(len(z_at))])
+    columns = pd.Index([*(names[k] for k in x_at), *[PEERS_OUTCOME] * bool(len(z_at))])
     counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
     cov = np.asarray(fit.cov)
     cluster = None if clusters is None or len(counts) > 1 else np.asarray(integers(clusters))[:, 0]
@@ -199,7 +199,7 @@ def two_stage(
         clusters=counts,
         effects=() if effects is None else tuple(effects.columns),
         rsquared=1 - float(ours @ residual**2) / total if total > 0 else 0.0,
-        instrumented=None if endogenous is None else endogenous_name,
+        instrumented=None if endogenous is None else PEERS_OUTCOME,
         identification=identification(table[:, -1], W[:, 0], X, Z, ours, config, float(scale[-1]))
         if len(z_at)
         else None,

@@ -40,10 +40,7 @@ class Influence(Shown):
         keys = ["period", "firm", "peer"]
         sides = {"weight": self.network, "influence": self.influence}
         frames = [net.edges().rename(columns={"weight": name}) for name, net in sides.items()]
-        if not self.network.is_dated:
-            frames = [frame.assign(period=0) for frame in frames]
-        joined = frames[0].merge(frames[1], on=keys, how="outer").fillna({"weight": 0.0, "influence": 0.0})
-        return joined if self.network.is_dated else joined.assign(period=None)
+        return frames[0].merge(frames[1], on=keys, how="outer").fillna({"weight": 0.0, "influence": 0.0})
 
     def table(self) -> Table:
         """Return the agreement of weight and influence as a table."""

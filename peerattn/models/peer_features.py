@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.base import PeerModel
+from peerattn.models.given_network import network_weights
 from peerattn.models.pools import sums_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
@@ -37,8 +38,10 @@ class PeerFeatures(FrameTransformer):
         Code columns: the peers are the firms that share the code; one set of columns for each. Empty, without ``network``:
         all other firms of the period.
     network : PeerNetwork or unfitted peer model, optional
-        The peers instead. A network is given and must hold the periods of every call. A model is learned in ``fit``, and in
-        ``fit_transform`` cross-fitted: the network of a block of periods comes from a clone fitted on the other blocks.
+        The peers instead. Of a network that is given, the latest cross-section up to a period counts; firms that it does not
+        have are without peers, and one learned from outcomes is refused in the periods it was learned from. A model is learned
+        in ``fit``, and in ``fit_transform`` cross-fitted: the network of a block of periods comes from a clone fitted on the
+        other blocks.
     of : {"characteristics", "outcomes"}, default "characteristics"
         What is averaged: the peers' characteristics of the period, or their last outcome known by then (of the period
         ``horizon`` before, or the last one earlier; never the own firm's, never one of the row's period or later).
@@ -148,6 +151,12 @@ class PeerFeatures(FrameTransformer):
             raise InputError(
                 f"network: expected a PeerNetwork or a peer model, got {type(self.network).__name__}."
             )
+        given = self.network if isinstance(self.network, PeerNetwork) else None
+        if given is not None and panel.firm is not None and not given.labels.isin(panel.firm).any():
+            raise InputError(
+                f"network: none of its firms, such as {given.labels[0]!r}, is in X, which has {panel.firm[0]!r}: labels must be "
+                "spelled alike."
+            )
         if getattr(self.network, "needs_outcomes", False):
             raise InputError(
                 "network: the model reads outcomes of the period it predicts; use task='forecast'."
@@ -214,20 +223,13 @@ class PeerFeatures(FrameTransformer):
 
         def weights(period: Any, at: slice) -> Iterator[np.ndarray]:
             assert panel.firm is not None
-            rows = np.arange(at.start, at.stop)
-            given = (
-                model
-                if isinstance(model, PeerNetwork)
-                else model.peer_network(panel.take(rows).with_outcomes(None))
-            )
-            W = given.matrix(period if given.is_dated else None)
             firms = panel.firm[at]
-            missing = firms.difference(W.index)
-            if len(missing):
-                raise InputError(
-                    f"network: {missing[0]!r} is not a focal firm in {period}; pass the whole network."
-                )
-            W = W.reindex(index=firms, columns=firms, fill_value=0.0).to_numpy(copy=True)
+            if isinstance(model, PeerNetwork):
+                W = network_weights(model, period, firms, firms).toarray()
+            else:
+                rows = panel.take(np.arange(at.start, at.stop)).with_outcomes(None)
+                found = model.peer_network(rows).matrix(period)
+                W = found.reindex(index=firms, columns=firms, fill_value=0.0).to_numpy(copy=True)
             np.fill_diagonal(W, 0.0)
             yield W
 

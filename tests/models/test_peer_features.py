@@ -69,6 +69,35 @@ def test_a_given_network_equals_the_groups_it_is_made_of(panel):
     np.testing.assert_allclose(given, groups, atol=1e-10)
 
 
+def test_a_given_network_answers_later_and_firms_it_lacks_have_no_peers(panel):
+    X, y = panel
+    firms, periods = (X.index.unique(level).sort_values() for level in ("firm", "period"))
+    few = firms[:3]
+    W = pd.DataFrame(np.full((3, 3), 0.5) * (1 - np.eye(3)), few, few)
+    network = PeerNetwork.from_matrices({periods[1]: W})
+    model = PeerFeatures(network=network, columns=["size"], keep=False)
+    later = X[X.index.get_level_values("period") > periods[1]]
+    found = model.fit_transform(later)["size_mean_network"]
+    here = later["size"].xs(periods[3], level="period").reindex(few)
+    there = found.xs(periods[3], level="period")
+    np.testing.assert_allclose(there[few], [here.drop(firm).mean() for firm in few])
+    assert (there[~there.index.isin(few)] == found[found.index.isin(few, level="firm")].median()).all()
+    with pytest.raises(InputError, match="network starts in"):
+        model.fit(X)
+    with pytest.raises(InputError, match="none of its firms, such as 'no one'"):
+        others = PeerNetwork.from_matrices({None: (["nobody"], ["no one"], np.ones((1, 1)))})
+        PeerFeatures(network=others).fit(X)
+
+
+def test_a_network_that_was_learned_from_the_outcomes_of_the_rows_is_refused(panel):
+    X, y = panel
+    numbers = X[["size"]]
+    learned = NadarayaWatsonRegressor().fit(numbers, y).peer_network(numbers, outcomes=y)
+    assert learned.learned_until is not None
+    with pytest.raises(InputError, match="network was learned from outcomes until"):
+        PeerFeatures(network=learned, of="outcomes").fit(numbers, y)
+
+
 def test_own_values_and_later_outcomes_move_nothing(panel):
     X, y = panel
     model = PeerFeatures(over=["sector"], of="outcomes", statistics=("mean", "std"), keep=False)

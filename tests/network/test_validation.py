@@ -107,6 +107,7 @@ def test_other_periods_firms_and_shapes() -> None:
         validate(network_of(W), network_of(links, firms=[f"G{i}" for i in range(30)]), k=3)
     with pytest.raises(InputError, match="validate: the network holds the 2 largest"):
         validate(network_of(W).replaced(top_k=2), network_of(links), k=3)
+    assert "against same industry and size" not in once.to_frame().index
     text = str(once)
     assert "precision at 3" in text and "\n" not in repr(once)
 
@@ -134,7 +135,7 @@ def test_edge_files_of_every_kind(kind: str, tmp_path: Path) -> None:
     assert links.name == path.name and not links.row_normalized
     both = PeerNetwork.from_edge_file(path, **columns, dtype=text, both_ways=True)
     assert len(both.edges()) == 4 and (both.edges().weight == 1.0).all()
-    with pytest.raises(InputError, match="path: no column is named 'gvkey_1'. Near matches: 'gvkey1'"):
+    with pytest.raises(InputError, match="firm: no column is named 'gvkey_1'. Near matches: 'gvkey1'"):
         PeerNetwork.from_edge_file(path, firm="gvkey_1", peer="gvkey2")
     (tmp_path / "bad.csv.zip").write_bytes(b"no zip")
     for name in ("none.csv", "bad.csv.zip"):

@@ -48,7 +48,7 @@ class MarginalEffects(Regression):
         empty = f" {self.n_empty} of them found no peers." if self.n_empty else ""
         return [
             unit,
-            f"Standard errors over {self.draws.shape[1]} refits without one of the {self.left_out}.{empty}",
+            f"Standard errors over {(n := self.draws.shape[1])} refits, each without one of {n} {self.left_out}.{empty}",
         ]
 
 
@@ -92,7 +92,8 @@ def marginal_effects(
     at : DataFrame or Panel, optional
         Rows of the cross-section in which effects are measured; default: the last period of ``X``.
     outcomes : Series, optional
-        Of the cross-section, passed on to ``peer_network``; kernels, industry models and models of outcomes need them.
+        Of ``X``, or of the cross-section alone; passed on to ``peer_network``. Kernels, industry models and models of outcomes
+        need them.
     characteristics, codes : sequence of str, optional
         Columns; default: all numbers, and all other columns.
     step : float, default 0.1
@@ -141,6 +142,12 @@ def marginal_effects(
         raise InputError(f"model: expected a fitted peer model, got {type(model).__name__}.")
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
     rows = _last_period(X) if rows is None else rows
+    if (
+        isinstance(outcomes, pd.Series)
+        and len(outcomes) > len(rows)
+        and rows.index.isin(outcomes.index).all()
+    ):
+        outcomes = outcomes.loc[rows.index]
     numbers: list[Any] = (
         list(rows.select_dtypes("number")) if characteristics is None else list(characteristics)
     )

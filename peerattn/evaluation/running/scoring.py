@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     Raises
     ------
     InputError
-        When fewer than two outcomes are known.
+        When fewer than two outcomes are known, or ``predict`` of the estimator takes none.
 
     Examples
     --------
@@ -45,8 +46,12 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     0.765
     """
     model = getattr(estimator, "best_estimator_", estimator)
-    predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     final = model[-1] if hasattr(model, "steps") else model
+    if "outcomes" not in signature(final.predict).parameters:
+        raise InputError(
+            f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
+        )
+    predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
     panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
     if panel.outcomes is None:

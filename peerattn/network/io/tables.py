@@ -163,7 +163,8 @@ def from_edge_file(
         raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
-    refuse_unknown("path", columns, frame.columns)
+    for column, role in columns.items():
+        refuse_unknown(role, [column], frame.columns)
     told = frame.columns.intersection(["learned_until"]).difference(list(columns))
     edges = frame[[*columns, *told]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
     if both_ways:

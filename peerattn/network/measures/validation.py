@@ -74,7 +74,8 @@ class Validation:
         Returns
         -------
         pandas.DataFrame
-            Rows: precision against all firms, precision against firms of the same industry and size, recall, AUC.
+            Rows: precision against all firms, precision against firms of the same industry and size (where they were given),
+            recall, AUC.
         """
         beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {
@@ -83,6 +84,8 @@ class Validation:
             f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
             "AUC": (self.auc, 0.5, np.nan, self.p_auc),
         }
+        if np.isnan(self.matched):
+            del rows["against same industry and size"]
         return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
 
     def summary(self) -> Table:

@@ -37,6 +37,14 @@ def test_the_effects_of_a_gaussian_kernel_are_its_derivatives():
     assert found.std_errors.isna().all() and found.nobs == 24 * 23
 
 
+def test_outcomes_of_the_whole_panel_are_those_of_the_cross_section_in_it():
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
+    whole, part = (
+        marginal_effects(model, NUMBERS, outcomes=y, n_batches=2).params for y in (PANEL.y, last(PANEL.y))
+    )
+    pd.testing.assert_series_equal(whole, part)
+
+
 def test_the_effect_of_a_shared_code_in_industry_means_is_the_weight_it_brings():
     X = PANEL.X[["industry"]]
     model = IndustryPeerRegressor(industry="industry").fit(X, PANEL.y)

@@ -14,7 +14,14 @@ from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, IsolateWarning, checked, unknown_name
+from peerattn.exceptions import (
+    InputError,
+    IsolateWarning,
+    PeerAttnWarning,
+    checked,
+    unknown_name,
+    warn_user,
+)
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.two_stage import PEERS_OUTCOME, describe
@@ -26,6 +33,7 @@ from peerattn.render import Shown, Table
 _KINDS = ("direct", "indirect", "total")
 _STABLE = 0.999  # draws of a larger |β| have no equilibrium
 _TERMS = 20_000
+_FEW = 0.2  # share of draws without an equilibrium beyond which a warning is given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,6 +165,7 @@ def impacts(
         beta = values[:, one.coef_.index == PEERS_OUTCOME].sum(axis=1)  # 0 where there is none
         samples.append(_effects(one, values[np.abs(beta) < _STABLE], multiplier))
     draws, names = np.concatenate(samples), model.feature_names_
+    _warn_of_unstable(n_draws - len(draws), n_draws)
     frame = lambda values: pd.DataFrame(values, pd.Index(names, name="characteristic"), _KINDS)  # noqa: E731
     params, errors = frame(np.mean(estimates, axis=0)), frame(draws.std(axis=0, ddof=1))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -307,6 +316,8 @@ def shock(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IsolateWarning)
         draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
+    if any(isinstance(one, LinearInMeansRegressor) for one in models):
+        _warn_of_unstable(n_draws - len(draws), n_draws)
     low, high = (
         np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0) if len(draws) > 1 else (np.nan, np.nan)
     )
@@ -330,6 +341,20 @@ def _chosen(rows: Panel, firms: Any) -> np.ndarray:
         if name not in rows.firm:
             raise unknown_name("firms", "firm", name, rows.firm)
     return np.asarray(rows.firm.isin(wanted))
+
+
+def _warn_of_unstable(dropped: int, n_draws: int) -> None:
+    if n_draws >= 2 > n_draws - dropped:
+        raise InputError(
+            f"model: {dropped} of {n_draws} draws of the peers' effect β have |β| ≥ 1, so no equilibrium: there are no intervals."
+        )
+    if dropped > _FEW * n_draws:
+        warn_user(
+            PeerAttnWarning(
+                f"{dropped} of {n_draws} draws of the peers' effect β have |β| ≥ 1, no equilibrium, and are left out: intervals "
+                "are too narrow, and may miss the estimate. Its instruments may be weak (see summary())."
+            )
+        )
 
 
 def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterable[PeerModel]:

@@ -1,15 +1,21 @@
 """Direct, indirect and total effects against dense algebra and spreg; shocks; intervals that carry the network's error."""
 
+import warnings
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
-from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.exceptions import InputError, IsolateWarning, PeerAttnWarning
 from peerattn.models import IndustryPeerRegressor, LinearInMeansRegressor, impacts, shock, split_sample
 
-pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # spreg, with pandas 3
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame"),  # spreg, with pandas 3
+    pytest.mark.filterwarnings("ignore:.* draws of the peers' effect"),  # 150 firms: β is known to ±.3 alone
+]
 
 
 def made(n=150, seed=0, beta=0.4, noise=0.5):
@@ -117,6 +123,23 @@ def test_isolates_are_told_of_once():
     with pytest.warns(IsolateWarning) as caught:
         shock(model, X, {"size": 1.0}, firms=["B"], n_draws=9)
     assert len(caught) == 1
+
+
+def test_draws_without_an_equilibrium_are_told_of():
+    _, X, y, network = made(noise=0.05)
+    model = LinearInMeansRegressor(network=network, cluster=None, effects=()).fit(X, y)
+    for call, options in ((impacts, []), (shock, [{"size": 1.0}])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(model, X, *options, n_draws=200)
+        moved = copy(model)
+        moved.coef_ = model.coef_.copy()
+        moved.coef_["peers' outcome"] = 0.995
+        with pytest.warns(PeerAttnWarning, match="of 200 draws of the peers' effect β have"):
+            call(moved, X, *options, n_draws=200)
+        moved.coef_["peers' outcome"] = 3.0
+        with pytest.raises(InputError, match="200 of 200 draws .* no equilibrium: there are no intervals"):
+            call(moved, X, *options, n_draws=200)
 
 
 def test_intervals_cover_the_truth():

@@ -49,10 +49,11 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     ----------
     estimator_ : regressor
         Fitted on all training rows; it predicts.
-    margins_ : Series
-        Of each group; the one under ``None`` is of all firms, for groups that calibration did not see.
+    margins_ : DataFrame
+        Of each group (rows; the one under ``None`` is of all firms, for groups that calibration did not see), for predictions
+        that peers' outcomes of the period are shown to (column True) and those without (False).
     residuals_ : DataFrame
-        Firm, period, outcome, prediction, group of the calibration rows.
+        Firm, period, outcome, prediction, group of the calibration rows, and ``shown``: whether peers' outcomes were.
 
     Notes
     -----
@@ -101,18 +102,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
-        scores = (self.residuals_["outcome"] - self.residuals_["prediction"]).abs().to_numpy()
-        when, known = pd.factorize(self.residuals_["period"])[0], np.isfinite(scores)
-
-        def margin(rows: np.ndarray) -> float:
-            return _margin(scores[rows], when[rows], known[rows], np.unique(when), self.level)
-
-        self.margins_ = pd.Series({None: margin(np.ones(len(scores), dtype=bool))}, dtype=float)
-        groups = self.residuals_["group"]
-        for group in groups.dropna().unique():
-            rows = (groups == group).to_numpy()
-            everywhere = len(np.unique(when[rows & known])) == len(np.unique(when))
-            self.margins_[group] = margin(rows) if everywhere else math.inf
+        of_calls = self.residuals_.groupby("shown")
+        self.margins_ = pd.DataFrame({shown: _margins(rows, self.level) for shown, rows in of_calls})
         self.estimator_ = self._fitted(panel)
         return self
 
@@ -124,16 +115,25 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame:
         """Return prediction, lower and upper end of each row, on the index of ``X``.
 
+        Raises
+        ------
+        InputError
+            For outcomes that the estimator does not read, or needs.
+
         Notes
         -----
-        An end is infinite where a group was missing in a calibration period.
+        An end is infinite where a group was missing in a calibration period. Predictions with and without ``outcomes`` have
+        margins of their own.
         """
-        panel = self._read(X)
+        check_is_fitted(self)
+        shown = outcomes is not None
+        if shown not in self.margins_:
+            verb = "reads none: leave them out" if shown else "needs them: pass those of the rows"
+            raise InputError(f"outcomes: {type(self.estimator).__name__} {verb}.")
+        margins, panel = self.margins_[shown], self._read(X)
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(panel.restore(self._groups(panel).to_numpy()), panel.index)
-        margin = groups.map(self.margins_).where(
-            groups.isin(self.margins_.index) & groups.notna(), self.margins_.iloc[0]
-        )
+        margin = groups.map(margins).where(groups.isin(margins.index) & groups.notna(), margins.iloc[0])
         margin = margin.astype(float)
         return pd.DataFrame(
             {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
@@ -159,12 +159,13 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             last = periods[max(at - self.horizon, 0)]
             model = self._fitted(panel.take(panel.period <= last))
             call = panel.take(panel.period.isin(block))
-            outcomes = call.y if getattr(model, "needs_outcomes", False) else None
-            predicted = model.predict(self._rows(call), **self._shown(outcomes))
             frame = call.labels.to_frame(index=False).assign(
-                outcome=call.outcomes, prediction=np.asarray(predicted)
+                outcome=call.outcomes, group=self._groups(call).to_numpy()
             )
-            parts.append(frame.assign(group=self._groups(call).to_numpy()))
+            reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
+            for shown in [True] * reads + [False] * (not needs):
+                predicted = model.predict(self._rows(call), **self._shown(call.y if shown else None))
+                parts.append(frame.assign(prediction=np.asarray(predicted), shown=shown))
         return pd.concat(parts, ignore_index=True)
 
     def _fitted(self, panel: Panel) -> Any:
@@ -195,6 +196,21 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         if not panel.dated:
             raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")
         return panel
+
+
+def _margins(residuals: pd.DataFrame, level: float) -> pd.Series:
+    """Return the margin of all firms, under None, and that of each group."""
+    scores = (residuals["outcome"] - residuals["prediction"]).abs().to_numpy()
+    when, known = pd.factorize(residuals["period"])[0], np.isfinite(scores)
+    blocks, groups = np.unique(when), residuals["group"]
+    found = {None: _margin(scores, when, known, blocks, level)}
+    for group in groups.dropna().unique():
+        rows = (groups == group).to_numpy()
+        everywhere = len(np.unique(when[rows & known])) == len(blocks)
+        found[group] = (
+            _margin(scores[rows], when[rows], known[rows], blocks, level) if everywhere else math.inf
+        )
+    return pd.Series(found, dtype=float)
 
 
 def _margin(

@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression
 from peerattn import CrossSectionalRidge, load_grunfeld
 from peerattn.evaluation import IntervalRegressor
 from peerattn.exceptions import InputError
+from peerattn.models import CovariancePeerRegressor
 
 
 def made(seed, n=40, periods=61, shock=0.7):
@@ -65,6 +66,23 @@ def test_peer_models_are_shown_outcomes_and_rows_keep_their_order():
         found["prediction"], CrossSectionalRidge().fit(X, y).predict(shuffled, outcomes=y[shuffled.index])
     )
     assert (found["upper"] - found["lower"]).round(9).nunique() == 1
+
+
+def test_margins_are_those_of_the_call_that_is_made():
+    """A shock of half the variance: with peers' outcomes it is known, and the interval half as wide."""
+    X, y = made(2, n=60, periods=31, shock=6.0)
+    new = X.index.get_level_values("period") > 2025
+    model = IntervalRegressor(CrossSectionalRidge(), level=0.8).fit(X[~new], y[~new])
+    for outcomes in (None, y[new]):
+        found = model.predict_interval(X[new], outcomes=outcomes)
+        covered = (found["lower"] <= y[new]) & (y[new] <= found["upper"])
+        assert 0.7 < covered.mean() < 0.95
+    assert model.margins_.loc[None, True] < 0.6 * model.margins_.loc[None, False]
+    with pytest.raises(InputError, match="outcomes: LinearRegression reads none: leave them out"):
+        IntervalRegressor(LinearRegression(), level=0.8).fit(X, y).predict_interval(X, outcomes=y)
+    with pytest.raises(InputError, match="outcomes: CovariancePeerRegressor needs them"):
+        few = X[X.index.get_level_values("firm") < 20]
+        IntervalRegressor(CovariancePeerRegressor(), level=0.8).fit(few, y[few.index]).predict_interval(few)
 
 
 def test_refusals():

@@ -215,7 +215,7 @@ class Entry:
         known = fold.y_train.notna().to_numpy()
         train, call = fold.encoded("train", self.own_only)[known], fold.encoded("call", self.own_only)
         try:
-            firm, period = call.index.names
+            firm, period = map(str, call.index.names)
             return peer_weights(model, call.iloc[rows], train, fold.y_train[known], firm=firm, period=period)
         except ValueError:  # its predictions are no weighted sum of training outcomes
             return None

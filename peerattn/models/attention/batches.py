@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn.models.attention.priors import PairTerms
-from peerattn.models.attention.row_tensors import PairTensors, RowTensors
+from peerattn.models.attention.row_tensors import PairTensors, RowTensors, admissible, barred
 from peerattn.models.pools import Rows, Section
 
 CELLS_PER_STEP = 2**21  # pairs of focal row and peer in a step, times heads, at most
@@ -31,6 +32,11 @@ class Batch:
     y: Tensor  # (B, n_focal)
     weight: Tensor  # (B, n_focal); 0 where padded
     pairs: PairTensors
+
+    @cached_property
+    def bars(self) -> Tensor:
+        """Who may not look to whom, as what is added to scores: made once for all modules, dearer than a head's attention."""
+        return barred(admissible(self.focal, self.peers), self.focal.x.dtype)
 
     def take(self, sections: Tensor) -> Batch:
         """Return these cross-sections of a batch without pair terms."""

@@ -26,13 +26,14 @@ class HeadStarts:
 
     def predict(self, sections: Sequence[Section]) -> dict[str, list[np.ndarray]]:
         """Return the predictions of each start, by its name."""
+        added = self.part.by_start(sections)
+        of_name = {name: [k for k, other in enumerate(self.names) if other == name] for name in self.names}
+        scaled = [each * np.array(self.lengths)[:, None, None] for each in added]
         own = self.lines.of(sections)
-        found: dict[str, list[list[np.ndarray]]] = {}
-        for name, length, alone in zip(self.names, self.lengths, self.part.alone(), strict=True):
-            found.setdefault(name, []).append(
-                [o + length * a for o, a in zip(own, alone.additions(sections), strict=True)]
-            )
-        return {name: [np.mean(each, axis=0) for each in zip(*of, strict=True)] for name, of in found.items()}
+        return {
+            name: [o + each[at].mean(axis=0) for o, each in zip(own, scaled, strict=True)]
+            for name, at in of_name.items()
+        }
 
     def weighed(self, weights: Mapping[str, float]) -> HeadStarts:
         """Return the starts that are named, mixed by their weights in the network (evenly where all are zero)."""

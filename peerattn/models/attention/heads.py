@@ -48,17 +48,22 @@ def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
 
 
 @torch.no_grad()
-def contribution_spread(module: PeerModule, sections: Sequence[Section], settings: Settings) -> np.ndarray:
-    """Return the standard deviation of each head's contribution within some cross-sections, (H,)."""
-    if not module.spec.n_heads:
-        return np.zeros(0)
+def contribution_spreads(
+    modules: Sequence[PeerModule], sections: Sequence[Section], settings: Settings
+) -> list[np.ndarray]:
+    """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
 
-    def variance(section: Section) -> np.ndarray:
+    def variances(section: Section) -> list[np.ndarray]:
         batch = make_batch([section], settings.terms, settings.dtype, settings.device)
-        heads = module(batch.focal, batch.peers, batch.pairs)[1][..., 0, :, :, :]
         share = (batch.weight / batch.weight.sum())[0, :, None]
-        mean = (heads * share).sum(-2, keepdim=True)
-        return np.asarray(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
 
-    return np.asarray(np.sqrt(np.mean(of_each([sections[k] for k in at], variance), axis=0)))
+        def variance(module: PeerModule) -> np.ndarray:
+            heads = module(batch.focal, batch.peers, batch.pairs, batch.bars)[1][0]
+            mean = (heads * share).sum(-2, keepdim=True)
+            return np.asarray(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
+
+        return [variance(module) for module in modules]
+
+    found = of_each([sections[k] for k in at], variances)
+    return [np.sqrt(np.mean(of, axis=0)) for of in zip(*found, strict=True)]

@@ -14,6 +14,7 @@ from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_te
 from peerattn.models.attention.heads import with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
+from peerattn.models.attention.row_tensors import admissible, barred
 from peerattn.models.pools import Section, of_each
 
 
@@ -83,21 +84,22 @@ class Heads:
 
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
-        modules = [member.module() for member in self.members]
-        return of_each(sections, lambda section: self._addition(section, modules))
+        return [np.tensordot(self.mix, each, axes=1) for each in self.by_start(sections)]
 
-    def _addition(self, section: Section, modules: Sequence[PeerModule]) -> np.ndarray:
+    def by_start(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return what each start adds to every focal row, (n_starts, n_focal, K) a cross-section."""
+        modules = [member.module() for member in self.members]
+        return of_each(sections, lambda section: self._added(section, modules))
+
+    def _added(self, section: Section, modules: Sequence[PeerModule]) -> np.ndarray:
         peers = peer_tensors(section, torch.float64)
-        blocks = []
+        blocks = [np.zeros((len(modules), 0, self.members[0].spec.n_outputs))]
         for rows in section.chunks():
             focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
             pairs = pair_tensors([section], [rows], self.terms, torch.float64)
-            outputs = [
-                share * module(focal, peers, pairs)[0][0]
-                for share, module in zip(self.mix, modules, strict=True)
-            ]
-            blocks.append(torch.stack(outputs).sum(0).numpy())
-        return np.concatenate(blocks) if blocks else np.zeros((0, self.members[0].spec.n_outputs))
+            bars = barred(admissible(focal, peers), torch.float64)
+            blocks.append(np.stack([module(focal, peers, pairs, bars)[0][0].numpy() for module in modules]))
+        return np.concatenate(blocks, axis=1)
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of additions by the peers' outcomes: heads added up by their slopes."""

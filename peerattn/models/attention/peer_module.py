@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.models.attention.row_tensors import PairTensors, RowTensors, admissible, others
+from peerattn.models.attention.row_tensors import PairTensors, RowTensors, admissible, barred, others
 from peerattn.models.pools import NOBODY
 
 WITHIN = 2.0  # size of queries and keys of a head that starts from the firms of its own code
@@ -45,12 +45,6 @@ class PeerSpec:
     def width(self) -> int:
         """Number of features that the last layer sees: inputs, and what each layer before it adds."""
         return self.n_inputs * self.n_layers
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns in which predictions are linear, given the weights."""
-        own = self.n_inputs + 1 if self.own == "linear" else 0
-        return own + self.n_heads * (1 if self.values == "outcomes" else self.width)
 
 
 class Projection(torch.nn.Module):
@@ -132,14 +126,14 @@ class Layer(torch.nn.Module):
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def mean(
-        self, looking: Tensor, shown: Tensor, may: Tensor, pairs: PairTensors, value: Tensor | None = None
+        self, looking: Tensor, shown: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
         value = self.per_head_features(shown) if value is None else value
         scores = self.scores(looking, shown, pairs)
         if self.spec.nobody:  # its information is zero
-            value, may = F.pad(value, (0, 0, 0, 1)), F.pad(may, (0, 1), value=True)
-        return attend(value, scores, may, pairs)
+            return attend(F.pad(value, (0, 0, 0, 1)), scores, bars, pairs)
+        return attend(value, scores, bars[..., :-1], pairs)
 
     def per_head_features(self, features: Tensor) -> Tensor:
         """Return features as (B, H, n, width)."""
@@ -261,9 +255,11 @@ class PeerModule(Layer):
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         alike = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
         same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in alike)
+        of_pool = barred(others(looking, peers), pool.dtype)
+        of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
-            told = layer.mean(h_pool, h_pool, others(looking, peers), among)
-            h_own = told if same else layer.mean(h_focal, h_pool, others(focal, peers), pairs)
+            told = layer.mean(h_pool, h_pool, of_pool, among)
+            h_own = told if same else layer.mean(h_focal, h_pool, of_focal, pairs)
             h_focal = torch.cat([layer.per_head_features(own), h_own], dim=-1)
             h_pool = h_focal if same else torch.cat([layer.per_head_features(pool), told], dim=-1)
         return h_focal, h_pool
@@ -275,20 +271,26 @@ class PeerModule(Layer):
         focal: RowTensors,
         peers: RowTensors,
         pairs: PairTensors = PairTensors(),  # noqa: B008
+        bars: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K)."""
-        heads = self._contributions(focal, peers, pairs)
+        """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K).
+
+        ``bars`` says who may not look to whom (:func:`~.row_tensors.barred`), where the caller has it already.
+        """
+        bars = barred(admissible(focal, peers), focal.x.dtype) if bars is None else bars
+        heads = self._contributions(focal, peers, pairs, bars)
         predicted = heads.sum(1)
         if self.spec.own == "linear":
             predicted = predicted + self.inputs(focal) @ self.own_slope + self.intercept
         return predicted, heads
 
-    def _contributions(self, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> Tensor:
+    def _contributions(
+        self, focal: RowTensors, peers: RowTensors, pairs: PairTensors, bars: Tensor
+    ) -> Tensor:
         if not self.spec.n_heads:
             return focal.x.new_zeros(*focal.x.shape[:1], 0, focal.x.shape[1], self.spec.n_outputs)
         looking, shown = self.features(focal, peers, pairs)
-        value, may = self._value(shown, peers), admissible(focal, peers)
-        heads = self.mean(looking, shown, may, pairs, value)
+        heads = self.mean(looking, shown, bars, pairs, self._value(shown, peers))
         return heads * self.slope[:, None, None] if self.spec.values == "outcomes" else heads
 
     def weights(
@@ -317,12 +319,13 @@ class PeerModule(Layer):
         return outcome[:, None].expand(-1, self.spec.n_heads, -1, -1)
 
 
-def attend(value: Tensor, scores: dict[str, Any], may: Tensor, pairs: PairTensors) -> Tensor:
+def attend(value: Tensor, scores: dict[str, Any], bars: Tensor, pairs: PairTensors) -> Tensor:
     """Return every head's weighted mean of the values, (B, H, n_focal, width): over all pairs, or along the few allowed."""
     if not pairs.sparse or pairs.bias is None:
-        return nn.attention(value=value, mask=may[:, None], **scores)
-    section, row, peer = (may & (pairs.bias > -math.inf)).nonzero().T
-    n_sections, n_focal, n_peers = may.shape
+        bias = bars[:, None] if scores["bias"] is None else bars[:, None] + scores["bias"]
+        return nn.attention(value=value, **scores | {"bias": bias})
+    section, row, peer = (bars + pairs.bias > -math.inf).nonzero().T
+    n_sections, n_focal, n_peers = bars.shape
 
     def laid_out(x: Tensor) -> Tensor:  # (B, H, n, d) -> (H, B n, d): sections one after the other
         return x.transpose(0, 1).flatten(1, 2)

@@ -14,7 +14,7 @@ from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.covariance_fit import fit_covariance
 from peerattn.models.attention.fitting import PEERS, Candidate
 from peerattn.models.attention.head_starts import HeadStarts
-from peerattn.models.attention.heads import Settings, contribution_spread
+from peerattn.models.attention.heads import Settings, contribution_spreads
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
@@ -82,7 +82,7 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     def fitted(
         training: Training, modules: Sequence[PeerModule], names: tuple[str, ...], mix: tuple[float, ...]
     ) -> HeadStarts:
-        members = tuple(Member.of(m, contribution_spread(m, training.residuals, wide)) for m in modules)
+        members = tuple(map(Member.of, modules, contribution_spreads(modules, training.residuals, wide)))
         part = Heads(members, settings.terms, mix)
         lengths = tuple(step_length(training, alone) for alone in part.alone())
         return HeadStarts(training.lines, part, names, lengths)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from peerattn.models.attention.batches import Batch
 from peerattn.models.attention.peer_module import PeerModule
-from peerattn.models.attention.row_tensors import admissible
 from peerattn.models.attention.samples import Sample
 from peerattn.processes import all_sum
 
@@ -41,8 +40,7 @@ def columns(module: PeerModule, batch: Batch) -> Tensor:
         value = module._value(shown, batch.peers)
     else:
         value = module.per_head_features(shown)
-    may = admissible(batch.focal, batch.peers)
-    return module.mean(looking, shown, may, batch.pairs, value).transpose(1, 2)
+    return module.mean(looking, shown, batch.bars, batch.pairs, value).transpose(1, 2)
 
 
 def parts(
@@ -55,14 +53,21 @@ def parts(
     the root of their weight. The columns of ``size`` heads after each other make up one regression, of which
     there are H. A head has one slope on outcomes for all K targets, which then make up n K rows.
     """
-    y = batch.y if batch.y.ndim == 3 else batch.y[..., None]
+    mixed = columns(module, batch)
+    with torch.no_grad():
+        known = mixed[:, :, :0] if found is None else columns(found, batch)
+    return _net(module, batch, mixed, known, size, common)
+
+
+def _net(
+    module: PeerModule, batch: Batch, mixed: Tensor, known: Tensor, size: int, common: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what :func:`parts` does, of the heads' columns and those partialled out, (B, n, H, width)."""
+    y = _targets(batch)
     K, outcomes = y.shape[-1], module.spec.values == "outcomes"
     linear = module.spec.own == "linear"
     inputs = module.inputs(batch.focal).detach()
     own = torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if linear else inputs[..., :0]
-    mixed = columns(module, batch)  # (B, n, H, width)
-    with torch.no_grad():
-        known = mixed[:, :, :0] if found is None else columns(found, batch)
     weight = batch.weight[..., None]  # (B, n, 1)
     if outcomes and K > 1:
         each = torch.eye(K, dtype=y.dtype, device=y.device)
@@ -81,6 +86,10 @@ def parts(
         return z * root
 
     return net(torch.cat([own, known.flatten(2)], dim=-1)), net(mixed), net(y)
+
+
+def _targets(batch: Batch) -> Tensor:
+    return batch.y if batch.y.ndim == 3 else batch.y[..., None]  # (B, n, K)
 
 
 def ridge_solution(gram: Tensor, n_targets: int, ridge: float) -> Tensor:
@@ -135,10 +144,10 @@ def projected_loss(
 
 @torch.no_grad()
 def products(
-    module: PeerModule, found: PeerModule | None, sample: Sample, size: int = 1, most: float = THINNED
+    module: PeerModule, found: PeerModule | None, sample: Sample, size: int = 1
 ) -> Iterator[tuple[Tensor, tuple[int, int]]]:
     """Yield products of some sections (H, B, c, c), in float64, and the numbers of own columns and of targets."""
-    for batch in sample.whole(most / max(1, module.spec.n_heads)):
+    for batch in sample.whole(THINNED / max(1, module.spec.n_heads)):
         own, mixed, y = (z.double() for z in parts(module, found, batch, size, sample.common))
         yield _products(own, mixed, y), (own.shape[-1], y.shape[-1])
 
@@ -150,20 +159,37 @@ def summed(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tup
 
 
 @torch.no_grad()
-def solve(module: PeerModule, sample: Sample) -> None:
-    """Set own term and value vectors (or slopes) by ridge regression over all sections."""
-    gram, (n_own, n_targets) = summed(products(module, None, sample, module.spec.n_heads, most=math.inf))
-    b = ridge_solution(gram, n_targets, RIDGE)[0]
-    if module.spec.n_heads:
-        module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))
-    if module.spec.own == "linear":
-        module.own_slope.copy_(b[:n_own].reshape(module.spec.n_inputs + 1, -1)[:-1])
-        module.intercept.zero_()
-        rest, total = torch.zeros_like(module.intercept), 0.0
-        for batch in sample.whole():
-            error = batch.y.view(*batch.y.shape[:2], -1) - module(batch.focal, batch.peers, batch.pairs)[0]
-            rest, total = (
-                rest + (error * batch.weight[..., None]).sum((0, 1)),
-                total + float(batch.weight.sum()),
-            )
-        module.intercept.copy_(all_sum(rest) / all_sum(total))
+def solve(modules: Sequence[PeerModule], sample: Sample) -> None:
+    """Set own terms and value vectors (or slopes) by ridge regression over all sections; residuals have the mean zero."""
+    found = [[_moments(module, batch, sample.common) for module in modules] for batch in sample.whole()]
+    for module, of in zip(modules, zip(*found, strict=True), strict=True):
+        spec = module.spec
+        gram, totals = (all_sum(torch.stack(each).sum(0)) for each in zip(*of, strict=True))
+        b = ridge_solution(gram, 1 if spec.values == "outcomes" else spec.n_outputs, RIDGE)
+        n_own = len(b) - spec.n_heads * (1 if spec.values == "outcomes" else spec.width)
+        if spec.n_heads:
+            module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))
+        if spec.own == "linear":
+            module.own_slope.copy_(b[:n_own].reshape(spec.n_inputs + 1, -1)[:-1])
+            module.intercept.copy_(_mean_residual(module, totals))
+
+
+def _mean_residual(module: PeerModule, totals: Tensor) -> Tensor:
+    """Return the mean of what own slopes and heads leave of the targets, (K,)."""
+    spec = module.spec
+    n, y, inputs, heads = totals.tensor_split(np.cumsum([1, spec.n_outputs, spec.n_inputs]).tolist())
+    rest = y - inputs @ module.own_slope
+    if spec.n_heads:
+        heads, values = heads.view(spec.n_heads, -1), module.head_values
+        outcomes = spec.values == "outcomes"
+        rest = rest - ((heads * values).sum(0) if outcomes else torch.einsum("hw,hwk->k", heads, values))
+    return rest / n
+
+
+def _moments(module: PeerModule, batch: Batch, common: float) -> tuple[Tensor, Tensor]:
+    """Return products of own columns, heads' columns and targets (c, c), and totals of 1, targets, inputs and heads' columns."""
+    heads = columns(module, batch)
+    rows = _net(module, batch, heads, heads[:, :, :0], module.spec.n_heads, common)
+    weight, y = batch.weight[..., None], _targets(batch)
+    plain = torch.cat([torch.ones_like(weight), y, module.inputs(batch.focal), heads.flatten(2)], dim=-1)
+    return _products(*rows).sum((0, 1)), (plain * weight).sum((0, 1))

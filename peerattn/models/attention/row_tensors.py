@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -91,6 +93,13 @@ def others(focal: RowTensors, peers: RowTensors) -> Tensor:
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
     return _where(others(focal, peers), peers.answers)
+
+
+def barred(may: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what is added to scores, (B, n_focal, n_peers + 1): −∞ where a row may not look, else 0; the null peer is last."""
+    return torch.where(
+        F.pad(may, (0, 1), value=True), torch.zeros((), dtype=dtype, device=may.device), -math.inf
+    )
 
 
 def _where(pairs: Tensor, peers: Tensor) -> Tensor:

@@ -101,7 +101,6 @@ def refit_heads(
 
 
 def _solve(heads: Sequence[PeerModule], sections: Sequence[Section], settings: Settings) -> None:
-    wide = Sample(sections, replace(settings, dtype=torch.float64))
     for module in heads:
         average_unseen_codes(module, sections)
-        solve(module.double(), wide)
+    solve([module.double() for module in heads], Sample(sections, replace(settings, dtype=torch.float64)))

@@ -10,7 +10,7 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.heads import Settings, contribution_spread
+from peerattn.models.attention.heads import Settings, contribution_spreads
 from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.search import refit_heads
 from peerattn.models.attention.training import Training
@@ -75,8 +75,7 @@ class WarmStart:
             for at, mine in zip(drawn, modules, strict=True):
                 sections = [self.sections[t] for t in at]
                 refit_heads(mine, sections, self.settings, seed)
-                spreads = [contribution_spread(module, sections, self.settings) for module in mine]
-                found.append([Member.of(*each) for each in zip(mine, spreads, strict=True)])
+                found.append(list(map(Member.of, mine, contribution_spreads(mine, sections, self.settings))))
             yield found
 
     def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:

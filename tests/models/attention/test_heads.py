@@ -8,7 +8,7 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.heads import Settings, contribution_spread, with_heads
+from peerattn.models.attention.heads import Settings, contribution_spreads, with_heads
 from peerattn.models.attention.members import Heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 
@@ -61,7 +61,7 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
     sections = [replace(s, focal=replace(s.focal, y=np.zeros(len(s.focal)))) for s in sections]
     settings = Settings(pair.pair_terms_, dtype=torch.float64)
     for member in pair.members_:
-        found = contribution_spread(member.module(), sections, settings)
+        found = contribution_spreads([member.module()], sections, settings)[0]
         for head in range(2):
             v, moved = member.state["value.weight"][head], []
             for s in sections:
@@ -71,7 +71,7 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
             assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
     assert pair.heads_.columns.tolist() == ["start", "head", "importance", "share"]
     assert pair.heads_.groupby("start")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
-    assert contribution_spread(PeerModule(PeerSpec(3, n_heads=0)), sections, settings).size == 0
+    assert contribution_spreads([PeerModule(PeerSpec(3, n_heads=0))], sections, settings)[0].size == 0
 
 
 def test_starts_are_mixed_by_their_weights(panel, pair):

@@ -112,7 +112,7 @@ def test_rank_ic_takes_periods_of_any_kind():
         pd.Series([2, 1] * 3),
     ):
         assert rank_ic(y, prediction, period).by_period.index.is_monotonic_increasing
-    with pytest.raises(InputError, match="text that names no dates .'b', 'a'."):
+    with pytest.raises(InputError, match="text that names no dates with the year in four digits .'b', 'a'."):
         rank_ic(y, prediction, ["b", "a"] * 3)
 
 

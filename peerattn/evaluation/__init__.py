@@ -4,6 +4,7 @@ from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
@@ -30,7 +31,7 @@ from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, Wal
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
-    "Comparison", "ConfidenceSet",
+    "Comparison", "Comparisons", "ConfidenceSet",
     "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",

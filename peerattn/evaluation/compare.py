@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.description import Labels
 from peerattn.evaluation.leak_audit.auditing import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
@@ -31,7 +32,29 @@ from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 
 
-@checked
+@overload
+def compare(
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: list[str] | tuple[str, ...],
+    **options: Any,
+) -> Comparisons: ...
+
+
+@overload
+def compare(
+    models: Mapping[str, Any] | Sequence[str],
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    **options: Any,
+) -> Comparison: ...
+
+
+@checked  # type: ignore[misc]  # the overloads leave the options unnamed
 def compare(
     models: Mapping[str, Any] | Sequence[str],
     X: Any,
@@ -40,7 +63,7 @@ def compare(
     cv: Any = None,
     baseline: str | None = None,
     task: Task = "forecast",
-    outcome: str | None = None,
+    outcome: str | list[str] | tuple[str, ...] | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
     firm: str = "firm",
@@ -59,7 +82,7 @@ def compare(
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     verbose: bool = True,
-) -> Comparison:
+) -> Comparison | Comparisons:
     r"""Compare models out of sample: the same rows, the same inputs, the same tests for all.
 
     For each fold every model is cloned and fitted on the training rows,
@@ -91,8 +114,8 @@ def compare(
         ``"forecast"``: no outcome of the target period is used. ``"explain"``: peer models are shown the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
         see none, and the means of all other firms and of those of the industry are added as controls for the level of the period.
-    outcome : str, optional
-        Column of X that is the outcome, when y is not passed.
+    outcome : str or list of str, optional
+        Column of X that is the outcome, when y is not passed; or a list of several, each compared on its own.
     characteristics : sequence of str, optional
         Columns to use. By default all columns of X beside ``y``, and those ``read_panel`` chooses of a
         whole frame.
@@ -146,7 +169,8 @@ def compare(
     Returns
     -------
     Comparison
-        Prints as a table; ``.to_html(path)`` writes the report.
+        Prints as a table; ``.to_html(path)`` writes the report. Comparisons, one for each outcome, where
+        ``outcome`` lists several.
 
     Raises
     ------
@@ -180,19 +204,15 @@ def compare(
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
     Comparison(forecast of roa_next: 8 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
+    options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_at_least(0, placebo=placebo)
     if n_jobs == 0:
         raise InputError("n_jobs: expected a number other than 0, or None; -1 takes all cores.")
-    panel = comparison_panel(
-        X,
-        y,
-        outcome=outcome,
-        characteristics=characteristics,
-        codes=codes,
-        firm=firm,
-        period=period,
-        industry=industry,
-    )
+    if isinstance(outcome, list | tuple):
+        each = frames_by_outcome(X, y, outcome).items()
+        return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
+    columns = {name: options[name] for name in ("characteristics", "codes", "firm", "period", "industry")}
+    panel = comparison_panel(X, y, outcome=outcome, **columns)
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
         baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline

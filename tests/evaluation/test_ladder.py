@@ -5,6 +5,7 @@ import pytest
 from peerattn.evaluation import Comparison, WalkForward, ladder, rungs_for
 from peerattn.evaluation.ladder import CROSS, INDUSTRY, KERNEL, RIDGE, SOFTMAX, STACKED
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
+from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
@@ -42,3 +43,17 @@ def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
     found = ladder(numbers, y, reference=listed, rungs=small, cv=WalkForward(6, 6), verbose=False)
     weights = found.networks[CROSS].matrix()
     assert set(weights.columns[weights.any()]) == set(range(8)) and len(weights) == 25
+
+
+def test_a_ladder_has_one_outcome(panel):
+    X, y = panel
+    frame = X.assign(ret=y, other=y)
+    with pytest.raises(InputError, match="outcome"):
+        ladder(
+            frame,
+            cv=WalkForward(1),
+            outcome=["ret", "other"],
+            codes=["sic"],
+            rungs={RIDGE: CrossSectionalRidge()},
+            verbose=False,
+        )

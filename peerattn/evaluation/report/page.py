@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.inference.forecast_tests import format_p
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
 from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
 from peerattn.evaluation.report.network import network_sections
@@ -45,6 +47,57 @@ def to_html(compared: Compared, claims: Claims, path: str | os.PathLike[str]) ->
         footer=_made_with(compared),
     )
     return write_atomic(path, text)
+
+
+def outcomes_to_html(
+    comparisons: Mapping[str, tuple[Compared, Claims]], path: str | os.PathLike[str]
+) -> Path:
+    """Write the reports of several outcomes as one page, a table of all before them."""
+    blocks = list(comparisons.values())
+    sections = [Section("All outcomes", [outcomes_table(comparisons)])]
+    for outcome, (compared, claims) in comparisons.items():
+        parts = _sections(compared, claims, [unbroken(said) for said in summary(compared, claims)])
+        sections += [Section(f"{outcome}: {part.title}", part.blocks) for part in parts]
+    first = blocks[0][0]
+    title = f"Do peers help to {VERBS[first.task]} {', '.join(comparisons)}?"
+    lead = f"The same models on {len(blocks)} outcomes or horizons, each compared on its own."
+    return write_atomic(path, page(title, sections, lead=lead, footer=_made_with(first)))
+
+
+def outcomes_table(comparisons: Mapping[str, tuple[Compared, Claims]]) -> Table:
+    """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
+    rows: list[tuple[object, ...]] = []
+    for outcome, (compared, claims) in comparisons.items():
+        scores, pair = compared.scores, (claims.control, claims.peer)
+        cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
+        g = claims.gain
+        ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
+        p = "" if claims.p is None else format_p(claims.p)
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends, p, claims.answer))
+    heads = (
+        "Outcome",
+        "Horizon",
+        "Scored",
+        "R² without peers",
+        "s.e.",
+        "R² with peers",
+        "s.e.",
+        "Gain",
+        "low",
+        "high",
+        "p",
+    )
+    return Table(
+        "Held-out R² by outcome and horizon",
+        (*heads, "Do peers help?"),
+        rows,
+        "l" + "r" * 10 + "l",
+        ("", "", ",", ".4f", ".4f", ".4f", ".4f", "+.4f", "+.4f", "+.4f", "", ""),
+        (
+            "R² against the prevailing mean. Gain: best model with peers minus best model without, with its 95% interval; p "
+            "one-sided.",
+        ),
+    )
 
 
 def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Section]:

@@ -6,6 +6,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from peerattn.evaluation import (
+    Comparisons,
     NewFirms,
     WalkForward,
     compare,
@@ -220,6 +221,44 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
     assert np.allclose(one[ALL_OTHER_FIRMS], rest)
     own = run({"Level": IndustryPeerRegressor(scheme="plain")}, X, y, task="explain")
     assert ALL_OTHER_FIRMS not in own.names and ALL_OTHER_FIRMS not in run({"R": Ridge()}, X, y).names
+
+
+def test_several_outcomes_give_one_block_each(panel, tmp_path):
+    X, y = panel
+    flat = X.assign(roa=y, growth=y**2).reset_index()
+    both = compare(
+        {"Ridge": Ridge()},
+        flat,
+        outcome=["roa", "growth"],
+        codes=["sic"],
+        cv=WalkForward(4, 4),
+        verbose=False,
+    )
+    assert isinstance(both, Comparisons) and list(both) == ["roa", "growth"] and len(both) == 2
+    alone = run({"Ridge": Ridge()}, X, y)
+    assert both["roa"].panel.choice.characteristics == ("size", "lev")
+    assert np.allclose(both["roa"].predictions["Ridge"], alone.predictions["Ridge"])
+    assert str(both).count("out of sample") >= 2 and both._repr_html_().count("<table") == 2
+    assert both.to_frame().loc[("growth", "Ridge"), "rmse"] > 0
+    page = both.to_html(tmp_path / "both.html").read_text(encoding="utf-8")
+    for words in (
+        "All outcomes",
+        "roa: The models",
+        "growth: The models",
+        "Do peers help to predict roa, growth?",
+    ):
+        assert words in page
+    assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(
+        "-0", "−0"
+    )
+    with pytest.raises(InputError, match="no outcome is named 'rao'.*'roa'"):
+        both["rao"]
+    for outcome, message in (
+        (["roa", "roa"], "different column names"),
+        (["roa", "x"], "no column is named 'x'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compare({"Ridge": Ridge()}, flat, outcome=outcome, verbose=False)
 
 
 def test_cross_attention_searches_a_reference(panel):

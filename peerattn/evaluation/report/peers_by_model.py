@@ -7,10 +7,10 @@ import pandas as pd
 
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.report.words import few_codes
+from peerattn.evaluation.report.words import few_codes, within_codes
 from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.network import PeerNetwork
-from peerattn.network.measures.comparison import network_correlation, overlap
+from peerattn.network.measures.comparison import network_correlation
 from peerattn.network.measures.concentration import effective_peers
 from peerattn.render import Section, Table, show_label
 
@@ -27,11 +27,12 @@ def peers_by_model_section(compared: Compared, claims: Claims) -> list[Section]:
     when = show_label(networks[shown].periods[0])
     words = f"Whose outcomes or characteristics enter the predictions of each model for {when}, from its last fit."
     if training:
+        names = " and ".join([*filter(None, [", ".join(training[:-1])]), training[-1]])
         words += (
-            f" Of {' and '.join(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the "
-            'weights of a firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
+            f" Of {names}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a firm's "
+            'training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
         )
-    tables = [_spread(networks, shown, few_codes(compared)), _first_peers(networks, shown)]
+    tables = [_spread(networks, shown, few_codes(compared)), *_first_peers(networks, shown)]
     return [Section("Peers by model", [words, *tables])]
 
 
@@ -41,7 +42,7 @@ def _spread(networks: dict[str, PeerNetwork], shown: str, codes: pd.Series | Non
         _, section = network.section()
         itself = float(np.abs(section.on_itself()).sum() / abs(section.weights).sum())
         median = float(effective_peers(network)["effective_peers"].median())
-        within = [] if codes is None else overlap(network, codes)[["share", "chance"]].iloc[0].tolist()
+        within = [] if codes is None else within_codes(network, codes)[["share", "chance"]].tolist()
         alike = None if name == shown else network_correlation(network, networks[shown])
         rows.append((name, len(network.firms), median, itself, *within, alike))
     heads = ["Model", "Firms", "Effective peers", "On itself", "Correlation"]
@@ -57,19 +58,20 @@ def _spread(networks: dict[str, PeerNetwork], shown: str, codes: pd.Series | Non
     return Table("How wide, how near, how alike", heads, rows, alignment, formats, footnotes=(note,))
 
 
-def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> Table:
-    """Return the other firms with the largest weights, of the firms that most others look to among those all networks have."""
+def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> list[Table]:
+    """Return the other firms with the largest weights, of those firms all networks have that most others look to."""
     common = set.intersection(*(set(network.firms) for network in networks.values()))
     _, section = networks[shown].section()
     given = pd.Series(np.abs(section.column_sums()), networks[shown].labels.take(section.columns))
-    listed = given[given.index.isin(common)].sort_values(ascending=False, kind="stable").index[:_FIRMS]
+    listed = [firm for firm in networks[shown].firms if firm in common]
+    listed.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference looks to none of them
     rows = [
         (show_label(firm) if k == 0 else "", name, *_named(network, firm))
-        for firm in listed
+        for firm in listed[:_FIRMS]
         for k, (name, network) in enumerate(networks.items())
     ]
     heads = ("Firm", "Model", "First", "Second", "Third")
-    return Table("The peers with the largest weights, by model", heads, rows, "lllll")
+    return [Table("The peers with the largest weights, by model", heads, rows, "lllll")] if rows else []
 
 
 def _named(network: PeerNetwork, firm: object) -> list[str]:

@@ -167,20 +167,25 @@ def _within(compared: Compared, network: PeerNetwork) -> str:
     codes = few_codes(compared)
     if codes is None:
         return ""
-    row = overlap(network, codes).iloc[0]
+    row = within_codes(network, codes)
     if not row["chance"] > 0:
         return ""
     there = f"to which {row['chance']:.0%} of the other firms belong"
     return f"; {row['share']:.0%} of the weight on other firms stays within the {codes.name}, {there}"
 
 
+def within_codes(network: PeerNetwork, codes: pd.Series) -> pd.Series:
+    """Return the share of the weight within a code, and its chance, among firms whose code is known."""
+    return overlap(network, codes[codes != "unknown"]).iloc[0]
+
+
 def few_codes(compared: Compared) -> pd.Series | None:
-    """Return the industry of each firm in its last tested period, where there are few enough."""
+    """Return the industry of each firm ("unknown" where it is) in its last tested period, where there are few enough."""
     for name, group in compared.panel.groups.items():
         if name.endswith(", fifths"):
             continue
         by_firm = group.groupby(level=0).last()
-        if by_firm.nunique() <= 30:
+        if by_firm.nunique() <= 30 and by_firm.ne("unknown").any():
             return by_firm.astype(str).rename("industry" if "industries" in name else str(name))
     return None
 

@@ -7,7 +7,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
+from peerattn import PeerAttentionRegressor, PeerNetwork, Reference
 from peerattn.evaluation import WalkForward, compare
+from peerattn.evaluation.report.words import within_codes
 from peerattn.evaluation.running.entries import BOOSTING
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 from peerattn.network.measures.comparison import network_correlation
@@ -83,3 +85,30 @@ def test_one_network_has_nothing_beside_it(panel, tmp_path):
         verbose=False,
     )
     assert "Peers by model" not in alone.to_html(tmp_path / "report.html").read_text()
+
+
+def test_firms_without_a_code_share_none():
+    W = np.array([[0, 0.75, 0.25, 0], [0.5, 0, 0.5, 0], [0, 0, 0, 1.0], [0, 0, 1.0, 0]])
+    network = PeerNetwork.from_matrices({1: (list("ABCD"), None, W)})
+    codes = pd.Series(["S", "S", "unknown", "unknown"], list("ABCD"), name="sector")
+    assert within_codes(network, codes)["share"] == 1.0  # of .75 + .5 among those whose code is known
+    assert within_codes(network, codes.replace("unknown", "T"))["share"] == pytest.approx(3.25 / 4)
+
+
+def test_a_universe_of_reference_stands_beside_the_rest(panel, tmp_path):
+    X, y = panel
+    listed = X.index.get_level_values("firm") < 25
+    models = {
+        "Cross": PeerAttentionRegressor(
+            attention="cross", task="explain", n_heads=1, d_head=2, kappa=None, random_state=0
+        ),
+        "Kernel": NadarayaWatsonRegressor(),
+    }
+    options = {"task": "explain", "cv": WalkForward(2, 2), "verbose": False}
+    found = compare(models, X[~listed], y[~listed], reference=Reference(X[listed], y[listed]), **options)
+    page = found.to_html(tmp_path / "report.html").read_text()
+    part = page[page.index("The peers with the largest weights, by model") :]
+    for name, network in found.networks.items():
+        first = network.peers(25, k=1)["peer"].iloc[0]
+        assert name in part and str(first) in part
+    assert set(found.networks["Cross"].reference) == set(range(25))

@@ -223,6 +223,7 @@ def compare(
     baseline = names[0] if baseline is None else baseline
     _check_names("baseline", [baseline], names)
     audited = _audited(audit, entries)
+    _refuse_left_out(entries, panel)
     _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     digest = panel_digest(panel)
@@ -276,6 +277,23 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     wanted = [audit] if isinstance(audit, str) else list(audit)
     _check_names("audit", wanted, [entry.name for entry in entries])
     return set(wanted)
+
+
+def _refuse_left_out(entries: list[Entry], panel: Panel) -> None:
+    """Raise where a model names a code that was not taken from the columns."""
+    for entry in entries:
+        for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
+            lists = (getattr(step, name, None) for name in ("codes", "over"))
+            named = [
+                getattr(step, "industry", None),
+                *(x for part in lists if isinstance(part, list | tuple) for x in part),
+            ]
+            for name in named:
+                if isinstance(name, str) and name in panel.choice.left:
+                    raise InputError(
+                        f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "
+                        f"codes=[{name!r}]."
+                    )
 
 
 def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:

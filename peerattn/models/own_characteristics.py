@@ -45,6 +45,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         Absorbed effects, their mean over the training rows zero.
     model_ : Pipeline
         The fitted scaler and estimator.
+    slopes_ : Series
+        Of a linear estimator, for one unit of each column; empty for others.
 
     Examples
     --------
@@ -81,6 +83,18 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
         mean, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
         slopes.intercept_ = mean
+
+    @property
+    def slopes_(self) -> pd.Series:
+        """Slopes of a linear estimator, in units of the outcome for one unit of each column; empty for others."""
+        scaler, slopes = self.model_[0], np.ravel(getattr(self.model_[-1], "coef_", ()))
+        scale = 1.0 if scaler.scale_ is None else scaler.scale_
+        names = [column.name for column in self.design_.columns]
+        return (
+            pd.Series(slopes / scale, names, name="slope")
+            if len(slopes) == len(names)
+            else pd.Series(dtype=float)
+        )
 
     def _groups(self, panel: Panel) -> pd.DataFrame:
         return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))

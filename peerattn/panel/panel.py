@@ -310,6 +310,8 @@ def as_float(column: pd.Series) -> np.ndarray:
 
 def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
     """Return a column of numbers as floats; its length is checked where it is matched by position."""
+    if isinstance(values, str):
+        raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
     try:
         numbers = (
             pd.Series(values).to_numpy(dtype=float, na_value=np.nan)

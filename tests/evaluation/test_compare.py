@@ -401,6 +401,15 @@ def test_bad_arguments(flat, panel):
         (lambda: run(ridge, flat, y=flat["roa_next"], outcome="roa_next", **names), "not both"),
         (lambda: run(ridge, flat, y=flat["roa_next"]), "'firm' and 'period'"),
         (lambda: run(ridge, flat, outcome="roa_nxt", **names), "roa_next"),
+        (
+            lambda: run(
+                {"S": IndustryPeerRegressor(industry="town")},
+                flat.assign(town="X"),
+                outcome="roa_next",
+                **names,
+            ),
+            "uses the column 'town', which was left out .*: pass codes=",
+        ),
         (lambda: run(ridge, flat, outcome="roa_next", industry="sicc", **names), "industry.*'sic'"),
         (lambda: run(ridge, panel.X, y=panel.y, industry="sicc"), "industry.*'sic'"),
         (lambda: run(ridge, panel.X, y=panel.y, characteristics=["sise"]), "'sise'.*'size'"),

@@ -1,7 +1,9 @@
 """What every model says of its fit."""
 
+import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.tree import DecisionTreeRegressor
 
 from peerattn import (
     CovariancePeerRegressor,
@@ -11,7 +13,7 @@ from peerattn import (
     PeerAttentionRegressor,
     simulate_panel,
 )
-from peerattn.models import FamaMacBethRegressor, OwnHistoryRegressor
+from peerattn.models import FamaMacBethRegressor, OwnCharacteristicsRegressor, OwnHistoryRegressor
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -30,6 +32,7 @@ def panel():
         (IndustryPeerRegressor(industry="industry"), []),
         (NadarayaWatsonRegressor(bandwidth=1.0), ["bandwidths_"]),
         (FamaMacBethRegressor(), ["slopes_"]),
+        (OwnCharacteristicsRegressor(), ["slopes_", "x1"]),
         (OwnHistoryRegressor(), []),
     ],
     ids=lambda value: type(value).__name__,
@@ -48,3 +51,13 @@ def test_arrays_have_no_periods(panel):
         CrossSectionalRidge().fit(panel.X.drop(columns="industry").to_numpy(), panel.y.to_numpy()).summary()
     )
     assert text.splitlines()[0] == "CrossSectionalRidge(): 2 columns"
+
+
+@pytest.mark.parametrize("effects", [(), ("firm",)])
+def test_slopes_are_in_units_of_each_column(effects, panel):
+    X, firm = panel.X[["x1", "x2"]], panel.X.index.get_level_values("firm")
+    within = (lambda v: v - v.groupby(firm).transform("mean")) if effects else (lambda v: v - v.mean())
+    expected = np.linalg.lstsq(within(X), within(panel.y), rcond=None)[0]
+    slopes = OwnCharacteristicsRegressor(effects=effects).fit(X, panel.y).slopes_
+    assert list(slopes.index) == ["x1", "x2"] and slopes.tolist() == pytest.approx(expected)
+    assert OwnCharacteristicsRegressor(estimator=DecisionTreeRegressor()).fit(X, panel.y).slopes_.empty

@@ -78,6 +78,7 @@ def test_labels_of_X_in_another_order_are_not_matched_by_position():
         (Y.to_numpy()[:5], r"y has shape \(5,\), but X has 6 rows"),
         (np.zeros((6, 2)), r"y has shape \(6, 2\)"),
         (["a"] * 6, "y must hold numbers"),
+        ("roa", "y is the text 'roa': pass the column itself"),
         (Y.replace(10.0, np.inf), "y contains infinity in 1 rows: use NaN"),
         (Y * np.nan, "y has no known value: all 6 are NaN"),
     ],

@@ -62,7 +62,8 @@ def from_formula(
     frame = read_frame(frame)
     frame = frame.reset_index() if frame.index.names != [None] else frame
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
-    refuse_unknown("formula", (firm, period, *codes), frame.columns)
+    for argument, names in {"firm": [firm], "period": [period], "formula": codes}.items():
+        refuse_unknown(argument, names, frame.columns)
     for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
         if fitted in formula:
             raise InputError(

@@ -108,9 +108,13 @@ class Regression(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OtherRegression(Regression):
-    """A regression that another package fitted, with what it says of its covariance."""
+    """A regression that another package fitted, with what it says of its covariance and absorbed effects."""
 
     notes: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+
+    def _figures(self) -> dict[str, object]:
+        return {f"{name} effects": "yes" for name in self.effects}
 
     def _footnotes(self) -> list[str]:
         return list(self.notes)
@@ -140,10 +144,14 @@ def as_regression(result: Any) -> Regression:
         )
     named = isinstance(result.params, pd.Series)  # statsmodels on arrays has names in its model
     names = result.params.index if named else pd.Index(result.model.exog_names)
-    effects = getattr(result, "included_effects", ())
-    kind = getattr(result, "cov_type", None) or getattr(getattr(result, "_cov", None), "name", "")
+    effects = tuple(map(str, getattr(result, "included_effects", ())))
+    if effects:  # linearmodels has names of its own for the two levels of the index
+        levels = dict(zip(("Entity", "Time"), map(str, result.fitted_values.index.names)))
+        effects = tuple(levels.get(name, name) for name in effects)
+    kind = getattr(result, "cov_type", None) or getattr(
+        result, "_cov_type", ""
+    )  # the latter: panels of linearmodels
     notes = [f"Covariance: {kind}."] if kind else []
-    notes += [f"Absorbed: {' and '.join(str(name).lower() for name in effects)} effects."] if effects else []
     freedom = getattr(result, "df_resid", None)
     return OtherRegression(
         params=pd.Series(list(result.params), names),
@@ -153,6 +161,7 @@ def as_regression(result: Any) -> Regression:
         rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))),
         freedom=None if freedom is None else int(freedom),
         notes=tuple(notes),
+        effects=effects,
     )
 
 

@@ -27,7 +27,9 @@ def test_three_packages_in_one_table():
     assert frame.loc["size", "Ours"] == frame.loc["size", "PanelOLS"]
     assert f"{theirs.std_errors['size']:.3f}" in frame["PanelOLS"].str.cat()
     assert f"{plain.params[1]:.3f}" in frame["OLS"].str.cat()  # its regressor is called x1
-    assert "Entity" in table.text() or "entity" in table.text()
+    for name in ("firm", "period"):
+        assert frame.loc[f"{name} effects"].tolist() == ["yes", "yes", ""]
+    assert "PanelOLS: Covariance: Clustered." in table.text() and "OLS: Covariance: HC1." in table.text()
     assert "\\toprule" in table.to_latex()
     with pytest.raises(InputError) as refused:
         regression_table({"(1)": {"size": 1.0}})

@@ -176,8 +176,9 @@ class FamaMacBethRegressor(PanelForecaster):
         Of the characteristics, in the order of ``design_.characteristics``.
     intercept_ : float
     slopes_ : DataFrame or None
-        Coefficients of each period's regression, the intercept first; None on arrays or one period. linearmodels has
-        inference on their means.
+        Coefficients of each period's regression, the intercept first; None on arrays or one period.
+    tvalues_ : Series or None
+        t statistics of their means (Newey and West 1987, four lags of a hundred periods), from ten periods on.
 
     Notes
     -----
@@ -198,7 +199,7 @@ class FamaMacBethRegressor(PanelForecaster):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
         X = self.design_.filled(panel)[known]
-        self.coef_, self.slopes_ = np.zeros(X.shape[1]), None
+        self.coef_, self.slopes_, self.tvalues_ = np.zeros(X.shape[1]), None, None
         own = list(range(X.shape[1]))
         if not panel.dated or panel.period[known].nunique() == 1:
             center, mean = X.mean(axis=0), y.mean()
@@ -213,9 +214,7 @@ class FamaMacBethRegressor(PanelForecaster):
                 f"FamaMacBethRegressor: no period has more than {len(own) + 1} firms for {len(own)} characteristics."
             )
         used = own
-        for (
-            at
-        ) in large.values():  # a column that is a combination of others in one period would cost that period
+        for at in large.values():  # a column that is a combination of others in a period would cost it
             columns = np.column_stack([np.ones(len(at)), X[at][:, used]])
             used = [used[k - 1] for k in np.flatnonzero(independent_columns(columns)) if k]
         with_one = np.column_stack([np.ones(len(X)), X[:, used]])
@@ -225,6 +224,13 @@ class FamaMacBethRegressor(PanelForecaster):
         self.slopes_ = pd.DataFrame(slopes, pd.Index(list(large), name="period"), names)
         mean = np.mean(slopes, axis=0)
         self.intercept_, self.coef_[used] = float(mean[0]), mean[1:]
+        if len(slopes) >= 10:
+            from statsmodels.regression.linear_model import OLS
+
+            lags = {"maxlags": int(4 * (len(slopes) / 100) ** (2 / 9))}
+            each = (OLS(column, np.ones(len(column))) for column in self.slopes_.to_numpy().T)
+            t = [regression.fit(cov_type="HAC", cov_kwds=lags).tvalues[0] for regression in each]
+            self.tvalues_ = pd.Series(t, names, name="t")
 
     def _predict(self, panel: Panel) -> np.ndarray:
         return self.intercept_ + self.design_.filled(panel) @ self.coef_

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
 
 
-@command(
-    epilog="Example:  peerattn network roa.model panel.parquet --period 2012 --firm XOM --out network.html"
-)
+@command(epilog="Example:  peerattn network roa.model panel.parquet --at 2012 --firm XOM --out network.html")
 def network(
     *,
     model: o.ModelFile,
     panel: o.PanelFile,
-    period: str | None = typer.Option(None, metavar="PERIOD", help="The period. [default: the last one]"),
+    at: str | None = typer.Option(
+        None, metavar="PERIOD", help="The period, such as 2012 or 2012-06. [default: the last one]"
+    ),
     firm: str | None = typer.Option(None, metavar="FIRM", help="Print the peers of this firm."),
     k: int = typer.Option(10, "-k", metavar="N", min=1, help="Number of peers printed."),
     top_k: int | None = typer.Option(
@@ -47,10 +47,8 @@ def network(
     if not hasattr(saved.model, "peer_network"):
         raise InputError(f"MODEL: {saved.name} is not a peer model and has no network; name the file of one.")
     if not out.suffix:
-        if period or firm:
-            raise InputError(
-                "--out: a folder takes the networks of all periods; leave out --period and --firm."
-            )
+        if at or firm:
+            raise InputError("--out: a folder takes the networks of all periods; leave out --at and --firm.")
         with output.working(f"networks of {saved.name}"):
             chosen = {} if top_k is None else {"top_k": top_k}
             stored = saved.write_by_period("networks", panel, out, **chosen)
@@ -60,7 +58,7 @@ def network(
         return
     taken = saved.panel(panel)
     labels = taken.X.index.get_level_values("period")
-    when = labels.max() if period is None else period_named("--period", period, labels)
+    when = labels.max() if at is None else period_named("--at", at, labels)
     target = writable_file(out, _KNOWN)
     here = labels == when
     shown = {"outcomes": taken.y[here]} if saved.shows_outcomes else {}
@@ -92,7 +90,7 @@ def _words(network: PeerNetwork, name: str, firm: str | None, k: int) -> tuple[s
     facts: dict[str, Any] = {"model": name, "period": network.periods[0], "firms": len(network.firms)}
     facts["isolates"] = list(network.isolates["firm"])
     if len(facts["isolates"]) == facts["firms"]:
-        empty = "The network is empty: no peers were found that help, and the model predicts from own characteristics."
+        empty = "The network is empty: no peers were found that help, and the model predicts without them."
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
         peers = network.peers(label, k=k)

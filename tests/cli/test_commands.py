@@ -92,7 +92,7 @@ def test_network_in_every_form(capsys, saved, tmp_path, kind):
         "network",
         saved,
         SAMPLE,
-        "--period",
+        "--at",
         "2010",
         "--firm",
         firm,

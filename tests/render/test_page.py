@@ -57,6 +57,12 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing_outside() -> None:
     assert [f'href="#{anchor}"' in text for anchor in anchors] == [True] * 4
 
 
+def test_wide_tables_have_a_shadow_where_they_go_on() -> None:
+    table = Table("t", ("a",), [("1",)])
+    style = page("t", [Section("one", [table])])
+    assert style.count("no-repeat local") == 2 and 'class="scroll"' in style
+
+
 def test_svg_is_repeatable_follows_the_page_and_does_not_clash() -> None:
     first, again = svg(_drawing()), svg(_drawing())
     assert first == again

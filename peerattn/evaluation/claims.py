@@ -62,7 +62,15 @@ class Concentration:
     rests_on: str = ""
 
 
-@dataclass(frozen=True)
+_WHY = {
+    "test": "by the test of the gain, the search among peer models accounted for",
+    "loss": "the best model with peers has no gain over the best without",
+    "same": "both predict the same",
+    "empty": "the networks are empty",
+}
+
+
+@dataclass(frozen=True, repr=False)
 class Claims:
     """What a comparison shows, computed once.
 
@@ -105,6 +113,15 @@ class Claims:
     smallest: float | None = None
     empty: tuple[str, ...] = ()
     network: str | None = None
+
+    def __repr__(self) -> str:
+        compared = f"{self.peer!r} against {self.control!r}" if self.gain else f"{len(self.steps)} steps"
+        return f"Claims({self.answer}: {_WHY.get(self.why, self.why)}; {compared})"
+
+    def __str__(self) -> str:
+        return (
+            f"Do peers help? {self.answer}: {_WHY.get(self.why, self.why)}.\n\n{self.to_frame().to_string()}"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the decomposition, a row a step."""

@@ -187,7 +187,7 @@ def test_every_claim_is_that_of_the_numbers(kind):
     if claims.answer == YES:
         assert not claims.concentration.rests_on
     if claims.answer == NO and claims.why == "loss":
-        assert claims.gain.gain <= 0
+        assert claims.gain.gain <= 0 and "No: the best model with peers has no gain" in repr(claims)
     assert (claims.smallest is not None) <= (claims.answer in (NOT_SHOWN, NO))
 
 
@@ -287,6 +287,10 @@ def test_a_kernel_in_a_forecast_is_no_peer_model():
     result = compare(["kernel", "cross_sectional_ridge"], X, y, cv=WalkForward(4, 4), verbose=False)
     assert result.peer_models == [] and result.claims.answer == UNJUDGED
     assert "no model weighs chosen peers" in result.claims.why
+    assert repr(result.claims) == "Claims(Could not be judged: no model weighs chosen peers; 4 steps)"
+    assert str(result.claims).startswith(
+        "Do peers help? Could not be judged: no model weighs chosen peers.\n\n"
+    )
 
 
 def test_the_first_of_equals_reads_least():

@@ -211,7 +211,8 @@ def compare(
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
-    columns = {name: options[name] for name in ("characteristics", "codes", "firm", "period", "industry")}
+    named = ("characteristics", "codes", "firm", "period", "industry", "reference")
+    columns = {name: options[name] for name in named}
     panel = comparison_panel(X, y, outcome=outcome, **columns)
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)

@@ -97,13 +97,8 @@ def check_panel(
         if not isinstance(X, Panel):  # of a fold of a comparison, which has warned of the whole
             warn_of_constants(panel)
         learned = panel.codes.drop(columns=list(groupings))
-        everyone, theirs = panel.firm, learned
-        if universe is not None and learned.shape[1]:
-            frame, labels, index = read_rows(universe, firm, period, undated=True)
-            if labels is not None and set(learned) <= set(frame.columns):
-                others = assemble(frame[list(learned)], labels, index, names, codes=list(learned))
-                everyone, theirs = everyone.append(labels.firm), pd.concat([learned, others.codes])
-        refuse_identities(theirs, codes, everyone)
+        if not (isinstance(X, Panel) and X.codes_are_groups and set(learned) <= set(X.codes)):
+            refuse_identities(learned, codes, panel.firm, universe, (firm, period))
     return panel
 
 
@@ -199,8 +194,19 @@ def warn_of_constants(panel: Panel) -> None:
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
 
 
-def refuse_identities(codes: pd.DataFrame, declared: Sequence[str], firm: pd.Index) -> None:
-    """Raise when a code has nearly one level per firm: it would be learned as the firm's name."""
+def refuse_identities(
+    codes: pd.DataFrame,
+    declared: Sequence[str],
+    firm: pd.Index,
+    universe: Any = None,
+    names: tuple[str, str] = ("firm", "period"),
+) -> None:
+    """Raise when a code has nearly one level per firm, of the universe too: it would be learned as the firm's name."""
+    if universe is not None and codes.shape[1]:
+        frame, labels, index = read_rows(universe, *names, undated=True)
+        if labels is not None and set(codes) <= set(frame.columns):
+            others = assemble(frame[list(codes)], labels, index, names, codes=list(codes))
+            firm, codes = firm.append(labels.firm), pd.concat([codes, others.codes])
     n_firms = firm.nunique()
     for name in codes.columns:
         levels = codes[name].nunique()

@@ -60,6 +60,8 @@ class Panel:
     description : str
     caution : str
         A sentence that reports show with their finding: how the panel was chosen, for example.
+    codes_are_groups : bool
+        Whether codes were found to be groups of firms, not nearly one level a firm, those of a reference counted, too.
     """
 
     characteristics: pd.DataFrame
@@ -81,6 +83,7 @@ class Panel:
     industry: Any = None
     description: str = ""
     caution: str = ""
+    codes_are_groups: bool = False
 
     def __len__(self) -> int:
         return len(self.order)

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from peerattn import Reference
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
@@ -571,3 +572,23 @@ def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
         compare(models, stored, panel.y)
     with pytest.raises(InputError, match="outcome: the stored panel holds the outcome 'y_next', not 'y'"):
         compare(models, stored, outcome="y")
+
+
+def test_levels_of_codes_are_counted_over_the_reference():
+    """Twelve firms of twelve industries: an identity among themselves, groups in their universe."""
+    index = pd.MultiIndex.from_product([range(60), range(2001, 2011)], names=["firm", "period"])
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 2)), index, ["size", "lev"])
+    X["industry"] = [f"I{firm % 12:02d}" for firm, _ in index]
+    X["name"] = [f"N{firm:02d}" for firm, _ in index]
+    y, mine = pd.Series(X["size"] + rng.normal(size=600), index, name="roa"), index.get_level_values(0) < 12
+    given = X.drop(columns="name")
+    cross = PeerAttentionRegressor(attention="cross", n_heads=1, d_head=2, kappa=None, random_state=0)
+    options = {"cv": WalkForward(2, 2), "verbose": False}
+    models = {"Cross": cross, "Kernel": NadarayaWatsonRegressor(), "Ridge": Ridge()}
+    result = compare(models, given[mine], y[mine], reference=Reference(given[~mine]), **options)
+    assert not result.failures and {"Cross", "Kernel", "Ridge"} <= set(result.scores.index)
+    with pytest.raises(InputError, match="'industry' has 12 levels for 12 firms"):
+        compare({"Kernel": NadarayaWatsonRegressor()}, given[mine], y[mine], **options)
+    with pytest.raises(InputError, match="'name' has 60 levels for 60 firms"):
+        compare(models, X[mine], y[mine], reference=Reference(X[~mine]), **options)

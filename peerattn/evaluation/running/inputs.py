@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from peerattn.exceptions import InputError, unknown_name
+from peerattn.models.attention.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.gate import refuse_identities, warn_of_constants, warn_of_leaks
 from peerattn.panel.reading import read_rows
@@ -26,6 +28,7 @@ def comparison_panel(
     firm: str = "firm",
     period: str = "period",
     industry: str | None = None,
+    reference: Any = None,
 ) -> Panel:
     """Return the panel that ``compare`` was given, its rows sorted by period and firm.
 
@@ -62,8 +65,9 @@ def comparison_panel(
     warn_of_leaks(panel)
     warn_of_constants(panel)
     assert panel.firm is not None
-    refuse_identities(panel.codes, list(panel.codes.columns), panel.firm)
-    return panel.sorted()
+    universe = None if reference is None else Reference.of(reference).X
+    refuse_identities(panel.codes, list(panel.codes.columns), panel.firm, universe, (firm, period))
+    return replace(panel.sorted(), codes_are_groups=True)
 
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:

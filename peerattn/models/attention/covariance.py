@@ -98,15 +98,18 @@ def noise(parameters: Parameters, a: Features) -> Tensor:
 
 
 def inverse(K: Tensor) -> Tensor:
-    """Return the inverse of a covariance; in float64 where float32 does not suffice."""
+    """Return the inverse of a covariance; where rounding made it indefinite, in float64 with as much noise as it needs."""
     L, failed = torch.linalg.cholesky_ex(K)
-    if failed.any():
-        wide = K.double()
-        wide = wide + 1e-6 * wide.diagonal(dim1=-2, dim2=-1).mean() * torch.eye(
-            K.shape[-1], dtype=wide.dtype, device=K.device
-        )
-        return torch.cholesky_inverse(torch.linalg.cholesky(wide)).to(K.dtype)
-    return torch.cholesky_inverse(L)
+    if not failed.any():
+        return torch.cholesky_inverse(L)
+    wide = K.double()
+    mean = wide.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    level = mean * torch.eye(K.shape[-1], dtype=wide.dtype, device=K.device)
+    for jitter in np.logspace(-6, 0, 7):
+        L, failed = torch.linalg.cholesky_ex(wide + jitter * level)
+        if not failed.any():
+            return torch.cholesky_inverse(L).to(K.dtype)
+    raise FloatingPointError("a covariance has no inverse: it is not finite, or far from positive definite.")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 
 from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
 from peerattn.models.attention import covariance, covariance_fit
-from peerattn.models.attention.covariance import features, noise, ranked, shared
+from peerattn.models.attention.covariance import features, inverse, noise, ranked, shared
 from peerattn.models.attention.covariance_fit import fit_covariance
 from peerattn.models.attention.history import History
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
@@ -298,3 +298,17 @@ def test_ranks_are_of_the_pool():
         ranked(pool, pool)[:, 0], (pd.Series(pool[:, 0]).rank() - 0.5) / 9 * 2 - 1, atol=1e-6
     )
     assert not ranked(np.ones((3, 1)), np.ones((3, 1))).any()
+
+
+def test_a_covariance_that_rounding_made_indefinite_has_an_inverse():
+    """Outliers make variances of 1e7 beside a small noise: in single precision eigenvalues are below zero."""
+    loading = torch.tensor(
+        np.random.default_rng(0).normal(size=(2, 300, 3)) * np.array([1.0, 3e3])[:, None, None]
+    )
+    K = loading @ loading.mT + torch.eye(300, dtype=torch.float64)
+    K[1] -= 3e-6 * K[1].diagonal().mean() * torch.eye(300, dtype=torch.float64)
+    assert torch.linalg.eigvalsh(K[1])[0] < -50
+    P = inverse(K)
+    assert torch.allclose(P[0], torch.linalg.inv(K[0]), atol=1e-4) and (torch.linalg.eigvalsh(P[1]) > 0).all()
+    with pytest.raises(FloatingPointError, match="not finite"):
+        inverse(torch.full((1, 4, 4), float("nan")))

@@ -284,17 +284,14 @@ def _refuse_left_out(entries: list[Entry], panel: Panel) -> None:
     """Raise where a model names a code that was not taken from the columns."""
     for entry in entries:
         for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
-            lists = (getattr(step, name, None) for name in ("codes", "over"))
-            named = [
-                getattr(step, "industry", None),
-                *(x for part in lists if isinstance(part, list | tuple) for x in part),
-            ]
-            for name in named:
-                if isinstance(name, str) and name in panel.choice.left:
-                    raise InputError(
-                        f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "
-                        f"codes=[{name!r}]."
-                    )
+            given = (getattr(step, argument, None) for argument in ("industry", "codes", "over"))
+            named = [name for part in given for name in (part if isinstance(part, list | tuple) else [part])]
+            lost = next((name for name in named if isinstance(name, str) and name in panel.choice.left), None)
+            if lost is not None:
+                raise InputError(
+                    f"model {entry.name!r} uses the column {lost!r}, which was left out ({panel.choice.left[lost]}): pass "
+                    f"codes=[{lost!r}]."
+                )
 
 
 def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:

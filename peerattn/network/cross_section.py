@@ -83,6 +83,8 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
+        if not len(self.columns):
+            return np.zeros(len(self.rows))
         order = np.argsort(self.columns)
         place = np.searchsorted(self.columns, self.rows, sorter=order).clip(max=len(order) - 1)
         at = order[place]

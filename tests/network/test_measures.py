@@ -119,6 +119,10 @@ def test_overlap_of_signed_weights_counts_sizes_and_leaves_out_firms_own(as_spar
             within += abs(weights[i, j]) * (a != b) * (codes[a] == codes[b])
     assert overlap(network, codes)["share"].item() == pytest.approx(within / total)
     assert network.section()[1].on_itself().tolist() == [weights[0, 3], weights[1, 0], weights[2, 2], 0.0]
+    nobody = PeerNetwork.from_matrices({1: (firms, [], np.zeros((4, 0)))})
+    assert nobody.section()[1].on_itself().tolist() == [0.0] * 4 and np.isnan(
+        overlap(nobody, codes)["share"].item()
+    )
 
 
 def test_even_weights_have_lift_one_and_unknown_codes_say_so() -> None:

@@ -13,6 +13,7 @@ from peerattn.network import PeerNetwork
 from peerattn.network.measures.comparison import network_correlation
 from peerattn.network.measures.concentration import effective_peers
 from peerattn.render import Section, Table, show_label
+from peerattn.render.cells import with_minus
 
 _FIRMS = 5  # listed with their peers
 
@@ -27,7 +28,8 @@ def peers_by_model_section(compared: Compared, claims: Claims) -> list[Section]:
     when = show_label(networks[shown].periods[0])
     words = f"Whose outcomes or characteristics enter the predictions of each model for {when}, from its last fit."
     if training:
-        names = " and ".join([*filter(None, [", ".join(training[:-1])]), training[-1]])
+        *first, last = training
+        names = f"{', '.join(first)} and {last}" if first else last
         words += (
             f" Of {names}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a firm's "
             'training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
@@ -77,6 +79,7 @@ def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> list[Table]:
 def _named(network: PeerNetwork, firm: object) -> list[str]:
     found = network.peers(firm, k=4)
     others = found[found["peer"] != firm].head(3)
-    weights = (f"{w:.2f}".replace("-", "−") for w in others["weight"])
-    named = [f"{show_label(peer)} {weight}" for peer, weight in zip(others["peer"], weights)]
+    named = [
+        f"{show_label(peer)} {with_minus(f'{w:.2f}', w)}" for peer, w in zip(others["peer"], others["weight"])
+    ]
     return named + [""] * (3 - len(named))

@@ -78,10 +78,6 @@ class Heads:
     terms: PairTerms
     mix: tuple[float, ...] = ()
 
-    def alone(self) -> list[Heads]:
-        """Return each start by itself."""
-        return [Heads((member,), self.terms, (1.0,)) for member in self.members]
-
     def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
         return [np.tensordot(self.mix, each, axes=1) for each in self.by_start(sections)]

@@ -84,22 +84,20 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     ) -> HeadStarts:
         members = tuple(map(Member.of, modules, contribution_spreads(modules, training.residuals, wide)))
         part = Heads(members, settings.terms, mix)
-        lengths = tuple(step_length(training, alone) for alone in part.alone())
-        return HeadStarts(training.lines, part, names, lengths)
+        return HeadStarts(training.lines, part, names, step_lengths(training, part))
 
     return Candidate(HEADS, PEERS, heads, refit)
 
 
-def step_length(training: Training, part: Heads) -> float:
-    """Return the multiple of additions of least loss (Friedman 2001); 1 for squared errors, which parts minimise themselves."""
+def step_lengths(training: Training, part: Heads) -> tuple[float, ...]:
+    """Return for each start the multiple of its additions of least loss (Friedman 2001); 1 where that is the squared error."""
     if training.loss is squared_error:
-        return 1.0
+        return (1.0,) * len(part.members)
     base = np.concatenate(training.lines.of(training.sections))
-    added = np.concatenate(part.additions(training.residuals))
     y, weight = outcomes_of(training.sections)
-    found = minimize_scalar(
-        lambda c: float(loss_of(training.loss, base + c * added, y) @ weight),
-        bounds=(0.0, MOST_STEP),
-        method="bounded",
-    )
-    return float(found.x)
+
+    def length(added: np.ndarray) -> float:
+        loss = lambda c: float(loss_of(training.loss, base + c * added, y) @ weight)  # noqa: E731
+        return float(minimize_scalar(loss, bounds=(0.0, MOST_STEP), method="bounded").x)
+
+    return tuple(map(length, np.concatenate(part.by_start(training.residuals), axis=1)))

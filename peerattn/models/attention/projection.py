@@ -164,9 +164,10 @@ def solve(modules: Sequence[PeerModule], sample: Sample) -> None:
     found = [[_moments(module, batch, sample.common) for module in modules] for batch in sample.whole()]
     for module, of in zip(modules, zip(*found, strict=True), strict=True):
         spec = module.spec
+        n_targets, width = (1, 1) if spec.values == "outcomes" else (spec.n_outputs, spec.width)
         gram, totals = (all_sum(torch.stack(each).sum(0)) for each in zip(*of, strict=True))
-        b = ridge_solution(gram, 1 if spec.values == "outcomes" else spec.n_outputs, RIDGE)
-        n_own = len(b) - spec.n_heads * (1 if spec.values == "outcomes" else spec.width)
+        b = ridge_solution(gram, n_targets, RIDGE)
+        n_own = len(b) - spec.n_heads * width
         if spec.n_heads:
             module.head_values.copy_(b[n_own:].reshape(module.head_values.shape))
         if spec.own == "linear":

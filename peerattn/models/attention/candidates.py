@@ -41,31 +41,33 @@ def candidates_of(
 def _shapes(own: Any, problem: Problem) -> list[Candidate]:
     """Return what the firm's own characteristics say beyond lines."""
     if not isinstance(own, str):
-        return [Candidate("estimator", SHAPE, lambda t, _: shaped(fit_estimator(t, own)))]
+        return [Candidate("estimator", SHAPE, lambda t, *_: shaped(fit_estimator(t, own)))]
     if own != "flexible" or problem.loss is not squared_error or joined():
         return []
     return [
-        Candidate("curves", SHAPE, lambda t, _: shaped(fit_curves(t, products=False))),
-        Candidate("products", SHAPE, lambda t, _: shaped(fit_curves(t, products=True))),
-        Candidate("trees", SHAPE, lambda t, _: shaped(fit_estimator(t))),
+        Candidate("curves", SHAPE, lambda t, *_: shaped(fit_curves(t, products=False))),
+        Candidate("products", SHAPE, lambda t, *_: shaped(fit_curves(t, products=True))),
+        Candidate("trees", SHAPE, lambda t, *_: shaped(fit_estimator(t))),
     ]
 
 
 def _histories(own: Any) -> list[Candidate]:
     """Return what the firm's own past outcomes say."""
     found = [
-        Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)),
-        Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)),
+        Candidate("firm effect", HISTORY, lambda t, *_: fit_history(t, lag=False)),
+        Candidate("autoregression", HISTORY, lambda t, *_: fit_history(t, lag=True)),
     ]
     if own == "flexible":
-        found.append(Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
+        found.append(
+            Candidate("trees with past", HISTORY, lambda t, *_: fit_history(t, lag=True, trees=True))
+        )
     return found
 
 
 def _common(codes: list[str]) -> list[Candidate]:
     """Return what is common to a period, and to each code's level in it."""
 
-    def common(training: Training, start: Any, code: int | None) -> Any:
+    def common(training: Training, *_: Any, code: int | None) -> Any:
         return fit_common(training, code)
 
     names = {"period": None} | {f"{name} x period": c for c, name in enumerate(codes)}

@@ -37,6 +37,7 @@ class Fitted(Protocol):
         """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
 
 
+Helps = Callable[[Fitted], bool]
 Predictions = dict[str, dict[str, list[np.ndarray]]]  # by candidate and name: of each cross-section
 
 
@@ -48,14 +49,16 @@ def predictions(parts: Mapping[str, Fitted], seen: Sequence[Section]) -> Predict
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to predict: its group, and how it is fitted, from where it stood at an earlier origin; None: not on these data.
+    """One way to predict: its group, and how it is fitted.
 
-    ``refit`` fits it to all periods from where it stood at the last origin; without it, ``fit`` does.
+    ``fit(training, start, helps)`` goes on from where it stood at an earlier origin; ``helps(part)`` tells whether what is fitted
+    so far is worth going on with. None: not on these data. ``refit`` fits it to all periods from where it stood at the last
+    origin; without it, ``fit`` does.
     """
 
     name: str
     group: str
-    fit: Callable[[Training, Any], Fitted | None]
+    fit: Callable[[Training, Any, Helps], Fitted | None]
     refit: Callable[[Training, Any], Fitted] | None = None
 
 
@@ -167,15 +170,22 @@ def fit_stack(
         """Fit a candidate, or read what was fitted; own models are fitted again."""
         return make() if each.group == SHAPE else remembered(checkpoint, make)
 
-    judged = []
+    judged: list[_Judged] = []
     for origin in origins:
         training = Training.of(origin.training, problem)
-        seen = with_past(training.history, training.seen(origin.judged))
+        now = _Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
         for each in candidates:
+
+            def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
+                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen))
+                return _Weighed(candidates, [trial], problem, kappa or 0.0, split).helps(of)
+
             start = latest(each) if origin.forward else None
-            trials[each.name].append(made(each, partial(each.fit, training, start)))
-        known = {name: parts[-1] for name, parts in trials.items() if parts[-1] is not None}
-        judged.append(_Judged(origin, seen, training.lines, predictions(known, seen)))
+            part = made(each, partial(each.fit, training, start, helps))
+            trials[each.name].append(part)
+            if part is not None:
+                now.found.update(predictions({each.name: part}, now.seen))
+        judged.append(now)
     training = Training.of(sections, problem)
     if kappa is None:
         stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
@@ -194,8 +204,11 @@ def fit_stack(
         if not names:
             continue
         start = _mixed(latest(each), each.name, names, stages[PEERS])
-        again = each.fit if start is None or each.refit is None else each.refit
-        part = _mixed(made(each, partial(again, training, start)), each.name, names, stages[PEERS])
+        if start is not None and each.refit is not None:
+            part = made(each, partial(each.refit, training, start))
+        else:
+            part = made(each, partial(each.fit, training, start, lambda _: True))
+        part = _mixed(part, each.name, names, stages[PEERS])
         if part is not None:
             fitted[each.name] = part
     compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
@@ -282,6 +295,13 @@ class _Weighed:
             moves = [(w, columns[c]) for c, w in stages[group].weights.items() if w > 0]
             bases.append([b + sum(w * D[k] for w, D in moves) for k, b in enumerate(bases[-1])])
         return stages, bases
+
+    def helps(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate enters by itself, given the groups before its own."""
+        base = self.stages()[1][GROUPS.index(candidate.group)]
+        columns = self._columns(candidate.group, base)
+        own = {column: moves for column, moves in columns.items() if column[0] == candidate.name}
+        return bool(self._weigh(candidate.group, own, base).entered())
 
     def _weigh(self, group: str, columns: dict[Column, list[np.ndarray]], base: list[np.ndarray]) -> Stage:
         if not columns or self.rows is None:

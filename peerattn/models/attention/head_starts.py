@@ -9,6 +9,7 @@ import numpy as np
 
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.members import Heads
+from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.pools import Section
 
 
@@ -48,6 +49,10 @@ class HeadStarts:
             names=tuple(self.names[k] for k in kept),
             lengths=tuple(self.lengths[k] for k in kept),
         )
+
+    def modules(self) -> list[PeerModule]:
+        """Return the modules of all starts, in float64."""
+        return [member.module() for member in self.part.members]
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: signed weights."""

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.covariance_fit import fit_covariance
-from peerattn.models.attention.fitting import PEERS, Candidate
+from peerattn.models.attention.fitting import PEERS, Candidate, Helps
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.heads import Settings, contribution_spreads
 from peerattn.models.attention.lines import Lines
@@ -21,7 +21,7 @@ from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.origins import outcomes_of
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
-from peerattn.models.attention.search import find_heads, refit_heads
+from peerattn.models.attention.search import ALONE, TOGETHER, find_set, find_starts, refit_heads
 from peerattn.models.attention.stack import loss_of
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import Section
@@ -50,40 +50,43 @@ class Peers:
 def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
     """Return the learned covariance, and the ridge across firms as one."""
 
-    def covariance(training: Training, start: Peers | None) -> Peers:
+    def covariance(training: Training, start: Peers | None, helps: Helps) -> Peers:
         problem = training.problem
         past = training.history if problem.dated and problem.reads_past else None
         begin = None if start is None else start.part
         options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
         return Peers(training.lines, fit_covariance(training.residuals, past=past, start=begin, **options))
 
-    def ridge(training: Training, start: Peers | None) -> Peers:
+    def ridge(training: Training, start: Peers | None, helps: Helps) -> Peers:
         return Peers(training.lines, fit_ridge_covariance(training.residuals, training.code_levels))
 
     return [Candidate(COVARIANCE, PEERS, covariance), Candidate(RIDGE, PEERS, ridge)]
 
 
 def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
-    """Return softmax heads: together, and the mean of the best starts."""
+    """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
     wide = replace(settings, dtype=torch.float64)
 
-    def heads(training: Training, start: HeadStarts | None) -> HeadStarts:
-        warm = [] if start is None else [member.module() for member in start.part.members]
-        found = find_heads(spec, training.residuals, settings, seed, warm)
+    def heads(training: Training, start: HeadStarts | None, helps: Helps) -> HeadStarts:
+        warm = [] if start is None else start.modules()
+        found = find_starts(spec, training.residuals, settings, seed, warm)
         names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)
-        return fitted(training, modules, names, (1 / len(modules),) * len(modules))
+        first = fitted(training, modules, names)
+        if not (start is not None and TOGETHER in start.names) and not helps(first):
+            return first
+        both = find_set(spec, found[ALONE], training.residuals, settings, seed, warm)
+        return fitted(training, [both, *modules], (TOGETHER, *names))
 
     def refit(training: Training, start: HeadStarts) -> HeadStarts:
         """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""
-        modules = [member.module() for member in start.part.members]
+        modules = start.modules()
         refit_heads(modules, training.residuals, settings, seed)
-        return fitted(training, modules, start.names, start.part.mix)
+        again = fitted(training, modules, start.names)
+        return replace(again, part=replace(again.part, mix=start.part.mix))
 
-    def fitted(
-        training: Training, modules: Sequence[PeerModule], names: tuple[str, ...], mix: tuple[float, ...]
-    ) -> HeadStarts:
+    def fitted(training: Training, modules: Sequence[PeerModule], names: tuple[str, ...]) -> HeadStarts:
         members = tuple(map(Member.of, modules, contribution_spreads(modules, training.residuals, wide)))
-        part = Heads(members, settings.terms, mix)
+        part = Heads(members, settings.terms, (1 / len(members),) * len(members))
         return HeadStarts(training.lines, part, names, step_lengths(training, part))
 
     return Candidate(HEADS, PEERS, heads, refit)

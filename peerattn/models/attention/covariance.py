@@ -60,27 +60,36 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
     v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
-    theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"]], dim=-1)
-    ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
-    K = v["constant"] + ours @ theirs.mT
+    theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"], _column(torch.tensor(1.0), b)], dim=-1)
+    ours = torch.cat(
+        [a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"], _column(v["constant"], a)], dim=-1
+    )
+    K = ours @ theirs.mT
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
-    K = K + v["gaussian"] * near
+    K = torch.addcmul(K, v["gaussian"], near)
     together: Tensor | None = None
     if "past" in v:
         together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
-        K = K + v["past"] * together + v["past_squared"] * together**2
+        K = torch.addcmul(K, v["past"] + v["past_squared"] * together, together)
     for c in range(a.codes.shape[-1]):
         same = (a.codes[..., :, None, c] == b.codes[..., None, :, c]) & (a.codes[..., :, None, c] > 0)
         alike = v["code"][c] + v["near_in_code"][c] * near
         if together is not None:
-            alike = alike + v["past_in_code"][c] * together
-        K = K + alike * same
+            alike = torch.addcmul(alike, v["past_in_code"][c], together)
+        K = torch.addcmul(K, alike, same.to(K.dtype))
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
 
 
+def _column(value: Tensor, a: Features) -> Tensor:
+    return value.to(a.z).expand(*a.z.shape[:-1], 1)
+
+
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
-    height = (a**2).sum(-1)[..., :, None] + (b**2).sum(-1)[..., None, :]
-    return torch.exp(-0.5 * (height - 2 * a @ b.mT).clamp(min=0))
+    """Return ``exp(−½ |a_i − b_j|²)``, the exponent by one product."""
+    ours, theirs = (-0.5 * (z**2).sum(-1, keepdim=True) for z in (a, b))
+    one, other = torch.ones_like(ours), torch.ones_like(theirs)
+    exponent = torch.cat([a, ours, one], dim=-1) @ torch.cat([b, other, theirs], dim=-1).mT
+    return exponent.clamp(max=0).exp()
 
 
 def _bounded(log_variance: Tensor) -> Tensor:
@@ -139,7 +148,7 @@ class Covariance:
         Whether the firms' past, ``section.past``, is used.
     of_outcomes : bool
         Whether y are the outcomes themselves, so that a prediction takes the place of the own model's, rather than what own
-        models leave of them.
+        models leave of them: a ridge regression across firms, of a level, characteristics and codes alone.
 
     References
     ----------
@@ -154,7 +163,8 @@ class Covariance:
     def solved(self, section: Section, dtype: torch.dtype = torch.float64) -> Solved:
         """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
-        return Solved.of(parameters, self._bounded(section), section.past if self.reads_past else None)
+        past = section.past if self.reads_past else None
+        return Solved.of(parameters, self._bounded(section), past, linear=self.of_outcomes)
 
     def _bounded(self, section: Section) -> Section:
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
@@ -196,18 +206,38 @@ class _Exact:
 
 
 @dataclass(frozen=True)
-class _Inducing:
-    """The inverse ``P = D⁻¹ − EE'`` of the covariance of n firms that is shared through m inducing firms, O(n m²).
-
-    ``K ≈ U U' + D``, ``U U' = K_nm K_mm⁻¹ K_mn``, D the noise and what this leaves out of each firm's own variance (Snelson and
-    Ghahramani 2006). The inducing firms are every (n/m)-th in the order of noise.
-    """
+class _LowRank:
+    """The inverse ``P = D⁻¹ − EE'`` of a covariance ``U U' + D`` of n firms, U of m columns, O(n m²)."""
 
     precision: Tensor  # (n,)
     E: Tensor  # (n, m)
 
     @classmethod
-    def of(cls, parameters: Parameters, firms: Features) -> _Inducing:
+    def of(cls, U: Tensor, D: Tensor) -> _LowRank:
+        gram = (U / D[:, None]).mT @ U + torch.eye(U.shape[1], dtype=U.dtype)
+        E = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), (U / D[:, None]).mT, upper=False).mT
+        return cls(1 / D, E)
+
+    @classmethod
+    def linear(cls, parameters: Parameters, firms: Features) -> _LowRank:
+        """A level, characteristics and codes alone: U has a column for each (a ridge regression's)."""
+        v = {name: parameters[name].exp() for name in ("constant", "slope", "code")}
+        one_hot = torch.nn.functional.one_hot
+        codes = [
+            one_hot(codes)[:, 1:] * v["code"][c].sqrt() for c, codes in enumerate(firms.codes[0].unbind(-1))
+        ]
+        numbers = firms.z[0] * v["slope"].sqrt()
+        return cls.of(
+            torch.cat([_column(v["constant"].sqrt(), firms)[0], numbers, *codes], dim=1),
+            noise(parameters, firms)[0],
+        )
+
+    @classmethod
+    def inducing(cls, parameters: Parameters, firms: Features) -> _LowRank:
+        """Shared through m inducing firms, every (n/m)-th in the order of noise: ``U U' = K_nm K_mm⁻¹ K_mn``.
+
+        D is the noise and what this leaves out of each firm's own variance (Snelson and Ghahramani 2006).
+        """
         own = noise(parameters, firms)[0]
         m = min(INDUCING, len(own))
         chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, m).long()]
@@ -217,10 +247,7 @@ class _Inducing:
         U = torch.linalg.solve_triangular(torch.linalg.cholesky(core), K.mT, upper=False).mT
         blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
         D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])
-        D = torch.maximum(D - (U**2).sum(1), own)
-        gram = (U / D[:, None]).mT @ U + torch.eye(m, dtype=K.dtype)
-        E = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), (U / D[:, None]).mT, upper=False).mT
-        return cls(1 / D, E)
+        return cls.of(U, torch.maximum(D - (U**2).sum(1), own))
 
     def rows(self, at: Any) -> Tensor:
         P = -self.E[at] @ self.E.mT
@@ -240,17 +267,20 @@ class Solved:
     focal: Features
     known: np.ndarray  # positions of the peers of known outcome
     firms: Features  # those peers
-    inverse: _Exact | _Inducing
+    inverse: _Exact | _LowRank
 
     @classmethod
-    def of(cls, parameters: Parameters, section: Section, history: History | None) -> Solved:
-        """Invert the covariance of the peers of known outcome."""
+    def of(
+        cls, parameters: Parameters, section: Section, history: History | None, linear: bool = False
+    ) -> Solved:
+        """Invert the covariance of the peers of known outcome; ``linear``: of a level, characteristics and codes alone."""
         dtype = parameters["noise"].dtype
         known = np.flatnonzero(known_outcomes(section))
         focal = features(section.focal, section, history, dtype)
         firms = features(section.peers.take(known), section, history, dtype)
-        inverted: _Exact | _Inducing = (_Exact if len(known) <= EXACT else _Inducing).of(parameters, firms)
-        return cls(parameters, section, focal, known, firms, inverted)
+        exact = len(known) <= EXACT
+        invert = _LowRank.linear if linear else _Exact.of if exact else _LowRank.inducing
+        return cls(parameters, section, focal, known, firms, invert(parameters, firms))
 
     def predict(self) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,)."""

@@ -81,17 +81,18 @@ def _folds(section: Section, dated: bool) -> list[Origin]:
         if not (len(rest) and len(at)):
             return []
         pool = rest if not dated and same_rows(section) else slice(None)
-        learned = _rows_of(section, rest, pool)
-        judged = replace(_rows_of(section, at, pool), own_copies=False)
+        learned = rows_of(section, rest, pool)
+        judged = replace(rows_of(section, at, pool), own_copies=False)
         found.append(Origin([learned], [judged], forward=False))
     return found
 
 
-def _rows_of(section: Section, focal: np.ndarray, peers: np.ndarray | slice) -> Section:
+def rows_of(section: Section, focal: np.ndarray | slice, peers: np.ndarray | slice) -> Section:
+    """Return some focal rows of a cross-section, and some of its peers."""
     answering = None if section.answering is None else section.answering[peers]
-    return replace(
-        section, focal=section.focal.take(focal), peers=section.peers.take(peers), answering=answering
-    )
+    own = None if section.own is None else (section.own[0][focal], section.own[1][peers])
+    taken = (section.focal.take(focal), section.peers.take(peers))
+    return replace(section, focal=taken[0], peers=taken[1], answering=answering, own=own)
 
 
 def same_rows(section: Section) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.origins import rows_of
 from peerattn.models.pools import Section, of_each
 
 SECTIONS, FIRMS = 3, 500  # last training periods, and firms of each, on which networks are compared
@@ -25,7 +26,8 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
         Columns part, comparison ("folds"), correlation of the weights, and share of common top-5 peers.
     """
     rows = []
-    few = [replace(s, focal=s.focal.take(slice(0, FIRMS)), past=stack.view.history) for s in seen]
+    first = slice(0, FIRMS)
+    few = [replace(rows_of(s, first, first), past=stack.view.history) for s in seen]
     for name, part in stack.peers().items():
         own = _weights(part, few)
         rows += [

@@ -130,6 +130,27 @@ def test_inducing_firms_stand_for_many(fitted, monkeypatch, inducing, tolerance)
         np.testing.assert_allclose(predicted, exact, atol=tolerance)
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e4])
+def test_the_ridge_is_solved_by_its_columns(alpha):
+    """The same inverse as that of the whole covariance, of which every other part is absent."""
+    generator, wide = torch.Generator().manual_seed(0), torch.float64
+    x = torch.randn(1, 40, 3, generator=generator, dtype=wide)
+    codes = torch.randint(0, 5, (1, 40, 2), generator=generator)
+    none = x[..., :0]
+    firms = covariance.Features(x.clamp(-1, 1), x, codes, none, none[:, :1])
+    parameters = {
+        name: torch.full(v.shape, 0.0 if name in covariance.SLOPES else -60.0, dtype=wide)
+        for name, v in covariance_fit.start_parameters(3, 2, past=False).items()
+    }
+    parameters["constant"] = torch.tensor(7.0, dtype=wide)
+    parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")}
+    at = np.arange(40)
+    exact, low_rank = (
+        of(parameters, firms).rows(at) for of in (covariance._Exact.of, covariance._LowRank.linear)
+    )
+    torch.testing.assert_close(low_rank, exact, atol=1e-9, rtol=0)
+
+
 def test_a_step_draws_one_row_of_each_identity():
     section = grouped(panel(T=1)[0])
     period = covariance_fit._Period.of(section, None, torch.float32)

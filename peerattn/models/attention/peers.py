@@ -21,7 +21,7 @@ from peerattn.models.attention.members import Heads, Member
 from peerattn.models.attention.origins import outcomes_of
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
-from peerattn.models.attention.search import ALONE, TOGETHER, find_set, find_starts, refit_heads
+from peerattn.models.attention.search import TOGETHER, Found, find_heads, refit_heads
 from peerattn.models.attention.stack import loss_of
 from peerattn.models.attention.training import Training
 from peerattn.models.pools import Section
@@ -68,14 +68,17 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     wide = replace(settings, dtype=torch.float64)
 
     def heads(training: Training, start: HeadStarts | None, helps: Helps) -> HeadStarts:
+        earlier = () if start is None else start.names
         warm = [] if start is None else start.modules()
-        found = find_starts(spec, training.residuals, settings, seed, warm)
+        found = find_heads(
+            spec, training.residuals, settings, seed, warm,
+            lambda found: TOGETHER in earlier or helps(of_names(training, found)),
+        )  # fmt: skip
+        return of_names(training, found)
+
+    def of_names(training: Training, found: Found) -> HeadStarts:
         names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)
-        first = fitted(training, modules, names)
-        if not (start is not None and TOGETHER in start.names) and not helps(first):
-            return first
-        both = find_set(spec, found[ALONE], training.residuals, settings, seed, warm)
-        return fitted(training, [both, *modules], (TOGETHER, *names))
+        return fitted(training, modules, names)
 
     def refit(training: Training, start: HeadStarts) -> HeadStarts:
         """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -18,15 +18,17 @@ from peerattn.models.attention.starts import alone, beside, best_starts, jointly
 from peerattn.models.pools import Section
 
 TOGETHER, ALONE, SHORTER = "heads", "heads, mean of starts", "heads, one layer less"
+Found = dict[str, list[PeerModule]]
 
 
-def find_starts(
+def find_heads(
     spec: PeerSpec,
     sections: Sequence[Section],
     settings: Settings,
     seed: int,
     warm: Sequence[PeerModule] = (),
-) -> dict[str, list[PeerModule]]:
+    helps: Callable[[Found], bool] = lambda _: True,
+) -> Found:
     r"""Return heads that lower the squared error of the targets ``focal.y`` of the sections.
 
     Given weights, the loss is a ridge regression in value vectors (or slopes), which is solved exactly; only scores are
@@ -45,8 +47,8 @@ def find_starts(
     A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with four times the steps, so that
     both rungs cost the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head for
     each code, which starts from the firms of its own level. Heads are ranked by what is minimised, the penalty included.
-    A set of ``spec.n_heads`` heads (`find_set`) starts from the best one. A further head is drawn beside those found: the best
-    candidates are each optimised together with them, and the best set goes on.
+    A set of ``spec.n_heads`` heads starts from the best one. A further head is drawn beside those found: the best candidates
+    are each optimised together with them, and the best set goes on.
 
     Heads of several layers are chains i ← j ← k, and most random chains find nothing: whom j looks to matters only to the
     firms that look to j, so that neither layer shows what the other one has to learn. In one bracket the last layers of a
@@ -54,14 +56,16 @@ def find_starts(
     searched). Then all layers, and each layer of the best chains by itself, are drawn anew in turn, until none of it lowers
     the squared error any more (iterated local search).
 
+    Where the best starts, one head each, do not help (``helps``), no set is searched.
+
     No number of heads or layers is chosen here: the mean of the best starts, one head each, the set, and the set of one layer
     less are predictions of their own, which the candidates' problem weighs (combined, not selected).
 
     Returns
     -------
     dict of list of PeerModule
-        By name: the best starts, a head each; the set of one layer less, where there are several layers. In float64, with own
-        term and value vectors (or slopes) by ridge regression.
+        By name: the best starts, a head each; the set of one layer less, where there are several layers; and the set. In
+        float64, with own term and value vectors (or slopes) by ridge regression.
 
     References
     ----------
@@ -73,44 +77,21 @@ def find_starts(
     generator = torch.Generator().manual_seed(seed)
     sample = Sample(sections, settings)
     starts: PeerModule | None = None
-    shorter: list[PeerModule] = []
+    together: list[PeerModule] = []
     for n_layers in range(1, spec.n_layers + 1):
         of_depth = replace(spec, n_layers=n_layers)
-        earlier = _of_depth(warm, of_depth, settings)
+        earlier = [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == n_layers]
         known = reduce(beside, earlier) if earlier else None
         starts = best_starts(of_depth, known, starts, sample, generator)
-        if n_layers == spec.n_layers - 1:
-            shorter = [jointly(starts, _rival(earlier, of_depth), of_depth, sample, generator)]
-    found = {ALONE: [] if starts is None else alone(starts), SHORTER: shorter}
-    _solve([module for of in found.values() for module in of], sections, settings)
-    return found
-
-
-def find_set(
-    spec: PeerSpec,
-    starts: Sequence[PeerModule],
-    sections: Sequence[Section],
-    settings: Settings,
-    seed: int,
-    warm: Sequence[PeerModule] = (),
-) -> PeerModule:
-    """Return ``spec.n_heads`` heads together: the best start, and further heads one by one beside it; see `find_starts`."""
-    generator = torch.Generator().manual_seed(seed + 1)  # other draws than those of the starts
-    sample = Sample(sections, settings)
-    each = reduce(beside, [copy.deepcopy(module).to(settings.dtype) for module in starts])
-    found = jointly(each, _rival(_of_depth(warm, spec, settings), spec), spec, sample, generator)
-    _solve([found], sections, settings)
-    return found
-
-
-def _of_depth(warm: Sequence[PeerModule], spec: PeerSpec, settings: Settings) -> list[PeerModule]:
-    """Return copies of the heads of earlier periods that have as many layers."""
-    return [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == spec.n_layers]
-
-
-def _rival(earlier: Sequence[PeerModule], spec: PeerSpec) -> PeerModule | None:
-    """Return the set of all heads of an earlier period."""
-    return next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
+        found = {ALONE: alone(starts), SHORTER: together}
+        if n_layers == spec.n_layers:
+            _solve([module for of in found.values() for module in of], sections, settings)
+            if not helps(found):
+                return found
+        rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
+        together = [jointly(starts, rival, of_depth, sample, generator)]
+    _solve(together, sections, settings)
+    return {TOGETHER: together} | found
 
 
 def refit_heads(

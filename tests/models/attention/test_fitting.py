@@ -219,6 +219,18 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
         model.set_params(kappa="none").fit(panel.X, panel.y)
 
 
+def test_a_second_head_is_searched_only_where_the_first_enters():
+    """Who looks to nobody costs half of the search; once a set was searched, later origins search it, too."""
+    panel = simulate_panel(30, 30, 3, signal_share=0.9, random_state=0)
+    noise = np.random.default_rng(0).normal(size=len(panel.y))
+    for y, searched in ((panel.y, True), (pd.Series(noise, panel.y.index), False)):
+        model = PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, y)
+        origins = model.stack_.trials["heads"]
+        assert len(origins) == 2
+        assert all(("heads" in origin.names) == searched for origin in origins)
+        assert all("heads, mean of starts" in origin.names for origin in origins)
+
+
 def test_what_cannot_be_judged_says_why():
     few = simulate_panel(4, 6, 2, random_state=0)
     model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(few.X, few.y)

@@ -24,7 +24,7 @@ from peerattn.models.attention.projection import (
     summed,
 )
 from peerattn.models.attention.samples import Sample
-from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_set, find_starts
+from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_heads
 from peerattn.models.attention.variance_components import common_variance
 from peerattn.models.pools import NOBODY, Rows, Section
 
@@ -68,12 +68,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(starts, "STARTS", 8)
     monkeypatch.setattr(descent, "STEPS", 8)
     monkeypatch.setattr(descent, "LBFGS_STEPS", 3)
-
-
-def find_heads(spec, sections, settings, seed, warm=()):
-    """Return what the search finds where the best starts help."""
-    found = find_starts(spec, sections, settings, seed, warm)
-    return {TOGETHER: [find_set(spec, found[ALONE], sections, settings, seed, warm)]} | found
 
 
 def weights(module, sample):

@@ -222,15 +222,11 @@ class _LowRank:
     def linear(cls, parameters: Parameters, firms: Features) -> _LowRank:
         """A level, characteristics and codes alone: U has a column for each (a ridge regression's)."""
         v = {name: parameters[name].exp() for name in ("constant", "slope", "code")}
-        one_hot = torch.nn.functional.one_hot
-        codes = [
-            one_hot(codes)[:, 1:] * v["code"][c].sqrt() for c, codes in enumerate(firms.codes[0].unbind(-1))
-        ]
-        numbers = firms.z[0] * v["slope"].sqrt()
-        return cls.of(
-            torch.cat([_column(v["constant"].sqrt(), firms)[0], numbers, *codes], dim=1),
-            noise(parameters, firms)[0],
-        )
+        columns = [_column(v["constant"].sqrt(), firms)[0], firms.z[0] * v["slope"].sqrt()]
+        for c, codes in enumerate(firms.codes[0].unbind(-1)):
+            levels = codes.unique()
+            columns.append((codes[:, None] == levels[levels > 0]) * v["code"][c].sqrt())
+        return cls.of(torch.cat(columns, dim=1), noise(parameters, firms)[0])
 
     @classmethod
     def inducing(cls, parameters: Parameters, firms: Features) -> _LowRank:

@@ -194,6 +194,8 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
         W = ridge.derivative(section)(slice(0, len(section.focal)))
         np.testing.assert_allclose(W @ (section.peers.y + section.own[1]), found, atol=1e-10)
         assert not np.diag(W).any()
+        nobody = replace(section, peers=replace(section.peers, y=np.full(len(section.peers), np.nan)))
+        assert not ridge.derivative(nobody)(slice(0, 5)).any()  # nobody's outcome is known
 
 
 def test_the_network_of_the_whole_prediction_is_its_derivative():

@@ -79,7 +79,8 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         what is not zero only, which is faster.
     early_stopping : bool, default True
         Without ``y_validation``, and with five labels a class or more: a fifth of the labels is held out to choose the number
-        of steps, which then are taken with all labels. False: ``max_steps``.
+        of steps, which then are taken with all labels. False: ``max_steps``. Either way the parameters are the mean over the
+        last half of the steps.
     device : str, default "cpu"
     random_state : int, RandomState or None, default None
     verbose : bool, default False
@@ -106,6 +107,8 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
 
     References
     ----------
+    Rakhlin, Shamir and Sridharan (2012), Making gradient descent optimal for strongly convex stochastic optimization, ICML:
+    averages over the last half.
     Veličković et al. (2018), Graph attention networks, ICLR.
 
     Examples
@@ -179,6 +182,8 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
             first, last = ([values[at] for values in shown] for at in (~apart, apart))
             self._fitted_on(graph, first, last, generator)
             options["max_steps"] = self.record_.best_step
+        if held is None:
+            options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
         module = self._fitted_on(graph, shown, held, generator, **options)
         self.label_distributions_ = self._probabilities(module.eval(), X, edges)
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]

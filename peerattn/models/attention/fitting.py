@@ -161,31 +161,8 @@ def fit_stack(
     """
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
-    trials: dict[str, list[Any]] = {each.name: [] for each in candidates}
-
-    def latest(each: Candidate) -> Any:
-        return next((part for part in reversed(trials[each.name]) if part is not None), None)
-
-    def made(each: Candidate, make: Callable[[], Fitted | None]) -> Fitted | None:
-        """Fit a candidate, or read what was fitted; own models are fitted again."""
-        return make() if each.group == SHAPE else remembered(checkpoint, make)
-
-    judged: list[_Judged] = []
-    for origin in origins:
-        training = Training.of(origin.training, problem)
-        now = _Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
-        for each in candidates:
-
-            def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
-                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen))
-                return _Weighed(candidates, [trial], problem, kappa or 0.0, split).helps(of)
-
-            start = latest(each) if origin.forward else None
-            part = made(each, partial(each.fit, training, start, helps))
-            trials[each.name].append(part)
-            if part is not None:
-                now.found.update(predictions({each.name: part}, now.seen))
-        judged.append(now)
+    weighed = partial(_Weighed, candidates, problem=problem, kappa=kappa or 0.0, split=split)
+    judged, trials = _tried(origins, candidates, problem, weighed, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
         stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
@@ -193,30 +170,76 @@ def fit_stack(
             stages[each.group] = Stage({(each.name, each.name, WHOLE): 1.0}, float("nan"), 0.0)
         newcomers, evidence, steps = stages, _no_evidence(stages), pd.DataFrame()
     else:
-        weighed = _Weighed(candidates, judged, problem, kappa, split)
-        stages, bases = weighed.stages()
-        evidence, steps = weighed.tables(stages, bases)
-        newcomers = weighed.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages
+        of_all = weighed(judged)
+        stages, bases = of_all.stages()
+        evidence, steps = of_all.tables(stages, bases)
+        newcomers = of_all.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages
+    fitted = _refitted(training, candidates, trials, stages, newcomers, checkpoint)
+    none = np.zeros(problem.n_outputs)
+    stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, trials)
+    if problem.loss is squared_error or not fitted:
+        return stack
+    return replace(stack, level=_level(stack, training))
+
+
+def _tried(
+    origins: Sequence[Origin],
+    candidates: Sequence[Candidate],
+    problem: Problem,
+    weighed: Callable[[list[_Judged]], _Weighed],
+    checkpoint: Checkpoint | None,
+) -> tuple[list[_Judged], dict[str, list[Any]]]:
+    """Fit every candidate at each origin, and return what they say of later periods, and the fitted ones by name."""
+    judged, trials = list[_Judged](), {each.name: list[Any]() for each in candidates}
+    for origin in origins:
+        training = Training.of(origin.training, problem)
+        now = _Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
+        for each in candidates:
+
+            def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
+                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen))
+                return weighed([trial]).helps(of)
+
+            start = trials[each.name][-1] if origin.forward and trials[each.name] else None
+            part = _made(each, partial(each.fit, training, start, helps), checkpoint)
+            if part is not None:
+                trials[each.name].append(part)
+                now.found.update(predictions({each.name: part}, now.seen))
+        judged.append(now)
+    return judged, trials
+
+
+def _refitted(
+    training: Training,
+    candidates: Sequence[Candidate],
+    trials: Mapping[str, list[Any]],
+    stages: Mapping[str, Stage],
+    newcomers: Mapping[str, Stage],
+    checkpoint: Checkpoint | None,
+) -> dict[str, Any]:
+    """Fit the candidates that entered to all periods."""
     entered = [c for of in (stages, newcomers) for stage in of.values() for c in stage.entered()]
     fitted = {}
     for each in candidates:
         names = {name for candidate, name, _ in entered if candidate == each.name}
         if not names:
             continue
-        start = _mixed(latest(each), each.name, names, stages[PEERS])
+        start = _mixed(trials[each.name][-1], each.name, names, stages[PEERS]) if trials[each.name] else None
         if start is not None and each.refit is not None:
-            part = made(each, partial(each.refit, training, start))
+            part = _made(each, partial(each.refit, training, start), checkpoint)
         else:
-            part = made(each, partial(each.fit, training, start, lambda _: True))
+            part = _made(each, partial(each.fit, training, start, lambda _: True), checkpoint)
         part = _mixed(part, each.name, names, stages[PEERS])
         if part is not None:
             fitted[each.name] = part
-    compared = {name: [p for p in parts if p is not None] for name, parts in trials.items()}
-    none = np.zeros(problem.n_outputs)
-    stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, compared)
-    if problem.loss is squared_error or not fitted:
-        return stack
-    return replace(stack, level=_level(stack, training))
+    return fitted
+
+
+def _made(
+    candidate: Candidate, make: Callable[[], Fitted | None], checkpoint: Checkpoint | None
+) -> Fitted | None:
+    """Fit a candidate, or read what was fitted; own models are fitted again."""
+    return make() if candidate.group == SHAPE else remembered(checkpoint, make)
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

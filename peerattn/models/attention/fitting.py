@@ -320,11 +320,10 @@ class _Weighed:
         return stages, bases
 
     def helps(self, candidate: Candidate) -> bool:
-        """Tell whether a candidate enters by itself, given the groups before its own."""
+        """Tell whether a candidate enters, given the groups before its own and the others of its group."""
         base = self.stages()[1][GROUPS.index(candidate.group)]
-        columns = self._columns(candidate.group, base)
-        own = {column: moves for column, moves in columns.items() if column[0] == candidate.name}
-        return bool(self._weigh(candidate.group, own, base).entered())
+        stage = self._weigh(candidate.group, self._columns(candidate.group, base), base)
+        return any(name == candidate.name for name, *_ in stage.entered())
 
     def _weigh(self, group: str, columns: dict[Column, list[np.ndarray]], base: list[np.ndarray]) -> Stage:
         if not columns or self.rows is None:

@@ -69,12 +69,15 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
 
     def heads(training: Training, start: HeadStarts | None, helps: Helps) -> HeadStarts:
         earlier = () if start is None else start.names
+        starts = list[HeadStarts]()
+
+        def worth(found: Found) -> bool:
+            starts.append(of_names(training, found))
+            return TOGETHER in earlier or helps(starts[0])
+
         warm = [] if start is None else start.modules()
-        found = find_heads(
-            spec, training.residuals, settings, seed, warm,
-            lambda found: TOGETHER in earlier or helps(of_names(training, found)),
-        )  # fmt: skip
-        return of_names(training, found)
+        found = find_heads(spec, training.residuals, settings, seed, warm, worth)
+        return of_names(training, found) if TOGETHER in found else starts[0]
 
     def of_names(training: Training, found: Found) -> HeadStarts:
         names, modules = zip(*((name, m) for name, of in found.items() for m in of), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -45,10 +46,14 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
             raise InputError(
                 f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
             )
-    hooks: list[Any] = []
+
+    def gated(layer: Any, _: Any, found: Any) -> Any:
+        return (found[0], found[1] * gates[layer][:, None, None]) if type(found) is tuple else found
+
+    hooks: list[Any] = [layer.register_forward_hook(gated) for layer in gates]
     for layer, gate in gates.items():
-        hooks.append(layer.output.register_forward_pre_hook(_gate(gate, layer.d_value)))
-        hooks.append(layer.register_forward_hook(_gate_weights(gate)))
+        each = partial(gate.repeat_interleave, layer.d_value)
+        hooks.append(layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each()))
     try:
         yield
     finally:
@@ -171,16 +176,6 @@ def most_important(importance: Tensor, n_keep: int) -> Tensor:
     tensor([1, 3])
     """
     return importance.argsort(descending=True, stable=True)[:n_keep].sort().values
-
-
-def _gate(gate: Tensor, d_value: int) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:
-    return lambda _, inputs: (inputs[0] * gate.repeat_interleave(d_value),)
-
-
-def _gate_weights(gate: Tensor) -> Callable[[nn.Module, Any, Any], Any]:
-    return lambda _, inputs, found: (
-        (found[0], found[1] * gate[:, None, None]) if type(found) is tuple else found
-    )
 
 
 def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:

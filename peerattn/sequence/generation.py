@@ -143,7 +143,8 @@ def beam_search(
         penalty = ((5 + length) / 6) ** length_penalty
         ending = symbols == end if end is not None else torch.zeros_like(symbols, dtype=torch.bool)
         last = length == max_symbols
-        for row, rank in _done(ending, found, n_beams, last):
+        done = (torch.ones_like(ending) if last else ending) & (found > -torch.inf)
+        for row, rank in done[:, :n_beams].nonzero().tolist():
             score = float(found[row, rank]) / penalty
             n_finished[row] += 1
             if score > best[row][0]:
@@ -158,10 +159,3 @@ def beam_search(
         sequences = torch.cat([sequences[rows], symbols.gather(1, live.indices).view(-1, 1)], dim=1)
         reader.reorder(rows)
     return [written for _, written in best]
-
-
-def _done(ending: Tensor, found: Tensor, n_beams: int, last: bool) -> list[tuple[int, int]]:
-    """Return which candidates end here: among the best ``n_beams`` of their row, those with the end symbol, or all."""
-    ends = (torch.ones_like(ending) if last else ending).clone()
-    ends[:, n_beams:] = False
-    return [(row, rank) for row, rank in (ends & (found > -torch.inf)).nonzero().tolist()]

@@ -173,11 +173,11 @@ def peer_average(network: BaseNetwork, values: Values) -> Values:
         )
     frame = values.to_frame() if isinstance(values, pd.Series) else values
     level = firm_level(network, frame.index, "W @ x")
-    parts, keys = [], []
-    for period, section in network.sections():
-        parts.append(_product(section, _values_of(network, frame, section, period, level)))
-        keys.append(network.labels.take(section.rows))
-    index = _result_index(network, keys, frame.index, level)
+    parts = [
+        _product(section, _values_of(network, frame, section, period, level))
+        for period, section in network.sections()
+    ]
+    index = _result_index(network, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
     if isinstance(values, pd.Series):
         return pd.Series(result.iloc[:, 0], name=values.name)
@@ -206,15 +206,10 @@ def _product(section: CrossSection, values: Array) -> Array:
     return result
 
 
-def _result_index(network: BaseNetwork, keys: list[pd.Index], given: pd.Index, level: int | None) -> pd.Index:
+def _result_index(network: BaseNetwork, given: pd.Index, level: int | None) -> pd.Index:
+    rows = network.labelled({"firm": [section.rows for _, section in network.sections()]})
     if not network.is_dated:
-        return keys[0].rename(given.name or "firm")
-    rows = np.concatenate([section.rows for _, section in network.sections()])
-    periods = network.periods.repeat([len(key) for key in keys])
-    levels = [network.labels.take(rows), periods]
-    names: list[Any] = ["firm", "period"]
-    if level is not None:
-        names = [given.names[level] or "firm", given.names[1 - level] or "period"]
-    if level == 1:
-        levels, names = levels[::-1], names[::-1]
-    return pd.MultiIndex.from_arrays(levels, names=names)
+        return pd.Index(rows["firm"], name=given.name or "firm")
+    order = ["period", "firm"] if level == 1 else ["firm", "period"]
+    named = [None, None] if level is None else given.names
+    return pd.MultiIndex.from_frame(rows[order], names=[a or b for a, b in zip(named, order, strict=True)])

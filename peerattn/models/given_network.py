@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
-from peerattn.panel.time_order import is_date
+from peerattn.panel.time_order import span_of
 
 
 def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
@@ -77,7 +77,7 @@ def network_period(network: PeerNetwork, period: Any) -> Any:
         return None
     if period is None:
         raise InputError("network has periods but X has none; pass a panel, or a network without periods.")
-    if isinstance(period, str) and not is_date(period):  # text in an order of its own
+    if isinstance(period, str) and span_of(period) is None:  # text in an order of its own
         if period not in network.periods:
             raise InputError(
                 f"network has no period {period!r}, and text has no order of time: give it all periods of X."

@@ -129,8 +129,3 @@ def span_of(label: object) -> pd.Period | None:
     except (ValueError, TypeError):
         return None
     return None if span is pd.NaT or span.year < 1000 else span  # "01-03" is no day of year 1
-
-
-def is_date(label: object) -> bool:
-    """Return whether a label spells a year, quarter, month or day, so that its order is that of time."""
-    return span_of(label) is not None

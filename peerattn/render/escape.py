@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 
-_UNSEEN = frozenset(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufffe\uffff"
-)  # direction marks; not in XML
+_SPACE = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
+_UNSEEN = re.compile(  # control characters, direction marks, halves of characters, what XML excludes
+    "[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -61,15 +61,7 @@ def printable(text: object) -> str:
     >>> printable("two\nlines")
     'two lines'
     """
-    return "".join(map(_printable_character, str(text)))
-
-
-def _printable_character(character: str) -> str:
-    if character.isspace():
-        return " " if ord(character) < 128 or character in "\x85\u2028\u2029" else character
-    if unicodedata.category(character) in ("Cc", "Cs") or character in _UNSEEN:
-        return "\ufffd"
-    return character
+    return _UNSEEN.sub("\ufffd", _SPACE.sub(" ", str(text)))
 
 
 def latex_text(text: object) -> str:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -113,9 +114,18 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         return self
 
     def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
-        options = self._training(examples) | options
-        batches = self._batches(examples, generator)
-        self._train(module, lambda batch: self._loss(module, batch), batches, **options)
+        """Minimise the loss in place by `peerattn.training.train`, which takes the options, and keep the state.
+
+        Steps, learning rate and weight decay are the estimator's own arguments, unless given.
+        """
+        names = ("max_steps", "learning_rate", "weight_decay")
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        options = own | self._training(examples) | options
+        loss, batches = partial(self._loss, module), self._batches(examples, generator)
+        module.train()
+        label = type(self).__name__ if self.verbose else None
+        self.record_ = train(module, loss, batches, progress=label, **options)
+        self._keep(module)
 
     def _examples(self, X: Any, y: Any) -> Any:
         """Return what to learn from, checked; set what ``_build`` needs."""
@@ -207,21 +217,6 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     def _generator(self) -> torch.Generator:
         """Return the generator of all of fit's random numbers, seeded by ``random_state``."""
         return torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31)))
-
-    def _train(
-        self, module: torch.nn.Module, loss: Callable[[Any], Tensor], batches: Iterable[Any], **options: Any
-    ) -> None:
-        """Minimise ``loss(batch)`` in place by `peerattn.training.train`, which takes the options, and keep the state.
-
-        Steps, learning rate and weight decay are the estimator's own arguments, unless given.
-        """
-        for name in ("max_steps", "learning_rate", "weight_decay"):
-            if hasattr(self, name):
-                options.setdefault(name, getattr(self, name))
-        module.train()
-        label = type(self).__name__ if self.verbose else None
-        self.record_ = train(module, loss, batches, progress=label, **options)
-        self._keep(module)
 
     def _keep(self, module: torch.nn.Module) -> None:
         self.state_ = {

@@ -124,7 +124,7 @@ def _edge_schema(network: BaseNetwork) -> pa.Schema:
 
 def _description(network: BaseNetwork) -> dict[str, Any]:
     """Everything of a network that is not an edge, ready for JSON."""
-    sections = [section for _, section in network.sections()]
+    sections, until = [section for _, section in network.sections()], network.learned_until
     sides = [(s.rows, s.columns[:0] if s.is_square else s.columns) for s in sections]
     counts = [len(side) for pair in sides for side in pair]
     members = {
@@ -134,7 +134,7 @@ def _description(network: BaseNetwork) -> dict[str, Any]:
         ),
     }
     return network.facts() | {
-        "learned_until": _packed_label(network.learned_until),
+        "learned_until": None if until is None else _packed(pd.DataFrame({"label": pd.Index([until])})),
         "stability": None if network.stability is None else network.stability.to_dict("list"),
         "version": _VERSION,
         "labels": _packed(pd.DataFrame({"label": network.labels})),
@@ -162,16 +162,6 @@ def _unpacked(text: str) -> pd.DataFrame:
     return frame
 
 
-def _packed_label(label: Any) -> str | None:
-    """Return a label, or None, as text that keeps its type."""
-    return None if label is None else _packed(pd.DataFrame({"label": pd.Index([label])}))
-
-
-def _unpacked_label(text: str | None) -> Any:
-    """Return the label that :func:`_packed_label` made into text."""
-    return None if text is None else pd.Index(_unpacked(text)["label"])[0]
-
-
 def _parts(facts: dict[str, Any], edges: pa.Table) -> dict[str, Any]:
     """Return the arguments of :class:`PeerNetwork` from a description and the edges of all periods, in their order."""
     labels, periods = (
@@ -191,8 +181,10 @@ def _parts(facts: dict[str, Any], edges: pa.Table) -> dict[str, Any]:
         sections.append(CrossSection(rows, columns, _weights(here, labels, rows, columns, *kind)))
         start += count
     stability = None if facts["stability"] is None else pd.DataFrame(facts["stability"])
-    kept = {name: facts[name] for name in FACTS} | {"learned_until": _unpacked_label(facts["learned_until"])}
-    return kept | {"labels": labels, "periods": periods, "sections": sections, "stability": stability}
+    until = facts["learned_until"]
+    until = None if until is None else pd.Index(_unpacked(until)["label"])[0]
+    found = {"labels": labels, "periods": periods, "sections": sections, "stability": stability}
+    return {name: facts[name] for name in FACTS} | found | {"learned_until": until}
 
 
 def _weights(

@@ -273,13 +273,11 @@ def panel_digest(panel: Panel) -> str:
 LARGEST = 1e60
 
 
-def refuse_infinity(values: np.ndarray | None, name: str) -> None:
+def refuse_infinity(values: np.ndarray, name: str) -> None:
     """Raise where an outcome is infinite, or too large to compute with."""
-    infinite = 0 if values is None else int(np.isinf(values).sum())
-    if infinite:
+    if infinite := int(np.isinf(values).sum()):
         raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
-    if values is not None:
-        refuse_large(values, name)
+    refuse_large(values, name)
 
 
 def refuse_large(values: np.ndarray, name: str) -> None:

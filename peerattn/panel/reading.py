@@ -141,8 +141,9 @@ def as_panel(
         panel = assemble(frame, labels, index, (firm, period), codes=declared, choice=choice)
         panel = replace(panel, industry=industry, description=description)
         if outcome is not None:
-            panel = replace(panel, outcomes=_outcome_of(source, outcome)[panel.order], outcome=outcome)
-            refuse_infinity(panel.outcomes, outcome)
+            values = _outcome_of(source, outcome)
+            refuse_infinity(values, outcome)
+            panel = replace(panel, outcomes=values[panel.order], outcome=outcome)
         if isinstance(known_at, str):
             refuse_unknown("known_at", [known_at], source.columns)
             known_at = pd.Index(source[known_at])

@@ -332,7 +332,8 @@ class _Weighed:
         joined = {column: np.concatenate(parts) for column, parts in columns.items()}
         others = group in (COMMON, PEERS)  # groups that read other firms
         mutual = others and self.problem.dated and self.problem.outcomes
-        return weigh(held, joined, self.problem.loss, self.kappa * (OTHERS if others else 1), mutual=mutual)
+        kappa = self.kappa * (OTHERS if others else 1)
+        return weigh(held, joined, self.problem.loss, kappa, mutual=mutual, kinds=[of for *_, of in joined])
 
     def _columns(self, group: str, base: list[np.ndarray]) -> dict[Column, list[np.ndarray]]:
         """Return the problem's columns, cross-section by cross-section; zero at an origin where a candidate was not fitted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,18 @@ class Stage:
 
 
 def weigh(
-    held: HeldOut, columns: Mapping[Any, np.ndarray], loss: Loss, kappa: float, *, mutual: bool
+    held: HeldOut,
+    columns: Mapping[Any, np.ndarray],
+    loss: Loss,
+    kappa: float,
+    *,
+    mutual: bool,
+    kinds: Sequence[Any] = (),
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
-    .. math:: w = \arg\min_{w \ge 0,\, \sum w \le 1} \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
+    .. math:: w = \arg\min_{w \ge 0,\, \sum_{m \in k} w_m \le 1}
+              \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad t_m = s_m / se_m
 
     with B the stack so far, :math:`D_m = P_m - B`, :math:`L_t` the period's mean loss (generalised least squares),
@@ -64,6 +71,8 @@ def weigh(
     candidate alone gets :math:`w_{LS} (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far above.
     A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
+    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``, one a
+    column; by default all are of one), and the weights of each sum to at most 1.
     Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the variance is
     at least twice that by firm.
     """
@@ -80,7 +89,9 @@ def weigh(
     penalty = np.where(open_, kappa**2 * error / np.maximum(t, 1e-12), np.inf)
     w = np.zeros(len(t))
     if open_.any():
-        w[open_] = _minimum(D[..., open_], held, weight, penalty[open_], loss)
+        w[open_] = _minimum(
+            D[..., open_], held, weight, penalty[open_], loss, _members(kinds, len(t))[:, open_]
+        )
     added = held.base + D @ w
     before, after = (float((loss_of(loss, p, held.y) * weight).sum()) for p in (held.base, added))
     together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
@@ -97,15 +108,20 @@ def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))
 
 
-def _minimum(D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss) -> np.ndarray:
-    """Return the weights of least penalised loss, non-negative and of sum at most 1."""
+def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
+    """Return which columns are of each kind, (n_kinds, M)."""
+    numbers = np.unique(kinds, return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
+    return np.asarray(np.arange(numbers.max() + 1)[:, None] == numbers)
+
+
+def _minimum(
+    D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss, members: np.ndarray
+) -> np.ndarray:
+    """Return the weights of least penalised loss, non-negative, those of a kind of sum at most 1."""
     M = D.shape[-1]
     if loss is squared_error:
         Z, v = D[:, 0, :], held.y - held.base[:, 0]
-        gram = (Z * weight[:, None]).T @ Z
-        moment = (Z * weight[:, None]).T @ v - penalty
-        w = _quadratic(gram, moment, np.zeros((0, M)))
-        return w if w.sum() <= 1 else _quadratic(gram, moment, np.ones((1, M)))
+        return _quadratic((Z * weight[:, None]).T @ Z, (Z * weight[:, None]).T @ v - penalty, members)
 
     def value(w: np.ndarray) -> tuple[float, np.ndarray]:
         at = held.base + D @ w
@@ -113,18 +129,19 @@ def _minimum(D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarr
         return float((loss_of(loss, at, held.y) * weight).sum() + 2 * penalty @ w), fall + 2 * penalty
 
     w = np.asarray(minimize(value, np.zeros(M), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * M).x)
-    return w / max(1.0, w.sum())
+    return w / (np.maximum(members @ w, 1.0) @ members)
 
 
-def _quadratic(gram: np.ndarray, moment: np.ndarray, equal_one: np.ndarray) -> np.ndarray:
-    """Return ``argmin_{w ≥ 0} w'Gw − 2 w'm``, with rows of weights that must sum to 1."""
+def _quadratic(gram: np.ndarray, moment: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return ``argmin w'Gw − 2 w'm`` over ``w ≥ 0`` of sums at most 1: what a kind leaves of 1 is a weight of its own."""
     scale = float(np.trace(gram)) or 1.0
     values, vectors = np.linalg.eigh(gram + 1e-9 * scale * np.eye(len(gram)))
     root = np.sqrt(values)
     A, b = (vectors * root).T, (vectors / root).T @ moment
-    heavy = 1e4 * np.sqrt(scale)
-    w, _ = nnls(np.vstack([A, heavy * equal_one]), np.r_[b, np.full(len(equal_one), heavy)])
-    return np.asarray(w)
+    heavy, n = 1e4 * np.sqrt(scale), len(members)
+    rest = np.zeros((len(A), n))
+    w, _ = nnls(np.block([[A, rest], [heavy * members, heavy * np.eye(n)]]), np.r_[b, np.full(n, heavy)])
+    return np.asarray(w[: len(gram)])
 
 
 def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:

@@ -1,5 +1,7 @@
 """The candidates' problem: brute-force quadratic programmes in float64, the closed form of one candidate, and its limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,10 +61,13 @@ def penalised(held, columns, kappa, mutual=False):
 @pytest.mark.parametrize("mutual", [False, True])
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("scale", [1.0, 0.4], ids=["inside", "sum of weights binds"])
-def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale):
+@pytest.mark.parametrize("kinds", ["", "wwm", "wmw"], ids=["one kind", "last apart", "second apart"])
+def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
     held, columns = held_out()
     columns = {name: scale * D for name, D in columns.items()}
-    found = np.array(list(weigh(held, columns, squared_error, kappa, mutual=mutual).weights.values()))
+    options = {"mutual": mutual, "kinds": kinds}
+    found = np.array(list(weigh(held, columns, squared_error, kappa, **options).weights.values()))
+    members = np.array([[kind == k for kind in kinds or "www"] for k in set(kinds or "w")])
     score, error, weight, bar = penalised(held, columns, kappa, mutual)
     t = score / error
     open_ = t > bar
@@ -73,13 +78,27 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale):
 
     best = minimize(
         objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
-        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: 1 - w.sum()},
+        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: 1 - members @ w},
     ).x  # fmt: skip
     np.testing.assert_allclose(found, best, atol=2e-4)
     assert objective(found) <= objective(best) * (1 + 1e-9)
-    assert (found >= 0).all() and found.sum() <= 1 + 1e-6
+    assert (found >= 0).all() and (members @ found <= 1 + 1e-6).all()
     if scale < 1 and kappa < 1:
-        assert found.sum() == pytest.approx(1, abs=1e-6)
+        assert (members @ found).max() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [squared_error, huber], ids=["squares", "Huber"])
+def test_a_prediction_in_two_parts_counts_in_full(loss):
+    """The mean of a period and the differences within it: a true prediction gets a weight of about 1 for each."""
+    held, _ = held_out()
+    rng = np.random.default_rng(0)
+    D = rng.normal(size=(len(held.y), 1)) + rng.normal(size=held.period.max() + 1)[held.period, None]
+    held = replace(held, y=held.base[:, 0] + D[:, 0] + 0.1 * rng.normal(size=len(D)))
+    mean = (np.bincount(held.period, D[:, 0]) / np.bincount(held.period))[held.period, None]
+    columns = {"within": D - mean, "mean": mean}
+    apart = weigh(held, columns, loss, 0.0, mutual=False, kinds=["within", "mean"]).weights
+    assert min(apart.values()) > 0.95
+    assert sum(weigh(held, columns, loss, 0.0, mutual=False).weights.values()) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 3.0, 50.0])

@@ -71,8 +71,8 @@ def weigh(
     candidate alone gets :math:`w_{LS} (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far above.
     A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
-    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``, one a
-    column; by default all are of one), and the weights of each sum to at most 1.
+    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
+    one a column; by default all are of one), and the weights of each sum to at most 1.
     Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the variance is
     at least twice that by firm.
     """
@@ -110,7 +110,7 @@ def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
     """Return which columns are of each kind, (n_kinds, M)."""
-    numbers = np.unique(kinds, return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
+    numbers = np.unique(list(kinds), return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
     return np.asarray(np.arange(numbers.max() + 1)[:, None] == numbers)
 
 

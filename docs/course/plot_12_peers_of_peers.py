@@ -57,9 +57,9 @@ print({"own": squares(), "and peers": squares(last), "and their peers": squares(
 # %%
 # **Found from outcomes and characteristics alone.** ``PeerAttentionRegressor(n_layers=2)`` starts chains of two
 # layers from the heads of one layer, which are their last layer, then draws all layers, the first and the last
-# anew in turn until that brings nothing, and keeps the second layer only if it lowers the squared error of
-# held-out periods. A fit takes a minute or two; these were made by ``benchmarks/peers_of_peers.py``, on panels of
-# indirect links and of direct ones, where one layer is the truth.
+# anew in turn until that brings nothing. Held-out periods then weigh chains beside heads of one layer. A fit takes
+# half a minute; these were made by ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones,
+# where one layer is the truth.
 
 root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
 stored = json.loads((root / "benchmarks" / "results" / "peers_of_peers.json").read_text())
@@ -80,6 +80,6 @@ with figure_style():
     ax.legend(title="layers", loc="lower left")
 
 # %%
-# Where links are indirect and the search found heads, two layers are much better than one; in one panel of 30 periods
-# it found none. Where links are direct, the second layer is not kept and nothing is lost. The search and the size of
-# these panels were settled on other seeds.
+# Where links are indirect, two layers are much better than one. Where links are direct, hardly anything is lost: a chain
+# may still enter beside heads of one layer, and what it then says is the same. The search and the size of these panels
+# were settled on other seeds.

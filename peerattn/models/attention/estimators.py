@@ -41,8 +41,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}
 
     with B the stack so far, :math:`L_t` the mean loss of period t, se the standard error of a candidate's score by firm and
-    period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). Where nothing helps the prediction is least
-    squares exactly, and the network empty. A head is
+    period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). In forecasts of whole cross-sections peers
+    have such weights for the period's mean and for the differences within it. Where nothing helps the prediction is least squares
+    exactly, and the network empty. A head is
 
     .. math:: \sum_{j \in \text{pool}(i)} \alpha_{ij} v_j, \qquad \alpha_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup
               \{0\}} \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)

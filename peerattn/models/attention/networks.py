@@ -86,7 +86,8 @@ class AttentionNetworks(PeerModel):
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
             prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where
-            only heads of one layer entered, the earlier layers are empty.
+            only heads of one layer entered, the earlier layers are empty; where chains entered beside such heads, an earlier
+            layer is that of the chains alone, whose share is in ``evidence_``.
         head : int, optional
             One row of ``heads_``; by default heads are averaged by their share of contribution, starts by their weight.
         top_k : int, optional

@@ -16,7 +16,7 @@ from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, row_keys
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, loss_of, weigh
+from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, loss_of, weigh
 from peerattn.models.attention.stages import remembered
 from peerattn.models.attention.training import Problem, Training, View
 from peerattn.models.pools import Section
@@ -182,6 +182,16 @@ def fit_stack(
     return replace(stack, level=_level(stack, training))
 
 
+def _peers_unjudged(judged: Sequence[Section], problem: Problem) -> str:
+    """Return why peers cannot be judged on these held-out cross-sections, or nothing."""
+    if not judged:
+        return "fewer than 50 known outcomes, or one period to learn from and to judge by"
+    n = effective_number([len(section.focal) for section in judged])
+    if problem.dated and not problem.outcomes and n < FEW_PERIODS - 0.5:
+        return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
+    return ""
+
+
 def _tried(
     origins: Sequence[Origin],
     candidates: Sequence[Candidate],
@@ -189,12 +199,15 @@ def _tried(
     weighed: Callable[[list[_Judged]], _Weighed],
     checkpoint: Checkpoint | None,
 ) -> tuple[list[_Judged], dict[str, list[Any]]]:
-    """Fit every candidate at each origin, and return what they say of later periods, and the fitted ones by name."""
+    """Fit every candidate that can be judged at each origin; return what they say of later periods, and the fitted by name."""
     judged, trials = list[_Judged](), {each.name: list[Any]() for each in candidates}
+    unjudged = _peers_unjudged([section for origin in origins for section in origin.judged], problem)
     for origin in origins:
         training = Training.of(origin.training, problem)
         now = _Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
         for each in candidates:
+            if unjudged and each.group == PEERS:
+                continue
 
             def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
                 trial = replace(now, found=now.found | predictions({of.name: part}, now.seen))
@@ -355,11 +368,7 @@ class _Weighed:
 
     def _unjudged(self) -> str:
         """Return why peers cannot be judged, or nothing."""
-        if self.rows is None:
-            return "fewer than 50 known outcomes, or one period to learn from and to judge by"
-        if self.problem.dated and not self.problem.outcomes and self.rows.n_periods < FEW_PERIODS - 0.5:
-            return f"{self.rows.n_periods:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
-        return ""
+        return _peers_unjudged([s for each in self.judged for s in each.origin.judged], self.problem)
 
     def tables(
         self, stages: dict[str, Stage], bases: list[list[np.ndarray]]

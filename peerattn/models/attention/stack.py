@@ -28,9 +28,14 @@ class HeldOut:
 
     @property
     def n_periods(self) -> float:
-        """The effective number of periods, ``(Σ_t n_t)² / Σ_t n_t²``: a period of few rows hardly counts."""
-        size = np.bincount(self.period) if len(self.period) else np.zeros(1)
-        return float(size.sum() ** 2 / max((size**2).sum(), 1))
+        """The effective number of periods: one of few rows hardly counts."""
+        return effective_number(np.bincount(self.period))
+
+
+def effective_number(sizes: Any) -> float:
+    """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
+    size = np.asarray(sizes, dtype=float)
+    return float(size.sum() ** 2 / max((size**2).sum(), 1))
 
 
 @dataclass(frozen=True)

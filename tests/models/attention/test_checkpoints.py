@@ -80,7 +80,7 @@ def test_killed_by_a_signal_at_random_moments(panel, tmp_path):
     ],
 )
 def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, writes):
-    panel = simulate_panel(20, 6, 2, n_industries=3, random_state=1)
+    panel = simulate_panel(20, 9, 2, n_industries=3, random_state=1)
     X = panel.X if "codes" in options else panel.X.select_dtypes("number")
     y = panel.y if kind is PeerAttentionRegressor else panel.y > 0
     reference = {"reference": (X, y)} if "attention" in options else {}

@@ -8,6 +8,7 @@ import pytest
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.models.attention import peers as peers_module
 from peerattn.models.attention import search
 from peerattn.models.attention.fitting import predictions
 from peerattn.models.attention.stack import Stage
@@ -238,13 +239,14 @@ def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
     assert len(searched) == 2
 
 
-def test_what_cannot_be_judged_says_why():
+def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):
     few = simulate_panel(4, 6, 2, random_state=0)
     model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
     assert not model.evidence_["judged"].any()
     assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
     assert model.evidence_.loc["common", "reason"] == "not tried"
     two = simulate_panel(60, 2, 2, random_state=0)
+    monkeypatch.setattr(peers_module, "find_heads", None)
     model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
     peers = model.evidence_.loc["peers"]
     assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0

@@ -183,7 +183,7 @@ class AttentionModel(AttentionRows):
         self.training_rows_ = sections[0].peers if arrays else None
         problem = self._problem(panel.dated)
         draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
-        settings = Settings(self.pair_terms_, self._dtype(panel.dated), device)
+        settings = Settings(self.pair_terms_, problem.dtype, device)
         candidates = candidates_of(self, problem, settings, draws, training.weight is not None)
         whole = panel.dated and self.attention == "self" and not problem.outcomes
         self.stack_ = fit_stack(
@@ -217,6 +217,7 @@ class AttentionModel(AttentionRows):
             dated,
             self.purge,
             own=not none,
+            dtype=self._dtype(dated),
             reads_past=dates and self.attention == "self",
         )
 

@@ -170,11 +170,11 @@ class Covariance:
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
         return replace(section, focal=focal, peers=peers)
 
-    def additions(self, sections: Sequence[Section]) -> list[np.ndarray]:
+    def additions(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return what is added to the own lines of every focal firm, (n_focal, 1) a cross-section."""
-        found = of_each(
-            [self.shown(section) for section in sections], lambda section: self.solved(section).predict()
-        )
+        dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
+        shown = [self.shown(section) for section in sections]
+        found = of_each(shown, lambda section: self.solved(section, dtype).predict())
         if self.of_outcomes:
             found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
         return [prediction[:, None] for prediction in found]
@@ -282,9 +282,9 @@ class Solved:
         """Return the prediction of every focal firm, (n_focal,)."""
         if not len(self.section.focal):
             return np.zeros(0)
-        y = self.section.peers.y[self.known]  # type: ignore[index]
-        chunks = [self._among_known(rows).numpy() @ y for rows in self.section.chunks()]
-        return np.concatenate(chunks)
+        known = self.section.peers.y[self.known]  # type: ignore[index]
+        y = torch.as_tensor(known, dtype=self.focal.x.dtype)
+        return np.concatenate([(self._among_known(rows) @ y).double() for rows in self.section.chunks()])
 
     def weights(self, rows: slice = slice(None)) -> np.ndarray:
         """Return signed weights, (n_rows, n_peers)."""
@@ -315,7 +315,10 @@ class Solved:
         one = np.flatnonzero(n_own == 1)
         B = own[one].argmax(1)
         P = self.inverse.rows(B)
-        u[one] -= P * (u[one, B] / P[np.arange(len(one)), B])[:, None]
+        P *= -(u[one, B] / P[np.arange(len(one)), B])[:, None]
+        if len(one) == len(inside) == len(own):  # the usual case: u counts for the own row alone
+            return P.masked_fill_(own_rows, 0.0)
+        u[one] += P
         for i in np.flatnonzero(n_own > 1):
             B = np.flatnonzero(own[i])
             P = self.inverse.rows(B)

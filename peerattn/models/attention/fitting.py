@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.optimize import minimize
 
 from peerattn.models.attention.head_starts import HeadStarts
@@ -31,7 +32,10 @@ Column = tuple[
 
 
 class Fitted(Protocol):
-    """What a candidate gives for cross-sections as peers are learned from (their ``past`` set)."""
+    """What a candidate gives for cross-sections as peers are learned from (their ``past`` set).
+
+    ``predict`` of one that reads peers, which has a ``derivative``, also takes the ``dtype`` to compute in.
+    """
 
     def predict(self, sections: Sequence[Section]) -> Any:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
@@ -41,10 +45,20 @@ Helps = Callable[[Fitted], bool]
 Predictions = dict[str, dict[str, list[np.ndarray]]]  # by candidate and name: of each cross-section
 
 
-def predictions(parts: Mapping[str, Fitted], seen: Sequence[Section]) -> Predictions:
+def predictions(
+    parts: Mapping[str, Any], seen: Sequence[Section], dtype: torch.dtype = torch.float64
+) -> Predictions:
     """Return what candidates predict: one prediction each, or several by name."""
-    found = {candidate: part.predict(seen) for candidate, part in parts.items()}
+    found = {
+        candidate: part.predict(seen, dtype) if reads_peers(part) else part.predict(seen)
+        for candidate, part in parts.items()
+    }
     return {c: p if isinstance(p, dict) else {c: p} for c, p in found.items()}
+
+
+def reads_peers(part: Any) -> bool:
+    """Whether a fitted candidate reads peers, so that its prediction has a derivative by their outcomes."""
+    return hasattr(part, "derivative")
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,7 @@ class Stack:
 
     def peers(self) -> dict[str, Any]:
         """Return the parts that read peers and entered."""
-        return {name: part for name, part in self.fitted.items() if hasattr(part, "derivative")}
+        return {name: part for name, part in self.fitted.items() if reads_peers(part)}
 
     def weight(self, candidate: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
@@ -210,14 +224,14 @@ def _tried(
                 continue
 
             def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
-                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen))
+                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen, problem.dtype))
                 return weighed([trial]).helps(of)
 
             start = trials[each.name][-1] if origin.forward and trials[each.name] else None
             part = _made(each, partial(each.fit, training, start, helps), checkpoint)
             if part is not None:
                 trials[each.name].append(part)
-                now.found.update(predictions({each.name: part}, now.seen))
+                now.found.update(predictions({each.name: part}, now.seen, problem.dtype))
         judged.append(now)
     return judged, trials
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.members import Heads
@@ -25,9 +26,11 @@ class HeadStarts:
     names: tuple[str, ...]
     lengths: tuple[float, ...]
 
-    def predict(self, sections: Sequence[Section]) -> dict[str, list[np.ndarray]]:
+    def predict(
+        self, sections: Sequence[Section], dtype: torch.dtype = torch.float64
+    ) -> dict[str, list[np.ndarray]]:
         """Return the predictions of each start, by its name."""
-        added = self.part.by_start(sections)
+        added = self.part.by_start(sections, dtype)
         of_name = {name: [k for k, other in enumerate(self.names) if other == name] for name in self.names}
         scaled = [each * np.array(self.lengths)[:, None, None] for each in added]
         own = self.lines.of(sections)

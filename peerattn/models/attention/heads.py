@@ -52,6 +52,7 @@ def contribution_spreads(
     modules: Sequence[PeerModule], sections: Sequence[Section], settings: Settings
 ) -> list[np.ndarray]:
     """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
+    modules = [copy.deepcopy(module).to(settings.dtype) for module in modules]
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
 
     def variances(section: Section) -> list[np.ndarray]:

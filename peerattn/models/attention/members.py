@@ -82,18 +82,18 @@ class Heads:
         """Return what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
         return [np.tensordot(self.mix, each, axes=1) for each in self.by_start(sections)]
 
-    def by_start(self, sections: Sequence[Section]) -> list[np.ndarray]:
+    def by_start(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return what each start adds to every focal row, (n_starts, n_focal, K) a cross-section."""
-        modules = [member.module() for member in self.members]
-        return of_each(sections, lambda section: self._added(section, modules))
+        modules = [member.module().to(dtype) for member in self.members]
+        return of_each(sections, lambda section: self._added(section, modules, dtype))
 
-    def _added(self, section: Section, modules: Sequence[PeerModule]) -> np.ndarray:
-        peers = peer_tensors(section, torch.float64)
+    def _added(self, section: Section, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
+        peers = peer_tensors(section, dtype)
         blocks = [np.zeros((len(modules), 0, self.members[0].spec.n_outputs))]
         for rows in section.chunks():
-            focal = row_tensors(replace(section.focal.take(rows), y=None), torch.float64)
-            pairs = pair_tensors([section], [rows], self.terms, torch.float64)
-            bars = barred(admissible(focal, peers), torch.float64)
+            focal = row_tensors(replace(section.focal.take(rows), y=None), dtype)
+            pairs = pair_tensors([section], [rows], self.terms, dtype)
+            bars = barred(admissible(focal, peers), dtype)
             blocks.append(np.stack([module(focal, peers, pairs, bars)[0][0].numpy() for module in modules]))
         return np.concatenate(blocks, axis=1)
 

@@ -37,9 +37,9 @@ class Peers:
     lines: Lines
     part: Covariance
 
-    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+    def predict(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
-        added = self.part.additions(sections)
+        added = self.part.additions(sections, dtype)
         return [own + a for own, a in zip(self.lines.of(sections), added, strict=True)]
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
@@ -65,8 +65,6 @@ def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
 
 def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
-    wide = replace(settings, dtype=torch.float64)
-
     def heads(training: Training, start: HeadStarts | None, helps: Helps) -> HeadStarts:
         earlier = () if start is None else start.names
         starts = list[HeadStarts]()
@@ -91,7 +89,7 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
         return replace(again, part=replace(again.part, mix=start.part.mix))
 
     def fitted(training: Training, modules: Sequence[PeerModule], names: tuple[str, ...]) -> HeadStarts:
-        members = tuple(map(Member.of, modules, contribution_spreads(modules, training.residuals, wide)))
+        members = tuple(map(Member.of, modules, contribution_spreads(modules, training.residuals, settings)))
         part = Heads(members, settings.terms, (1 / len(members),) * len(members))
         return HeadStarts(training.lines, part, names, step_lengths(training, part))
 

@@ -160,10 +160,13 @@ def summed(found: Iterator[tuple[Tensor, tuple[int, int]]]) -> tuple[Tensor, tup
 
 @torch.no_grad()
 def solve(modules: Sequence[PeerModule], sample: Sample) -> None:
-    """Set own terms and value vectors (or slopes) by ridge regression over all sections; residuals have the mean zero."""
+    """Set own terms and value vectors (or slopes), in float64, by ridge regression over all sections.
+
+    Residuals have the mean zero.
+    """
     found = [[_moments(module, batch, sample.common) for module in modules] for batch in sample.whole()]
     for module, of in zip(modules, zip(*found, strict=True), strict=True):
-        spec = module.spec
+        spec = module.double().spec
         n_targets, width = (1, 1) if spec.values == "outcomes" else (spec.n_outputs, spec.width)
         gram, totals = (all_sum(torch.stack(each).sum(0)) for each in zip(*of, strict=True))
         b = ridge_solution(gram, n_targets, RIDGE)
@@ -193,4 +196,4 @@ def _moments(module: PeerModule, batch: Batch, common: float) -> tuple[Tensor, T
     rows = _net(module, batch, heads, heads[:, :, :0], module.spec.n_heads, common)
     weight, y = batch.weight[..., None], _targets(batch)
     plain = torch.cat([torch.ones_like(weight), y, module.inputs(batch.focal), heads.flatten(2)], dim=-1)
-    return _products(*rows).sum((0, 1)), (plain * weight).sum((0, 1))
+    return _products(*(z.double() for z in rows)).sum((0, 1)), (plain * weight).double().sum((0, 1))

@@ -85,12 +85,12 @@ def find_heads(
         starts = best_starts(of_depth, known, starts, sample, generator)
         found = {ALONE: alone(starts), SHORTER: together}
         if n_layers == spec.n_layers:
-            _solve([module for of in found.values() for module in of], sections, settings)
+            _solve([module for of in found.values() for module in of], sample)
             if not helps(found):
                 return found
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
         together = [jointly(starts, rival, of_depth, sample, generator)]
-    _solve(together, sections, settings)
+    _solve(together, sample)
     return {TOGETHER: together} | found
 
 
@@ -102,10 +102,10 @@ def refit_heads(
     sample = Sample(sections, settings)
     for module in heads:
         finish(module.to(settings.dtype), sample, generator)
-    _solve(heads, sections, settings)
+    _solve(heads, sample)
 
 
-def _solve(heads: Sequence[PeerModule], sections: Sequence[Section], settings: Settings) -> None:
+def _solve(heads: Sequence[PeerModule], sample: Sample) -> None:
     for module in heads:
-        average_unseen_codes(module, sections)
-    solve([module.double() for module in heads], Sample(sections, replace(settings, dtype=torch.float64)))
+        average_unseen_codes(module, sample.sections)
+    solve(heads, sample)

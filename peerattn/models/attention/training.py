@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from peerattn.models.attention.history import History
 from peerattn.models.attention.lines import Lines, as_seen, fit_lines, largest_residual
 from peerattn.models.attention.losses import Loss, squared_error
@@ -14,7 +16,10 @@ from peerattn.models.pools import Section
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The loss of a row, its number of outputs, levels of each code, whether outcomes are shown, periods, purge."""
+    """The loss of a row, its number of outputs, levels of each code, whether outcomes are shown, periods, purge.
+
+    Peers are learned and judged in ``dtype``; the predictions of a fitted model are in float64.
+    """
 
     loss: Loss
     n_outputs: int
@@ -23,6 +28,7 @@ class Problem:
     dated: bool
     purge: int = 0
     own: bool = True  # False: no own model, predictions start from zero
+    dtype: torch.dtype = torch.float64
     reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from peerattn.models.attention.common import fit_common
-from peerattn.models.attention.fitting import COMMON, HISTORY, SHAPE, Candidate
 from peerattn.models.attention.heads import Settings
+from peerattn.models.attention.judging import COMMON, HISTORY, SHAPE, Candidate
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.own_history import fit_history
 from peerattn.models.attention.own_shape import fit_curves, fit_estimator, shaped

@@ -5,75 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.optimize import minimize
 
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines
+from peerattn.models.attention.judging import (
+    GROUPS,
+    HISTORY,
+    MEAN,
+    PEERS,
+    SHAPE,
+    WHOLE,
+    WITHIN,
+    Candidate,
+    Fitted,
+    Judged,
+    Predictions,
+    Weighed,
+    difference,
+    no_evidence,
+    peers_unjudged,
+    predictions,
+    reads_peers,
+)
 from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, row_keys
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, loss_of, weigh
+from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of
+from peerattn.models.attention.stack import Stage, loss_of
 from peerattn.models.attention.stages import remembered
 from peerattn.models.attention.training import Problem, Training, View
 from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
-
-SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
-OTHERS = 2  # times κ for what reads other firms, so that about 5 % of panels without peers let any in
-WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
-Column = tuple[
-    str, str, str
-]  # of the problem: candidate, which of its predictions, and what of it (WHOLE, WITHIN or MEAN)
-
-
-class Fitted(Protocol):
-    """What a candidate gives for cross-sections as peers are learned from (their ``past`` set).
-
-    ``predict`` of one that reads peers, which has a ``derivative``, also takes the ``dtype`` to compute in.
-    """
-
-    def predict(self, sections: Sequence[Section]) -> Any:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
-
-
-Helps = Callable[[Fitted], bool]
-Predictions = dict[str, dict[str, list[np.ndarray]]]  # by candidate and name: of each cross-section
-
-
-def predictions(
-    parts: Mapping[str, Any], seen: Sequence[Section], dtype: torch.dtype = torch.float64
-) -> Predictions:
-    """Return what candidates predict: one prediction each, or several by name."""
-    found = {
-        candidate: part.predict(seen, dtype) if reads_peers(part) else part.predict(seen)
-        for candidate, part in parts.items()
-    }
-    return {c: p if isinstance(p, dict) else {c: p} for c, p in found.items()}
-
-
-def reads_peers(part: Any) -> bool:
-    """Whether a fitted candidate reads peers, so that its prediction has a derivative by their outcomes."""
-    return hasattr(part, "derivative")
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to predict: its group, and how it is fitted.
-
-    ``fit(training, start, helps)`` goes on from where it stood at an earlier origin; ``helps(part)`` tells whether what is fitted
-    so far is worth going on with. None: not on these data. ``refit`` fits it to all periods from where it stood at the last
-    origin; without it, ``fit`` does.
-    """
-
-    name: str
-    group: str
-    fit: Callable[[Training, Any, Helps], Fitted | None]
-    refit: Callable[[Training, Any], Fitted] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,18 +112,6 @@ class Stack:
         return base
 
 
-def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
-    """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
-
-    What is common to a period adds to the base: it is what others leave, not a prediction of its own.
-    """
-    D = predicted if group == COMMON else np.where(np.isfinite(predicted), predicted - base, 0.0)
-    if of == WHOLE or not len(D):
-        return D
-    mean = np.broadcast_to(D.mean(axis=0), D.shape)
-    return mean if of == MEAN else D - mean
-
-
 def fit_stack(
     sections: Sequence[Section],
     candidates: Sequence[Candidate],
@@ -175,14 +128,14 @@ def fit_stack(
     """
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
-    weighed = partial(_Weighed, candidates, problem=problem, kappa=kappa or 0.0, split=split)
+    weighed = partial(Weighed, candidates, problem=problem, kappa=kappa or 0.0, split=split)
     judged, trials = _tried(origins, candidates, problem, weighed, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
         stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
         for each in candidates:
             stages[each.group] = Stage({(each.name, each.name, WHOLE): 1.0}, float("nan"), 0.0)
-        newcomers, evidence, steps = stages, _no_evidence(stages), pd.DataFrame()
+        newcomers, evidence, steps = stages, no_evidence(stages), pd.DataFrame()
     else:
         of_all = weighed(judged)
         stages, bases = of_all.stages()
@@ -196,44 +149,53 @@ def fit_stack(
     return replace(stack, level=_level(stack, training))
 
 
-def _peers_unjudged(judged: Sequence[Section], problem: Problem) -> str:
-    """Return why peers cannot be judged on these held-out cross-sections, or nothing."""
-    if not judged:
-        return "fewer than 50 known outcomes, or one period to learn from and to judge by"
-    n = effective_number([len(section.focal) for section in judged])
-    if problem.dated and not problem.outcomes and n < FEW_PERIODS - 0.5:
-        return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
-    return ""
-
-
 def _tried(
     origins: Sequence[Origin],
     candidates: Sequence[Candidate],
     problem: Problem,
-    weighed: Callable[[list[_Judged]], _Weighed],
+    weighed: Callable[[list[Judged]], Weighed],
     checkpoint: Checkpoint | None,
-) -> tuple[list[_Judged], dict[str, list[Any]]]:
+) -> tuple[list[Judged], dict[str, list[Any]]]:
     """Fit every candidate that can be judged at each origin; return what they say of later periods, and the fitted by name."""
-    judged, trials = list[_Judged](), {each.name: list[Any]() for each in candidates}
-    unjudged = _peers_unjudged([section for origin in origins for section in origin.judged], problem)
+    judged, trials = list[Judged](), {each.name: list[Any]() for each in candidates}
+    unjudged = peers_unjudged([section for origin in origins for section in origin.judged], problem)
     for origin in origins:
         training = Training.of(origin.training, problem)
-        now = _Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
+        now = Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
         for each in candidates:
             if unjudged and each.group == PEERS:
                 continue
-
-            def helps(part: Fitted, of: Candidate = each, now: _Judged = now) -> bool:
-                trial = replace(now, found=now.found | predictions({of.name: part}, now.seen, problem.dtype))
-                return weighed([trial]).helps(of)
-
             start = trials[each.name][-1] if origin.forward and trials[each.name] else None
-            part = _made(each, partial(each.fit, training, start, helps), checkpoint)
+            part = _on_trial(each, training, start, now, weighed, checkpoint)
             if part is not None:
                 trials[each.name].append(part)
-                now.found.update(predictions({each.name: part}, now.seen, problem.dtype))
         judged.append(now)
     return judged, trials
+
+
+def _on_trial(
+    candidate: Candidate,
+    training: Training,
+    start: Any,
+    now: Judged,
+    weighed: Callable[[list[Judged]], Weighed],
+    checkpoint: Checkpoint | None,
+) -> Fitted | None:
+    """Fit a candidate at one origin, and add to ``now`` what it says of the later periods."""
+    tried = list[tuple[Fitted, Predictions]]()
+
+    def said(part: Fitted) -> Predictions:
+        known = [found for other, found in tried if other is part]
+        return known[0] if known else predictions({candidate.name: part}, now.seen, training.problem.dtype)
+
+    def helps(part: Fitted) -> bool:
+        tried.append((part, said(part)))
+        return weighed([replace(now, found=now.found | tried[-1][1])]).helps(candidate)
+
+    part = _made(candidate, partial(candidate.fit, training, start, helps), checkpoint)
+    if part is not None:
+        now.found.update(said(part))
+    return part
 
 
 def _refitted(
@@ -297,126 +259,3 @@ def with_past(history: History, seen: Sequence[Section]) -> list[Section]:
 def known_past(history: History, seen: Sequence[Section]) -> History:
     """Return a history with the periods whose outcomes are shown."""
     return history.joined(History.of([replace(s, focal=replace(s.focal, y=None)) for s in seen]))
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """One origin: the later cross-sections as seen, own lines, and what every candidate says of them."""
-
-    origin: Origin
-    seen: list[Section]
-    lines: Lines
-    found: Predictions
-
-
-class _Weighed:
-    """The problem of each group in turn, over the held-out rows of all origins."""
-
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        judged: Sequence[_Judged],
-        problem: Problem,
-        kappa: float,
-        split: bool,
-    ):
-        self.candidates, self.judged, self.problem, self.kappa, self.split = (
-            candidates, judged, problem, kappa, split,
-        )  # fmt: skip
-        self.lines = [p for each in judged for p in each.lines.of(each.seen)]
-        self.rows = self._rows() if judged else None
-
-    def _rows(self) -> HeldOut:
-        sections = [section for each in self.judged for section in each.origin.judged]
-        rows = [section.focal for section in sections]
-        firm = np.concatenate(
-            [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
-        )
-        period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        return HeldOut(np.concatenate(self.lines), *outcomes_of(sections), pd.factorize(firm)[0], period)
-
-    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[list[np.ndarray]]]:
-        """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
-        stages, bases = {}, [self.lines]
-        for group in GROUPS:
-            unjudged = group == without or self.rows is None or (group == PEERS and self._unjudged())
-            columns = {} if unjudged else self._columns(group, bases[-1])
-            stages[group] = self._weigh(group, columns, bases[-1])
-            moves = [(w, columns[c]) for c, w in stages[group].weights.items() if w > 0]
-            bases.append([b + sum(w * D[k] for w, D in moves) for k, b in enumerate(bases[-1])])
-        return stages, bases
-
-    def helps(self, candidate: Candidate) -> bool:
-        """Tell whether a candidate enters, given the groups before its own and the others of its group."""
-        base = self.stages()[1][GROUPS.index(candidate.group)]
-        stage = self._weigh(candidate.group, self._columns(candidate.group, base), base)
-        return any(name == candidate.name for name, *_ in stage.entered())
-
-    def _weigh(self, group: str, columns: dict[Column, list[np.ndarray]], base: list[np.ndarray]) -> Stage:
-        if not columns or self.rows is None:
-            return Stage({}, float("nan"), 0.0)
-        held = replace(self.rows, base=np.concatenate(base))
-        joined = {column: np.concatenate(parts) for column, parts in columns.items()}
-        others = group in (COMMON, PEERS)  # groups that read other firms
-        mutual = others and self.problem.dated and self.problem.outcomes
-        kappa = self.kappa * (OTHERS if others else 1)
-        return weigh(held, joined, self.problem.loss, kappa, mutual=mutual, kinds=[of for *_, of in joined])
-
-    def _columns(self, group: str, base: list[np.ndarray]) -> dict[Column, list[np.ndarray]]:
-        """Return the problem's columns, cross-section by cross-section; zero at an origin where a candidate was not fitted."""
-        of_group = {each.name for each in self.candidates if each.group == group}
-        names = dict.fromkeys(
-            (c, name) for each in self.judged for c, of in each.found.items() if c in of_group for name in of
-        )
-        ends = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)
-        columns: dict[Column, list[np.ndarray]] = {(*name, end): [] for name in names for end in ends}
-        k = 0
-        for each in self.judged:
-            for at in range(len(each.seen)):
-                for (candidate, name, of), parts in columns.items():
-                    found = each.found.get(candidate, {}).get(name)
-                    none = np.zeros_like(base[k])
-                    parts.append(none if found is None else difference(found[at], base[k], group, of))
-                k += 1
-        return {column: parts for column, parts in columns.items() if any(p.any() for p in parts)}
-
-    def _unjudged(self) -> str:
-        """Return why peers cannot be judged, or nothing."""
-        return _peers_unjudged([s for each in self.judged for s in each.origin.judged], self.problem)
-
-    def tables(
-        self, stages: dict[str, Stage], bases: list[list[np.ndarray]]
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the evidence on every group, and held-out R² step by step."""
-        evidence = _no_evidence(stages)
-        tried = {c.group for c in self.candidates}
-        for group in GROUPS:
-            unjudged = self._unjudged() if group == PEERS or self.rows is None else ""
-            reason = unjudged if group in tried else "not tried"
-            evidence.loc[group, "judged"], evidence.loc[group, "reason"] = not reason, reason
-        evidence["periods"] = 0.0 if self.rows is None else round(self.rows.n_periods, 1)
-        if self.rows is None:
-            return evidence, pd.DataFrame(columns=["r2", "gain"])
-        loss, y, weight = self.problem.loss, self.rows.y, self.rows.weight
-        zero = loss_of(loss, np.zeros_like(self.rows.base), y) @ weight
-        r2 = [1 - float(loss_of(loss, np.concatenate(b), y) @ weight) / zero for b in bases]
-        steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
-        return evidence, steps.rename_axis("step")
-
-
-def _no_evidence(stages: dict[str, Stage]) -> pd.DataFrame:
-    rows = {
-        group: {
-            "factor": float(sum(w for (_, _, of), w in stage.weights.items() if of != MEAN)),
-            "t": stage.t,
-            "gain": stage.gain,
-            "periods": 0.0,
-            "judged": False,
-            "reason": "entered in full" if stage.weights else "not judged",
-            "entered": ", ".join(
-                f"{name}{of} {stage.weights[c, name, of]:.2f}" for c, name, of in stage.entered()
-            ),
-        }
-        for group, stage in stages.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

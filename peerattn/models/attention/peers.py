@@ -12,9 +12,9 @@ from scipy.optimize import minimize_scalar
 
 from peerattn.models.attention.covariance import Covariance
 from peerattn.models.attention.covariance_fit import fit_covariance
-from peerattn.models.attention.fitting import PEERS, Candidate, Helps
 from peerattn.models.attention.head_starts import HeadStarts
 from peerattn.models.attention.heads import Settings, contribution_spreads
+from peerattn.models.attention.judging import PEERS, Candidate, Helps
 from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.members import Heads, Member
@@ -65,6 +65,7 @@ def covariance_candidates(settings: Settings, seed: int) -> list[Candidate]:
 
 def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
     """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
+
     def heads(training: Training, start: HeadStarts | None, helps: Helps) -> HeadStarts:
         earlier = () if start is None else start.names
         starts = list[HeadStarts]()

@@ -10,7 +10,7 @@ from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.attention import peers as peers_module
 from peerattn.models.attention import search
-from peerattn.models.attention.fitting import predictions
+from peerattn.models.attention.judging import predictions
 from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.starts import jointly
 

@@ -46,7 +46,7 @@ CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("STEPS", "descent", 20, 80),
     ("KNOTS", "own_shape", 3, 10),
     ("TREES", "own_shape", 75, 300),
-    ("CLIP", "batches", 2.0, 8.0),
+    ("CLIP", "bounds", 2.0, 8.0),
     ("WINDOW", "history", 4, 192),
     ("RANK", "covariance_fit", 3, 12),
     ("POWER", "covariance_fit", 0.25, 1.0),

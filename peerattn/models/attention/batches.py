@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from peerattn.models.attention.bounds import CLIP
 from peerattn.models.attention.priors import PairTerms
 from peerattn.models.attention.row_tensors import PairTensors, RowTensors, admissible, barred
 from peerattn.models.pools import Rows, Section
 
 CELLS_PER_STEP = 2**21  # pairs of focal row and peer in a step, times heads, at most
-CLIP = 4.0  # standard deviations
 # times the rows (or pairs), up to which cross-sections are padded to one length
 MOST_PADDED = 1.5
 FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs

@@ -9,6 +9,8 @@ import numpy as np
 
 from peerattn.processes import all_max
 
+CLIP = 4.0  # standard deviations that a characteristic or a past outcome counts for at most; of a log variance, too
+
 
 @dataclass(frozen=True)
 class Bounds:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from peerattn.models.attention.bounds import CLIP
 from peerattn.models.pools import Section
 
 WINDOW = 96  # past periods that a firm's history reaches back
-CLIP = 4.0  # standard deviations of the period
 FEW = 6.0  # squared length below which a firm's past counts less
 
 

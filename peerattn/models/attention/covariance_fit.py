@@ -31,7 +31,7 @@ RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 FEWEST_STEPS, MOST_STEPS = 30, 90
-LEARNING_RATE = 0.12  # at the top of the cycle, in logarithms of variances
+LEARNING_RATE = 0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
 POWER = 0.5  # errors count by their predicted variance to minus this power
 
 

@@ -51,6 +51,7 @@ CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("RANK", "covariance_fit", 3, 12),
     ("POWER", "covariance_fit", 0.25, 1.0),
     ("MOST_STEPS", "covariance_fit", 45, 180),
+    ("LEARNING_RATE", "covariance_fit", 0.03, 0.12),
 ]
 
 

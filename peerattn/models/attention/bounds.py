@@ -9,7 +9,7 @@ import numpy as np
 
 from peerattn.processes import all_max
 
-CLIP = 4.0  # standard deviations that a characteristic or a past outcome counts for at most; of a log variance, too
+CLIP = 4.0  # standard deviations that a characteristic or a past outcome counts for at most
 
 
 @dataclass(frozen=True)

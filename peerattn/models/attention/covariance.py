@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.bounds import CLIP, Bounds
+from peerattn.models.attention.bounds import Bounds
 from peerattn.models.attention.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, of_each
 
+BOUND = 4.0  # of a log variance that depends on characteristics
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
 INDUCING = 2000
 SPARE = 1e-4  # added to the diagonal, in variances of the outcome
@@ -92,7 +93,7 @@ def _gaussian(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _bounded(log_variance: Tensor) -> Tensor:
-    return (CLIP * torch.tanh(log_variance / CLIP)).exp()
+    return (BOUND * torch.tanh(log_variance / BOUND)).exp()
 
 
 def _volatility(parameters: Parameters, a: Features) -> Tensor:

@@ -23,7 +23,7 @@ from peerattn.exceptions import (
     SmallCrossSectionWarning,
     warn_user,
 )
-from peerattn.models.by_period import periods_of, refuse_beside_files, told_once, written
+from peerattn.models.by_period import refuse_beside_files, told_once, written
 from peerattn.models.learned import bounded, bounds_of, last_known
 from peerattn.models.panel_model import PanelModel, PanelRegressor
 from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
@@ -118,10 +118,7 @@ class PeerModel(PanelModel):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
         """
-        if is_stored(X):
-            return self._predict_periods(X, outcomes=outcomes)
-        panel, sections = self._gate_call(X, outcomes)
-        return self._predict_sections(panel, sections)
+        return self._predictions(X, outcomes=outcomes)
 
     def peer_network(self, X: Any, *, outcomes: Any = None) -> PeerNetwork:
         """Return whom each row of ``X`` looks to in :meth:`predict` called with the same arguments.
@@ -132,12 +129,14 @@ class PeerModel(PanelModel):
             ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. Peers from several periods (the training
             rows) are added up by firm.
         """
-        if is_stored(X):
-            with told_once():
-                calls = self._by_period(X, outcomes=outcomes)
-                return self._network(section for _, sections in calls for section in sections)
-        _, sections = self._gate_call(X, outcomes)
-        return self._network(sections)
+        return self._network_of(self._network_maker(), X, outcomes=outcomes)
+
+    def _network_of(self, network: Callable[[Iterator[Section]], PeerNetwork], X: Any, **options: Any) -> PeerNetwork:
+        """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
+        if not is_stored(X):
+            return network(self._gate_call(X, **options)[1])
+        with told_once():
+            return network(section for _, sections in self._by_period(X, **options) for section in sections)
 
     # ------------------------------------------------------------------ gates
 
@@ -213,18 +212,12 @@ class PeerModel(PanelModel):
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
+    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, Iterator[Section]]:
         panel, call = self._gate_rows(X, outcomes)
         self._warn_of_lost_periods(panel)
         if outcomes is not None:
             return panel, self._within(panel, call)
         return panel, self._against_training(panel, call)
-
-    def _by_period(
-        self, X: Any, outcomes: Any = None, **options: Any
-    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
-        for panel, shown in periods_of(self, X, outcomes):
-            yield self._gate_call(panel, shown, **options)
 
     def _predicted(self, panel: Panel, call: Any) -> Any:
         return self._predict_sections(panel, call)

@@ -30,19 +30,22 @@ _FINISHED = "_finished.jsonl"
 
 def training_panel(model: Any, X: Any, y: Any) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
-    if isinstance(X, StoredPanel):
-        stored = X
-        if y is not None and y != X.outcome:
-            raise InputError(f"y: the stored panel holds its outcome, {X.outcome!r}; leave out y.")
-    else:
-        if not isinstance(y, str):
-            raise InputError(
-                f"y: X is read from files, so y must name the column of the outcome, got {type(y).__name__}."
-            )
-        stored = scan_panel(X, outcome=y, firm=model.firm, period=model.period, codes=model._code_columns())
+    stored = _stored(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
-        raise InputError("y: the stored panel has no outcome; name its column, scan_panel(..., outcome=).")
+        raise InputError("y: the stored panel has no outcome; name its column, y= or scan_panel(..., outcome=).")
     return stored.sample()
+
+
+def _stored(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:
+    """Return the panel in files; ``column`` is the argument that names its outcome."""
+    if not isinstance(column, str | None):
+        kind = type(column).__name__
+        raise InputError(f"{name}: X is read from files, so {name} must name the column of the outcome, got {kind}.")
+    if not isinstance(X, StoredPanel):
+        return scan_panel(X, outcome=column, firm=model.firm, period=model.period, **columns)
+    if column not in (None, X.outcome):
+        raise InputError(f"{name}: the stored panel holds the outcome {X.outcome!r}, not {column!r}.")
+    return X
 
 
 def refuse_beside_files(X: Any, **given: Any) -> None:
@@ -55,31 +58,12 @@ def refuse_beside_files(X: Any, **given: Any) -> None:
 def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
     """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
     check_is_fitted(model)
-    if outcomes is not None and not isinstance(outcomes, str):
-        raise InputError(
-            f"outcomes: X is read from files, so outcomes must name a column, got {type(outcomes).__name__}."
-        )
-    names = model.column_names_
-    if isinstance(X, StoredPanel):
-        stored = X
-        if outcomes not in (None, X.outcome):
-            raise InputError(f"outcomes: the stored panel holds the outcome {X.outcome!r}, not {outcomes!r}.")
-    elif names is None:
-        raise InputError(
-            "X: the model was fitted on an array, whose columns have no names; files are read by name."
-        )
-    else:
-        wanted = [name for name in names if name not in model.code_columns_]
-        stored = scan_panel(
-            X,
-            outcome=outcomes,
-            characteristics=wanted,
-            codes=model.code_columns_,
-            firm=model.firm,
-            period=model.period,
-        )
-    for panel in stored:
-        if names is not None and set(names) == set(panel.columns):
+    names, codes = model.column_names_, model.code_columns_
+    if names is None:
+        raise InputError("X: the model was fitted on an array, whose columns have no names; files are read by name.")
+    wanted = [name for name in names if name not in codes]
+    for panel in _stored(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes):
+        if set(names) == set(panel.columns):
             panel = replace(panel, columns=names)  # in the order of fit
         yield panel, panel if outcomes is not None else None
 
@@ -100,10 +84,9 @@ def told_once() -> Iterator[None]:
 def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -> None:
     """Write firm, period and the predictions of one period."""
     frame = predicted.to_frame("prediction") if isinstance(predicted, pd.Series) else predicted
-    columns: dict[str, Any] = {panel.names[0]: panel.firm, panel.names[1]: panel.period}
-    columns |= {str(name): frame[name].to_numpy() for name in frame}
+    labels = dict(zip(panel.names, (panel.firm, panel.period)))
     with atomic_path(path) as temporary:
-        pd.DataFrame(columns).to_parquet(temporary, index=False)
+        pd.DataFrame(labels | {str(name): frame[name].to_numpy() for name in frame}).to_parquet(temporary, index=False)
 
 
 def written(
@@ -164,9 +147,8 @@ def _journal(folder: Path) -> Iterator[Any]:
         except ImportError:  # Windows
             pass
         except OSError as error:
-            raise InputError(
-                f"out: another process is writing {str(folder)!r}: wait, or choose another folder."
-            ) from error
+            busy = f"out: another process is writing {str(folder)!r}: wait, or choose another folder."
+            raise InputError(busy) from error
         yield journal
 
 

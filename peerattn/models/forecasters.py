@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
@@ -28,55 +30,31 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.ridge import CrossSectionalRidge
 
+_NEIGHBORS = KNeighborsRegressor(50, weights="distance")
 
-def _attention(seed: int, task: str, **options: Any) -> Any:
-    return PeerAttentionRegressor(task=task, random_state=seed, **options)
-
-
-#: How a named model is shown, and how it is made of random state, task and industry; it needs the industry that its title names.
-RECIPES: dict[str, tuple[str, Callable[[int, str, str | None], Any]]] = {
-    "zero": ("Zero", lambda *_: DummyRegressor(strategy="constant", constant=0.0)),
-    "mean": ("Prevailing mean", lambda *_: DummyRegressor()),
-    "firm_mean": ("Firm's mean", lambda *_: FirmMeanRegressor()),
-    "last_value": ("Last value", lambda *_: LastValueRegressor()),
-    "ols": ("Own characteristics (OLS)", lambda *_: OwnCharacteristicsRegressor()),
-    "ridge": ("Own characteristics (ridge)", lambda *_: OwnCharacteristicsRegressor(RidgeCV(alphas=ALPHAS))),
-    "elastic_net": (
-        "Own characteristics (elastic net)",
-        lambda seed, *_: ElasticNetRegressor(random_state=seed),
-    ),
-    "fama_macbeth": ("Fama-MacBeth", lambda *_: FamaMacBethRegressor()),
-    "boosting": (
-        "Gradient boosting",
-        lambda seed, *_: HistGradientBoostingRegressor(early_stopping=False, random_state=seed),
-    ),
-    "neighbors": (
-        "50 nearest neighbors",
-        lambda *_: OwnCharacteristicsRegressor(KNeighborsRegressor(50, weights="distance")),
-    ),
-    "own_history": (
-        "Own characteristics and history",
-        lambda seed, *_: OwnHistoryRegressor(random_state=seed),
-    ),
-    "common_shocks": (
-        "Own history and common shocks",
-        lambda seed, _, code: CommonShocksRegressor(industry=code, random_state=seed),
-    ),
-    "industry_characteristics": (
-        "Own and {industry} characteristics",
-        lambda *given: IndustryMeansRegressor(industry=given[-1]),
-    ),
-    "industry": ("{industry} peers", lambda *given: IndustryPeerRegressor(industry=given[-1])),
-    "industry_shrunk": (
-        "{industry} peers, shrunk",
-        lambda *given: IndustryPeerRegressor(industry=given[-1], shrinkage="leave_one_out"),
-    ),
-    "industry_median": ("{industry} median", lambda *given: IndustryMedianRegressor(industry=given[-1])),
-    "kernel": ("Kernel regression", lambda *_: NadarayaWatsonRegressor()),
-    "cross_sectional_ridge": ("Cross-sectional ridge", lambda *_: CrossSectionalRidge(scale="rank")),
-    "cross_attention": ("Cross-attention", lambda seed, task, _: _attention(seed, task, attention="cross")),
-    "attention": ("Peer attention", lambda seed, task, _: _attention(seed, task)),
-    "stacked_attention": ("Stacked attention", lambda seed, task, _: _attention(seed, task, n_layers=2)),
+#: How a named model is shown, its class, and options; it needs the industry that its title names.
+RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
+    "zero": ("Zero", DummyRegressor, {"strategy": "constant", "constant": 0.0}),
+    "mean": ("Prevailing mean", DummyRegressor, {}),
+    "firm_mean": ("Firm's mean", FirmMeanRegressor, {}),
+    "last_value": ("Last value", LastValueRegressor, {}),
+    "ols": ("Own characteristics (OLS)", OwnCharacteristicsRegressor, {}),
+    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": RidgeCV(alphas=ALPHAS)}),
+    "elastic_net": ("Own characteristics (elastic net)", ElasticNetRegressor, {}),
+    "fama_macbeth": ("Fama-MacBeth", FamaMacBethRegressor, {}),
+    "boosting": ("Gradient boosting", HistGradientBoostingRegressor, {"early_stopping": False}),
+    "neighbors": ("50 nearest neighbors", OwnCharacteristicsRegressor, {"estimator": _NEIGHBORS}),
+    "own_history": ("Own characteristics and history", OwnHistoryRegressor, {}),
+    "common_shocks": ("Own history and common shocks", CommonShocksRegressor, {}),
+    "industry_characteristics": ("Own and {industry} characteristics", IndustryMeansRegressor, {}),
+    "industry": ("{industry} peers", IndustryPeerRegressor, {}),
+    "industry_shrunk": ("{industry} peers, shrunk", IndustryPeerRegressor, {"shrinkage": "leave_one_out"}),
+    "industry_median": ("{industry} median", IndustryMedianRegressor, {}),
+    "kernel": ("Kernel regression", NadarayaWatsonRegressor, {}),
+    "cross_sectional_ridge": ("Cross-sectional ridge", CrossSectionalRidge, {"scale": "rank"}),
+    "cross_attention": ("Cross-attention", PeerAttentionRegressor, {"attention": "cross"}),
+    "attention": ("Peer attention", PeerAttentionRegressor, {}),
+    "stacked_attention": ("Stacked attention", PeerAttentionRegressor, {"n_layers": 2}),
 }
 
 
@@ -141,7 +119,10 @@ def make_model(
     """
     if needs_industry(name) and industry is None:
         raise InputError(f"models: {name!r} needs industry=, the column with the industry's code.")
-    return _recipe(name)[1](random_state, task, industry)
+    _, made, options = _recipe(name)
+    given = {"task": task, "industry": industry, "random_state": random_state}
+    taken = signature(made).parameters
+    return clone(made(**options, **{key: value for key, value in given.items() if key in taken}))
 
 
 def make_models(names: Iterable[str], *, industry: str | None = None, **options: Any) -> dict[str, Any]:
@@ -149,7 +130,7 @@ def make_models(names: Iterable[str], *, industry: str | None = None, **options:
     return {model_title(name, industry): make_model(name, industry=industry, **options) for name in names}
 
 
-def _recipe(name: Any) -> tuple[str, Callable[[int, str, str | None], Any]]:
+def _recipe(name: Any) -> tuple[str, type, dict[str, Any]]:
     if not isinstance(name, str) or name not in RECIPES:
         raise unknown_name("models", "model", name, RECIPES)
     return RECIPES[name]

@@ -67,22 +67,26 @@ class OwnCharacteristicsRegressor(PanelForecaster):
             raise InputError(f"estimator: expected a scikit-learn regressor, got {self.estimator!r}.")
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
-        if not self.effects or panel.firm is None:
-            estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
-            with refusing():
-                self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
+        if self.effects and panel.firm is not None:
+            if self.estimator is not None:
+                raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
+            self._absorb(X, y, self._groups(panel)[known])
             return
-        if self.estimator is not None:
-            raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
-        groups = self._groups(panel)[known]
-        both, _ = net_of(groups, np.column_stack([X, y]))
-        gone = np.linalg.norm(both, axis=0) <= 1e-9 * np.linalg.norm(np.column_stack([X, y]), axis=0)
-        slopes = LinearRegression(fit_intercept=False).fit(
-            np.where(gone[:-1], 0.0, both[:, :-1]), both[:, -1]
-        )
+        with refusing():
+            self.model_ = make_pipeline(StandardScaler(), self._estimator(panel, known)).fit(X, y)
+
+    def _estimator(self, panel: Panel, known: np.ndarray) -> Any:
+        return LinearRegression() if self.estimator is None else clone(self.estimator)
+
+    def _absorb(self, X: np.ndarray, y: np.ndarray, groups: pd.DataFrame) -> None:
+        """Learn slopes and effects by least squares."""
+        raw = np.column_stack([X, y])
+        both, _ = net_of(groups, raw)
+        gone = np.linalg.norm(both, axis=0) <= 1e-9 * np.linalg.norm(raw, axis=0)
+        slopes = LinearRegression(fit_intercept=False)
+        slopes.fit(np.where(gone[:-1], 0.0, both[:, :-1]), both[:, -1])
         self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
-        mean, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
-        slopes.intercept_ = mean
+        slopes.intercept_, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
 
     @property
     def slopes_(self) -> pd.Series:
@@ -90,11 +94,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         scaler, slopes = self.model_[0], np.ravel(getattr(self.model_[-1], "coef_", ()))
         scale = 1.0 if scaler.scale_ is None else scaler.scale_
         names = [column.name for column in self.design_.columns]
-        return (
-            pd.Series(slopes / scale, names, name="slope")
-            if len(slopes) == len(names)
-            else pd.Series(dtype=float)
-        )
+        same = len(slopes) == len(names)
+        return pd.Series(slopes / scale, names, name="slope") if same else pd.Series(dtype=float)
 
     def _groups(self, panel: Panel) -> pd.DataFrame:
         return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
@@ -135,20 +136,14 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     True
     """
 
-    def __init__(
-        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
-    ) -> None:
-        self.random_state = random_state
-        self.firm = firm
-        self.period = period
+    def __init__(self, *, random_state: int | None = None, firm: str = "firm", period: str = "period") -> None:
+        self.random_state, self.firm, self.period = random_state, firm, period
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.design_, self.effects_ = Design.fit(panel, without=list(panel.codes)), {}
+    def _estimator(self, panel: Panel, known: np.ndarray) -> ElasticNetCV:
         folds = forward_folds(panel.period[known]) if panel.dated else []
         if known.sum() < 5:
             raise InputError(f"y: the penalty is chosen on five folds, and {known.sum()} outcomes are known.")
-        search = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
-        self.model_ = make_pipeline(StandardScaler(), search).fit(self.design_.numbers(panel)[known], y)
+        return ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
 
 
 def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -158,11 +153,5 @@ def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray,
     [([1, 3], [2]), ([1, 2, 3], [0])]
     """
     when, periods = pd.factorize(period, sort=True)
-    starts = np.unique(
-        [block[0] for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
-    )
-    ends = [*starts[2:], len(periods)]
-    return [
-        (np.flatnonzero(when < start), np.flatnonzero((when >= start) & (when < end)))
-        for start, end in zip(starts[1:], ends)
-    ]
+    blocks = [block for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
+    return [(np.flatnonzero(when < block[0]), np.flatnonzero(np.isin(when, block))) for block in blocks[1:]]

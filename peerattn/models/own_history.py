@@ -21,11 +21,11 @@ from peerattn.models.panel_forecasters import ALPHAS, PanelForecaster, period_ra
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.stored import is_stored
 
 FEWEST_PERIODS = 4  # of which the last third weighs the candidates
 MOST_LEVELS = 50  # of a code; more are left to the firm's own mean
 LEAVES, TREES = 8, 100  # of a boosted fit
+HISTORY = ("outcome", "earlier", "residual", "mean", "count")  # what a row reads of its firm
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,16 @@ class Past:
     ----------
     firms : Index (F,)
         Sorted labels.
-    key : ndarray (m,)
-        ``firm · span + rank of the period``, increasing.
-    span : int
-        Larger than any rank.
-    outcome, residual, total : ndarray (m,)
-        The outcome (its training mean taken off); what own characteristics leave of it, net of its period's mean; and the sum of
-        that over the firm's earlier rows and this one.
+    rows : DataFrame
+        One row a known outcome, by period: position of the firm, rank of the period, and what a later row of the firm reads: the
+        outcome (its training mean taken off), the one before it, what own characteristics leave of it, net of its period's mean,
+        the shrunken mean of that over the firm's rows so far, and the log of one more than their number.
     shrink : float
         Noise over persistence: a firm's mean of n residuals is the sum over ``n + shrink``.
     """
 
     firms: pd.Index
-    key: np.ndarray
-    span: int
-    outcome: np.ndarray
-    residual: np.ndarray
-    total: np.ndarray
+    rows: pd.DataFrame
     shrink: float
 
     @classmethod
@@ -61,31 +54,21 @@ class Past:
     ) -> Past:
         """Return the past that rows make; ``shrink=None`` estimates it from the firms' variance components."""
         code, firms = pd.factorize(firm, sort=True)
-        span = int(rank.max(initial=0)) + 2
-        order = np.argsort(code * span + rank, kind="stable")
-        code, rank, outcome, residual = code[order], rank[order], outcome[order], residual[order]
-        per_period = np.bincount(rank)
-        mean = np.bincount(rank, residual) / np.maximum(per_period, 1)
-        net = residual - mean[rank] * (1 - 1 / per_period[rank])
-        total = pd.Series(net).groupby(code).cumsum().to_numpy()  # of each firm alone: nothing cancels
-        noise = _noise_over_persistence(code, net) if shrink is None else shrink
-        return cls(firms, code * span + rank, span, outcome, net, total, noise)
+        rows = pd.DataFrame({"firm": code, "rank": rank, "outcome": outcome, "residual": residual})
+        rows = rows.sort_values(["rank", "firm"], ignore_index=True)
+        of_period, of_firm = rows.groupby("rank")["residual"], rows.groupby("firm")
+        rows["residual"] -= of_period.transform("mean") * (1 - 1 / of_period.transform("size"))
+        noise = _noise_over_persistence(rows["firm"], rows["residual"]) if shrink is None else shrink
+        count = of_firm.cumcount() + 1
+        rows["earlier"] = of_firm["outcome"].shift(fill_value=0.0)
+        rows["mean"] = of_firm["residual"].cumsum() / (count + noise)  # of each firm alone: nothing cancels
+        return cls(firms, rows.assign(count=np.log1p(count)), noise)
 
-    def before(self, firm: pd.Index, rank: np.ndarray, gap: int = 1) -> np.ndarray:
+    def before(self, firm: pd.Index, rank: np.ndarray, gap: Any = 1) -> np.ndarray:
         """Return of each row's firm, ``gap`` periods before it and earlier, the features of its history, (n, 5)."""
-        code = self.firms.get_indexer(firm)
-        first = np.searchsorted(self.key, code * self.span)
-        last = np.searchsorted(
-            self.key, code * self.span + np.minimum(rank - gap, self.span - 1), side="right"
-        )
-        count = np.where(code >= 0, np.maximum(last - first, 0), 0)
-        found = np.zeros((len(code), 5))
-        one, two = count > 0, count > 1
-        found[one, 0], found[two, 1] = self.outcome[last[one] - 1], self.outcome[last[two] - 2]
-        found[one, 2] = self.residual[last[one] - 1]
-        found[one, 3] = self.total[last[one] - 1] / (count[one] + self.shrink)
-        found[:, 4] = np.log1p(count)
-        return found
+        asked = pd.DataFrame({"firm": self.firms.get_indexer(firm), "rank": rank - gap}).rename_axis("at")
+        found = pd.merge_asof(asked.reset_index().sort_values("rank"), self.rows, on="rank", by="firm")
+        return found.sort_values("at")[list(HISTORY)].fillna(0.0).to_numpy()
 
 
 def _noise_over_persistence(firm: np.ndarray, values: np.ndarray) -> float:
@@ -175,22 +158,20 @@ class OwnHistoryRegressor(PanelForecaster):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,).
         """
+        return self._predictions(X, outcomes=outcomes)
+
+    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, None]:
         check_is_fitted(self)
-        if is_stored(X):
-            return self._predict_periods(X)
-        panel = self._check(X, fitting=False)
-        if outcomes is not None:
-            shown = panel.with_outcomes(outcomes, "outcomes")
-            assert shown.outcomes is not None
-            panel = replace(shown, outcomes=clipped(shown.outcomes, self.outcome_bounds_))
-        return self._forecast(panel)
+        panel = self._check(X, outcomes, fitting=False)
+        if panel.outcomes is not None:
+            panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))
+        return panel, None
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_, self.outcome_bounds_ = float(y.mean()), bounds_of(y)
-        some = bool(panel.characteristics.notna().any().any() or panel.codes.notna().any().any())
         many = [name for name, column in panel.codes.items() if column.nunique() > MOST_LEVELS]
-        some = some and len(panel.characteristics.columns) + len(panel.codes.columns) > len(many)
-        self.design_ = Design.fit(panel, without=many, scale="standard") if some else None
+        usable = pd.concat([panel.characteristics, panel.codes.drop(columns=many)], axis=1).notna().any(axis=None)
+        self.design_ = Design.fit(panel, without=many, scale="standard") if usable else None
         self.with_history_ = panel.firm is not None and panel.dated
         learning, fitting = panel.take(known), _Fitted(self)
         rank = pd.factorize(learning.period, sort=True)[0]
@@ -230,17 +211,16 @@ class OwnHistoryRegressor(PanelForecaster):
 
     def _with_call(self, panel: Panel, now: np.ndarray, then: np.ndarray) -> Past:
         """Return the training past on the ranks of all periods, and with it the outcomes of the call, where they are shown."""
-        past = self.past_
-        firm = past.firms[past.key // past.span]
-        rank, outcome, left = then[past.key % past.span], past.outcome, past.residual
+        past, rows = self.past_, self.past_.rows
+        firm, rank = past.firms[rows["firm"]], then[rows["rank"]]
+        outcome, left = rows["outcome"].to_numpy(), rows["residual"].to_numpy()
         if panel.outcomes is not None and np.isfinite(panel.outcomes).any():
             known = np.isfinite(panel.outcomes) & ~np.isin(now, then)  # training rows are there already
             shown = panel.outcomes[known] - self.mean_
             lines = self.fitted_.lines.predict(self.fitted_.numbers(panel))[known] - self.mean_
             assert panel.firm is not None
             firm = firm.append(panel.firm[known])
-            rank, outcome = np.r_[rank, now[known]], np.r_[outcome, shown]
-            left = np.r_[left, shown - lines]
+            rank, outcome, left = np.r_[rank, now[known]], np.r_[outcome, shown], np.r_[left, shown - lines]
         return Past.of(firm, rank, outcome, left, past.shrink)
 
 
@@ -250,28 +230,23 @@ class _Fitted:
     def __init__(self, model: OwnHistoryRegressor) -> None:
         self.design, self.mean, self.gaps = model.design_, model.mean_, tuple(model.gaps)
         self.with_history = model.with_history_
-        options = {
-            "max_iter": TREES,
-            "max_leaf_nodes": LEAVES,
-            "early_stopping": False,
-            "random_state": model.random_state,
-        }
+        options: dict[str, Any] = {"max_iter": TREES, "max_leaf_nodes": LEAVES, "early_stopping": False}
+        options["random_state"] = model.random_state
         self.lines, self.history = (make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS)) for _ in range(2))
         self.curves, self.rest = (HistGradientBoostingRegressor(**options) for _ in range(2))
 
+    @np.errstate(invalid="ignore")  # one row leaves nothing to validate the penalty on
     def fit(self, panel: Panel, y: np.ndarray, rank: np.ndarray) -> _Fitted:
         """Learn from rows of known outcome."""
         X = self.numbers(panel)
-        with np.errstate(invalid="ignore"):  # one row leaves nothing to validate the penalty on
-            self.lines.fit(X, y)
+        self.lines.fit(X, y)
         self.curves.fit(X, y)
         left = y - self.lines.predict(X)
         firm = pd.Index(np.arange(len(y))) if panel.firm is None else panel.firm
         self.past = Past.of(firm, rank, y - self.mean, left, None)
         rows = [self._features(X, panel, rank, self.past, gap) for gap in self.gaps]
         features, again = np.concatenate(rows), np.tile(y, len(self.gaps))
-        with np.errstate(invalid="ignore"):
-            self.history.fit(features, again)
+        self.history.fit(features, again)
         self.rest.fit(features, again - self.history.predict(features))
         return self
 
@@ -282,7 +257,7 @@ class _Fitted:
     def candidates(self, panel: Panel, rank: np.ndarray, past: Past, gap: int = 0) -> np.ndarray:
         """Return the predictions of lines, curves, history, and history with curves, (n, 4); ``gap`` as in ``before``."""
         X = self.numbers(panel)
-        known = np.unique(past.key % past.span)
+        known = past.rows["rank"].unique()
         at = np.searchsorted(known, rank)
         since = np.where(at > 0, rank - known[np.maximum(at - 1, 0)], 1) if self.with_history else rank
         gaps = np.array(self.gaps)

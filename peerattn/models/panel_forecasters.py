@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,13 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.by_period import periods_of
 from peerattn.models.panel_model import PanelRegressor
 from peerattn.models.pools import refuse_other_kinds, sums_of_others
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.stored import is_stored
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -50,23 +47,18 @@ class PanelForecaster(PanelRegressor):
 
     def predict(self, X: Any) -> np.ndarray | pd.Series:
         """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
-        check_is_fitted(self)
-        if is_stored(X):
-            return self._predict_periods(X)
-        return self._forecast(self._check(X, fitting=False))
+        return self._predictions(X)
 
-    def _forecast(self, panel: Panel) -> np.ndarray | pd.Series:
-        """Return the predictions of a checked panel as ``predict`` gives them."""
+    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, None]:
+        if outcomes is not None:
+            raise InputError(f"outcomes: {type(self).__name__} reads none; leave them out.")
+        check_is_fitted(self)
+        return self._check(X, fitting=False), None
+
+    def _predicted(self, panel: Panel, call: None) -> np.ndarray | pd.Series:
         predicted = self._predict(panel)
         self._warn_of_shared_periods(panel)
         return panel.restore(predicted)
-
-    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, None]]:
-        for panel, _ in periods_of(self, X, None, **options):
-            yield panel, None
-
-    def _predicted(self, panel: Panel, call: None) -> Any:
-        return self.predict(panel)
 
     @abstractmethod
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:

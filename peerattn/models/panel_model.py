@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, UnknownArgument, did_you_mean
-from peerattn.models.by_period import told_once, training_panel, write_frame, written
+from peerattn.models.by_period import periods_of, told_once, training_panel, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
@@ -122,18 +122,9 @@ class PanelModel(Saved, BaseEstimator):
                 )
             if is_stored(X):
                 X, y = training_panel(self, X, y), None
-        panel = check_panel(
-            self,
-            X,
-            y,
-            fitting=fitting,
-            firm=self.firm,
-            period=self.period,
-            codes=self._code_columns(),
-            groupings=self._groupings(),
-            undated=undated,
-            universe=universe,
-        )
+        columns = {"codes": self._code_columns(), "groupings": self._groupings()}
+        names: dict[str, Any] = {"firm": self.firm, "period": self.period}
+        panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names, **columns)
         if fitting:
             self.learned_rows_ = rows_of(panel)
         return panel
@@ -152,17 +143,28 @@ class PanelModel(Saved, BaseEstimator):
         warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
 
     @abstractmethod
-    def _by_period(self, X: Any, **options: Any) -> Iterator[tuple[Panel, Any]]:
-        """Yield each period of a panel in files, checked, and what is needed to predict it."""
+    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, Any]:
+        """Return the checked rows of a call, and what is needed to predict them."""
 
     @abstractmethod
     def _predicted(self, panel: Panel, call: Any) -> Any:
-        """Return what is predicted of one period."""
+        """Return what is predicted of the rows of a call."""
+
+    def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
+        """Yield :meth:`_gate_call` of each period of a panel in files."""
+        for panel, shown in periods_of(self, X, outcomes):
+            yield self._gate_call(panel, shown, **options)
 
     def _predict_periods(self, X: Any, **options: Any) -> Any:
         """Return the predictions of all periods of a panel in files."""
         with told_once():
             return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
+
+    def _predictions(self, X: Any, **options: Any) -> Any:
+        """Return the predictions of rows in memory or in files."""
+        if is_stored(X):
+            return self._predict_periods(X, **options)
+        return self._predicted(*self._gate_call(X, **options))
 
     def write_predictions(self, X: Any, out: str | os.PathLike[str], **options: Any) -> Path:
         """Predict each period of a panel in files and write it, one period at a time.

@@ -193,7 +193,7 @@ def test_errors(folder, tmp_path):
     model = IndustryPeerRegressor(industry="industry")
     with pytest.raises(InputError, match="y: X is read from files, so y must name the column"):
         model.fit(folder / "one.parquet", np.zeros(3))
-    with pytest.raises(InputError, match="y: the stored panel holds its outcome, 'y_next'"):
+    with pytest.raises(InputError, match="y: the stored panel holds the outcome 'y_next', not 'y'"):
         model.fit(stored, "y")
     with pytest.raises(InputError, match="y: the stored panel has no outcome"):
         model.fit(scan_panel(folder / "one.parquet", codes=["industry"]))
@@ -202,7 +202,7 @@ def test_errors(folder, tmp_path):
     with pytest.raises(InputError, match="peer_weight: not used with a panel read from files"):
         PeerAttentionRegressor().fit(stored, peer_weight=np.ones(len(stored)))
     model.fit(stored)
-    with pytest.raises(InputError, match="outcomes: X is read from files, so outcomes must name a column"):
+    with pytest.raises(InputError, match="outcomes: X is read from files, so outcomes must name the column"):
         model.predict(stored, outcomes=np.zeros(len(stored)))
     with pytest.raises(InputError, match="outcomes: the stored panel holds the outcome 'y_next', not 'y'"):
         model.predict(stored, outcomes="y")

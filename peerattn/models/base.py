@@ -212,7 +212,7 @@ class PeerModel(PanelModel):
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)
 
-    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, Iterator[Section]]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
         panel, call = self._gate_rows(X, outcomes)
         self._warn_of_lost_periods(panel)
         if outcomes is not None:

@@ -167,7 +167,7 @@ class LinearInMeansRegressor(PeerRegressor):
                 )
             )
 
-    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, Iterator[Section]]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(
                 "outcomes= was given, but without network (or with peer_outcome=False) the model reads none."

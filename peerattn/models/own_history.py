@@ -71,12 +71,12 @@ class Past:
         return found.sort_values("at")[list(HISTORY)].fillna(0.0).to_numpy()
 
 
-def _noise_over_persistence(firm: np.ndarray, values: np.ndarray) -> float:
+def _noise_over_persistence(firm: pd.Series, values: pd.Series) -> float:
     """Return the variance within firms over that between them, by the analysis of variance."""
-    count = np.bincount(firm)
-    means = np.bincount(firm, values) / np.maximum(count, 1)
-    within = float(((values - means[firm]) ** 2).sum() / max(len(values) - len(count), 1))
-    between = float(np.var(means)) - within * float(np.mean(1 / np.maximum(count, 1)))
+    of_firm = values.groupby(firm)
+    count, means = of_firm.size(), of_firm.mean()
+    within = float(((values - of_firm.transform("mean")) ** 2).sum() / max(len(values) - len(count), 1))
+    between = float(means.var(ddof=0) - within * (1 / count).mean())
     return float(np.clip(within / max(between, 1e-12), 0.1, 1e6)) if within > 0 else 0.1
 
 
@@ -160,7 +160,7 @@ class OwnHistoryRegressor(PanelForecaster):
         """
         return self._predictions(X, outcomes=outcomes)
 
-    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, None]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, None]:
         check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False)
         if panel.outcomes is not None:

@@ -49,7 +49,7 @@ class PanelForecaster(PanelRegressor):
         """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
         return self._predictions(X)
 
-    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, None]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, None]:
         if outcomes is not None:
             raise InputError(f"outcomes: {type(self).__name__} reads none; leave them out.")
         check_is_fitted(self)

@@ -122,9 +122,9 @@ class PanelModel(Saved, BaseEstimator):
                 )
             if is_stored(X):
                 X, y = training_panel(self, X, y), None
-        columns = {"codes": self._code_columns(), "groupings": self._groupings()}
         names: dict[str, Any] = {"firm": self.firm, "period": self.period}
-        panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names, **columns)
+        names |= {"codes": self._code_columns(), "groupings": self._groupings()}
+        panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names)
         if fitting:
             self.learned_rows_ = rows_of(panel)
         return panel
@@ -143,7 +143,7 @@ class PanelModel(Saved, BaseEstimator):
         warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
 
     @abstractmethod
-    def _gate_call(self, X: Any, outcomes: Any = None) -> tuple[Panel, Any]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Any]:
         """Return the checked rows of a call, and what is needed to predict them."""
 
     @abstractmethod
@@ -160,11 +160,11 @@ class PanelModel(Saved, BaseEstimator):
         with told_once():
             return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
 
-    def _predictions(self, X: Any, **options: Any) -> Any:
+    def _predictions(self, X: Any, outcomes: Any = None, **options: Any) -> Any:
         """Return the predictions of rows in memory or in files."""
         if is_stored(X):
-            return self._predict_periods(X, **options)
-        return self._predicted(*self._gate_call(X, **options))
+            return self._predict_periods(X, outcomes=outcomes, **options)
+        return self._predicted(*self._gate_call(X, outcomes, **options))
 
     def write_predictions(self, X: Any, out: str | os.PathLike[str], **options: Any) -> Path:
         """Predict each period of a panel in files and write it, one period at a time.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import torch
 from torch import Tensor
 
 
@@ -19,40 +22,33 @@ class KeyValueCache:
     """
 
     def __init__(self) -> None:
-        self.length = 0
-        self._key: Tensor | None = (
-            None  # (..., H, capacity, d): room doubles, so that n rows cost O(n) copies
-        )
-        self._value: Tensor | None = None
+        self._rows: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def length(self) -> int:
+        """Number of rows read so far."""
+        return 0 if self._rows is None else self._rows[0].shape[-2]
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d)."""
-        self._key = self._with_room(self._key, key)
-        self._value = self._with_room(self._value, value)
-        self.length += key.shape[-2]
-        self._key[..., self.length - key.shape[-2] : self.length, :] = key
-        self._value[..., self.length - key.shape[-2] : self.length, :] = value
-        return self.rows()
+        """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d).
+
+        Copies them: no more than attention to them reads.
+        """
+        if self._rows is not None:
+            key, value = (torch.cat(pair, -2) for pair in zip(self._rows, (key, value)))
+        self._rows = key, value
+        return self._rows
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Return the keys and values so far, (..., H, length, d)."""
-        assert self._key is not None and self._value is not None
-        return self._key[..., : self.length, :], self._value[..., : self.length, :]
+        assert self._rows is not None
+        return self._rows
 
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order, as beam search needs."""
-        if self._key is not None and self._value is not None:
-            self._key = self._key.index_select(0, sequences)
-            self._value = self._value.index_select(0, sequences)
-
-    def _with_room(self, store: Tensor | None, rows: Tensor) -> Tensor:
-        needed = self.length + rows.shape[-2]
-        if store is not None and store.shape[-2] >= needed:
-            return store
-        grown = rows.new_empty(*rows.shape[:-2], max(2 * needed, 16), rows.shape[-1])
-        if store is not None:
-            grown[..., : self.length, :] = store[..., : self.length, :]
-        return grown
+        if self._rows is not None:
+            key, value = self._rows
+            self._rows = key.index_select(0, sequences), value.index_select(0, sequences)
 
 
 class StackCache:
@@ -78,6 +74,5 @@ class StackCache:
 
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order."""
-        for own, cross in self.blocks:
-            own.reorder(sequences)
-            cross.reorder(sequences)
+        for cache in itertools.chain(*self.blocks):
+            cache.reorder(sequences)

@@ -47,17 +47,14 @@ def cheaper_attention(
     >>> cheaper_attention(window=1)(0 * x, 0 * x, x).flatten()
     tensor([0.5000, 1.0000, 1.5000])
     """
-    ways: dict[str, tuple[Callable[..., Any], Any]] = {
-        "window": (local_attention, window),
-        "keep": (sparse_attention, keep),
-        "n_features": (linear_attention, n_features),
-    }
-    given = {name: way for name, way in ways.items() if way[1] is not None}
+    options = {"window": window, "keep": keep, "n_features": n_features}
+    ways: tuple[Callable[..., Any], ...] = (local_attention, sparse_attention, linear_attention)
+    given = {name: (way, n) for way, (name, n) in zip(ways, options.items()) if n is not None}
     if len(given) > 1:
-        raise InputError(f"{next(iter(given))}: expected one of {list(ways)} at most, got {list(given)}.")
-    for name, (attend, n) in given.items():
+        raise InputError(f"{next(iter(given))}: expected one of {list(options)} at most, got {list(given)}.")
+    for name, (way, n) in given.items():
         check_at_least(1, **{name: n})
-        return partial(attend, **{name: n}, causal=causal)
+        return partial(way, **{name: n}, causal=causal)
     return attention
 
 
@@ -117,31 +114,41 @@ def sparse_attention(
     tensor([0., 2., 2.])
     """
     check_at_least(1, keep=keep)
-    column = torch.arange(key.shape[-2], device=key.device)
-    own = column[key.shape[-2] - query.shape[-2] :, None]  # positions of the queries' own rows among the keys
+    if return_weights:
+        attend = partial(sparse_attention, keep=keep, causal=causal, mask=mask, bias=bias, scale=scale)
+        return _with_weights(attend, query, key, value)
+    n, n_keys = query.shape[-2], key.shape[-2]
+    column = torch.arange(n_keys, device=key.device)
+    own = column[n_keys - n :, None]  # positions of the queries' own rows among the keys
 
-    def stretch(query: Tensor, key: Tensor, value: Tensor, rows: slice) -> tuple[Tensor, ...]:
+    def stretch(query: Tensor, key: Tensor, value: Tensor, rows: slice) -> Tensor:
         may, added = (x if x is None or x.shape[-2] == 1 else x[..., rows, :] for x in (mask, bias))
         if causal:
             past = column <= own[rows]
             may = past if may is None else may & past
         weights = attention_weights(query[..., rows, :], key, mask=may, bias=added, scale=scale)
         weights = _largest(weights, keep)
-        output = (weights @ value.to(weights.dtype)).to(value.dtype)
-        return (output, weights) if return_weights else (output,)
+        return (weights @ value.to(weights.dtype)).to(value.dtype)
 
     # Filled in place: rows kept apart would lie between the freed arrays of all keys, and hold their memory.
-    lead, n = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value))), query.shape[-2]
-    found = [value.new_empty(*lead, n, value.shape[-1])]
-    if return_weights:
-        dtype = torch.promote_types(query.dtype, torch.float32)
-        found.append(query.new_empty(*lead, n, key.shape[-2], dtype=dtype))
+    lead = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
+    found = value.new_empty(*lead, n, value.shape[-1])
     for start in range(0, n, STRETCH):
         rows = slice(start, start + STRETCH)
-        parts = checkpoint(stretch, query, key, value, rows, use_reentrant=False, preserve_rng_state=False)
-        for whole, part in zip(found, parts, strict=True):
-            whole[..., rows, :] = part
-    return tuple(found) if return_weights else found[0]
+        part = checkpoint(stretch, query, key, value, rows, use_reentrant=False, preserve_rng_state=False)
+        found[..., rows, :] = part
+    return found
+
+
+def _with_weights(
+    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the output of an attention without weights, and its weights: the means of the unit vectors."""
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    units = torch.eye(key.shape[-2], dtype=dtype, device=key.device).expand(*value.shape[:-1], -1)
+    found = attend(query, key, torch.cat([value.to(dtype), units], -1))
+    output, weights = found.tensor_split([value.shape[-1]], -1)
+    return output.to(value.dtype), weights
 
 
 def _largest(weights: Tensor, keep: int) -> Tensor:
@@ -221,27 +228,24 @@ def linear_attention(
     """
     if bias is not None:
         raise InputError("bias: kernelized linear attention does not support one. Use exact attention.")
-    root = query.shape[-1] ** -0.25 if scale is None else math.sqrt(scale)
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
-    looking = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
-    shown = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
     if mask is not None and mask.shape[-2] != 1:
         raise InputError(
             f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), and causal=True; got shape "
             f"{tuple(mask.shape)}. Use exact attention for others."
         )
+    if return_weights:
+        attend = partial(linear_attention, n_features=n_features, causal=causal, mask=mask, scale=scale)
+        return _with_weights(attend, query, key, value)
+    root = query.shape[-1] ** -0.25 if scale is None else math.sqrt(scale)
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
+    looking = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
+    shown = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
     if mask is not None:
         shown = shown * mask.mT
-    tiny = torch.finfo(dtype).tiny
-    if return_weights:
-        products = looking @ shown.mT
-        products = products.tril(key.shape[-2] - query.shape[-2]) if causal else products
-        weights = products / products.sum(-1, keepdim=True).clamp_min(tiny)
-        return (weights @ value.to(dtype)).to(value.dtype), weights
     counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # the last column adds up to the sum of weights
     sums = _causal_sums(looking, shown, counted) if causal else looking @ (shown.mT @ counted)
-    return (sums[..., :-1] / sums[..., -1:].clamp_min(tiny)).to(value.dtype)
+    return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(dtype).tiny)).to(value.dtype)
 
 
 def _causal_sums(looking: Tensor, shown: Tensor, value: Tensor) -> Tensor:
@@ -330,36 +334,21 @@ def local_attention(
     >>> local_attention(0 * x, 0 * x, x, window=1).flatten()  # means of neighbours
     tensor([0.5000, 1.0000, 2.0000, 3.0000, 3.5000])
     """
-    n, n_keys = query.shape[-2], key.shape[-2]
     check_at_least(1, window=window)
+    n, n_keys = query.shape[-2], key.shape[-2]
     of_pairs = bias is not None or (mask is not None and mask.shape[-2] != 1)
-    if of_pairs or return_weights or n != n_keys:
-        may = local_mask(n, window, n_keys, device=query.device)
-        may = may & causal_mask(n, n_keys, device=query.device) if causal else may
-        may = may if mask is None else mask & may
-        return attention(query, key, value, mask=may, bias=bias, scale=scale, return_weights=return_weights)
-    w = min(window, n)
-    n_blocks, n_near = math.ceil(n / w), 2 * w if causal else 3 * w
-    lead = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
-    filled = n_blocks * w - n  # up to whole blocks
-    around = (w, filled + n_near - 2 * w)
-
-    def blocks(x: Tensor) -> Tensor:  # (n_blocks, all leading, rows, d)
-        return x.movedim(-3, 0).reshape(n_blocks, math.prod(lead), *x.shape[-2:])
-
-    def near(x: Tensor) -> Tensor:  # (..., n, d) -> (..., n_blocks, n_near, d)
-        padded = F.pad(x.expand(*lead, *x.shape[-2:]), (0, 0, *around))
-        return padded.unfold(-2, n_near, w).mT
-
-    focal = F.pad(query.expand(*lead, *query.shape[-2:]), (0, 0, 0, filled)).unflatten(-2, (n_blocks, w))
-    row, column = (torch.arange(size, device=query.device) for size in (w, n_near))
-    distance = column - w - row[:, None]  # of key from query
-    there = F.pad(torch.ones(n, dtype=torch.bool, device=query.device), around).unfold(0, n_near, w)
-    near_by = (distance.abs() <= w) & (distance <= (0 if causal else w))  # (w, n_near)
-    may = (near_by & there[:, None])[:, None]  # (n_blocks, 1, w, n_near)
-    if mask is not None:
-        allowed = F.pad(mask.expand(*lead, 1, n), around).unfold(-1, n_near, w)  # (..., 1, n_blocks, n_near)
-        may = may & blocks(allowed.transpose(-2, -3))
-    found = attention(blocks(focal), blocks(near(key)), blocks(near(value)), mask=may, scale=scale)
-    found = found.reshape(n_blocks, *lead, w, -1).movedim(0, -3)
-    return found.flatten(-3, -2)[..., :n, :]
+    whole = of_pairs or return_weights or n != n_keys
+    size = max(1, n_keys) if whole else max(window, STRETCH)
+    places = torch.arange(n_keys, device=key.device).split(size)
+    keys, values, found = key.split(size, -2), value.split(size, -2), []
+    for k, rows in enumerate(query.split(size, -2)):
+        around = slice(max(k - 1, 0), k + 1 if causal else k + 2)  # blocks that the window reaches
+        near = torch.cat(places[around])
+        distance = near - places[k][-rows.shape[-2] :, None]  # of key from query
+        may = (distance.abs() <= window) & (distance <= (0 if causal else window))
+        may = may if mask is None else may & mask[..., near]
+        of_near = torch.cat(keys[around], -2), torch.cat(values[around], -2)
+        found.append(
+            attention(rows, *of_near, mask=may, bias=bias, scale=scale, return_weights=return_weights)
+        )
+    return found[0] if len(found) == 1 else torch.cat(found, -2)

@@ -158,42 +158,36 @@ class MultiheadAttention(nn.Module):
         """
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
-        if sizes is not None and (
-            any(other is not None for other in (memory, mask, bias, cache)) or return_weights or self.rotary
-        ):
-            raise InputError(
-                "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
-            )
-        if sizes is not None and sum(sizes) != x.shape[-2]:
-            raise InputError(
-                f"sizes: expected numbers that add up to the {x.shape[-2]} rows of x, got {sum(sizes)}."
-            )
-        query = split_heads(self.query(x), self.d_head)  # (..., H, Nq, d_head)
+        if sizes is not None:
+            others = any(other is not None for other in (memory, mask, bias, cache))
+            if others or return_weights or self.rotary:
+                raise InputError(
+                    "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
+                )
+            if sum(sizes) != (n := x.shape[-2]):
+                raise InputError(
+                    f"sizes: expected numbers that add up to the {n} rows of x, got {sum(sizes)}."
+                )
         start = 0 if cache is None else cache.length
-        if self.rotary:
-            query = rotary(query, start=start)
-        key, value = self._keys_and_values(x, memory, cache, start)
+        query = self._turned(self.query(x), start)  # (..., H, Nq, d_head)
+        if cache is not None and memory is not None and cache.length:
+            key, value = cache.rows()
+        else:
+            rows = x if memory is None else memory
+            keys = F.linear(rows, self.query.weight) if self.key is None else self.key(rows)
+            key = self._turned(keys, start)  # (..., H, Nk, d_head)
+            value = split_heads(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
+            key, value = (key, value) if cache is None else cache.extend(key, value)
         if sizes is not None:
             each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
             return self._joined(torch.cat([self._attended(*rows) for rows in each], -2))
-        options: dict[str, Any] = {"mask": mask, "bias": bias, "return_weights": return_weights}
-        if not return_weights:
-            return self._joined(self._attended(query, key, value, **options))
-        heads, weights = self._attended(query, key, value, **options)
-        return self._joined(heads), weights
+        found = self._attended(query, key, value, mask=mask, bias=bias, return_weights=return_weights)
+        return (self._joined(found[0]), found[1]) if return_weights else self._joined(found)
 
-    def _keys_and_values(
-        self, x: Tensor, memory: Tensor | None, cache: KeyValueCache | None, start: int
-    ) -> tuple[Tensor, Tensor]:
-        if cache is not None and memory is not None and cache.length:
-            return cache.rows()
-        rows = x if memory is None else memory
-        keys = F.linear(rows, self.query.weight) if self.key is None else self.key(rows)
-        key = split_heads(keys, self.d_head)  # (..., H, Nk, d_head)
-        value = split_heads(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
-        if self.rotary:
-            key = rotary(key, start=start)
-        return (key, value) if cache is None else cache.extend(key, value)
+    def _turned(self, rows: Tensor, start: int) -> Tensor:
+        """Return queries or keys of every head, turned by their positions where these are rotary."""
+        found = split_heads(rows, self.d_head)
+        return rotary(found, start=start) if self.rotary else found
 
     def _attended(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -74,64 +72,35 @@ def top_k_weights(
     (tensor([1, 2, 1]), tensor([0.5000, 0.8808, 0.8808]))
     """
     _check(query, key, k, exclude, head_share)
-    if query.ndim == 2:
-        query, key = query[None], key[None]
+    query, key = (x if x.ndim == 3 else x[None] for x in (query, key))  # (H, N, d)
     scale = 1 / math.sqrt(query.shape[2]) if scale is None else scale
     dtype = torch.promote_types(query.dtype, torch.float32)
     n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
-    k = min(k, n_keys)
     share = query.new_full((n_heads,), 1 / n_heads) if head_share is None else head_share
     query = query.to(dtype) * scale
-    columns = F.pad(
-        key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)
-    ).mT.contiguous()  # (H, d, Nk rounded up to chunks)
-    pairs = None if exclude is None else _OwnPairs(*exclude)
-    weights = query.new_zeros(n_queries, k)
-    keys = torch.full((n_queries, k), -1, device=query.device)
+    columns = F.pad(key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)).mT.contiguous()  # (H, d, Nk, to whole chunks)
+    weights = query.new_zeros(n_queries, min(k, n_keys))
+    keys = torch.full(weights.shape, -1, device=query.device)
+    ids, known = (None, None) if exclude is None else (exclude[0], exclude[1].sort())
     step = max(1, block_size // max(n_keys, 1))
     for start in range(0, n_queries, step):
         block = slice(start, start + step)
-        own = None if pairs is None else pairs.of(block)
-
-        def scores(head: int, block: slice = block, own: Any = own) -> Tensor:  # (b, Nk rounded up)
-            found = query[head, block] @ columns[head]
-            found[:, n_keys:] = -math.inf
+        own = None if ids is None or known is None else _equal(ids[block], *known)
+        mean = torch.zeros((), dtype=dtype, device=query.device)
+        for head, part in enumerate(share.tolist()):
+            scores = query[head, block] @ columns[head]  # (b, Nk, to whole chunks); changed in place
+            scores[:, n_keys:] = -math.inf
             if own is not None:
-                found[own] = -math.inf
-            return found
-
-        weights[block], keys[block] = (
-            _strongest_of_one(scores(0), k) if n_heads == 1 else _strongest(scores, share, k)
-        )
-    return weights * share if n_heads == 1 else weights, keys
-
-
-def _strongest_of_one(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest weights of one head, found among its scores; changes these."""
-    best, found = _top_k(scores, k)
-    _, total, largest = _exponentials(scores, best[:, :1])
-    return (best - largest).exp() / total, found.where(best > -math.inf, -1)
-
-
-def _strongest(scores: Callable[[int], Tensor], share: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of the heads' mean weights."""
-    mean: Tensor | None = None
-    for head, part in enumerate(share.tolist()):
-        here = scores(head)
-        exps, total, _ = _exponentials(here, here.amax(1, keepdim=True))
-        factor = part / total
-        mean = exps.mul_(factor) if mean is None else mean.addcmul_(exps, factor)
-    assert mean is not None
-    best, found = _top_k(mean, k)
-    return best, found.where(best > 0, -1)
-
-
-def _exponentials(scores: Tensor, largest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return exp(scores - largest) in place, their sum in each row, and the largest, finite where the pool is empty."""
-    limits = torch.finfo(scores.dtype)
-    largest = largest.clamp_min(limits.min)
-    exps = scores.sub_(largest).exp_()
-    return exps, exps.sum(1, keepdim=True).clamp_min(limits.tiny), largest
+                scores[own] = -math.inf
+            largest = scores.amax(1, keepdim=True).clamp_min(
+                torch.finfo(dtype).min
+            )  # finite in an empty pool
+            exps = scores.sub_(largest).exp_()
+            factor = part / exps.sum(1, keepdim=True).clamp_min(torch.finfo(dtype).tiny)
+            mean = exps.mul_(factor) if head == 0 else mean.addcmul_(exps, factor)
+        best, found = _top_k(mean, weights.shape[1])
+        weights[block], keys[block] = best, found.where(best > 0, -1)
+    return weights, keys
 
 
 def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -147,19 +116,12 @@ def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, chosen.gather(1, place // _CHUNK) * _CHUNK + place % _CHUNK
 
 
-class _OwnPairs:
-    """Finds, for a block of queries, the (query, key) pairs of equal ids in time linear in their number."""
-
-    def __init__(self, query_ids: Tensor, key_ids: Tensor):
-        sorted_ids, self.order = key_ids.sort()
-        self.first = torch.searchsorted(sorted_ids, query_ids)  # (Nq,)
-        self.count = torch.searchsorted(sorted_ids, query_ids, right=True) - self.first  # (Nq,)
-
-    def of(self, block: slice) -> tuple[Tensor, Tensor]:
-        first, count = self.first[block], self.count[block]
-        rows = torch.arange(len(count), device=count.device).repeat_interleave(count)
-        within = torch.arange(len(rows), device=count.device) - (count.cumsum(0) - count)[rows]
-        return rows, self.order[first[rows] + within]
+def _equal(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows and keys of equal ids, in time linear in their number."""
+    first, last = (torch.searchsorted(sorted_ids, ids, right=right) for right in (False, True))
+    rows = torch.arange(len(ids), device=ids.device).repeat_interleave(last - first)
+    places = torch.arange(len(rows), device=ids.device) + (last - (last - first).cumsum(0))[rows]
+    return rows, order[places]
 
 
 def _check(

@@ -14,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn.attention import attention, attention_weights
-from peerattn.nn.masks import causal_mask, local_mask
 
 STRETCH = 128  # rows per step
 

@@ -125,6 +125,18 @@ def check_at_least(least: int, **numbers: Any) -> None:
             raise InputError(f"{name}: expected an integer of at least {least}, got {number!r}.")
 
 
+def check_share(most: float = 1, **numbers: Any) -> None:
+    """Raise an InputError that names the first of these numbers that is not above 0 and at most ``most``.
+
+    >>> check_share(hidden=0)
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: hidden: expected a share above 0 and at most 1, got 0.
+    """
+    for name, number in numbers.items():
+        if not 0 < number <= most:
+            raise InputError(f"{name}: expected a share above 0 and at most {most}, got {number!r}.")
+
+
 def extra(module: str, name: str, needed_by: str) -> Any:
     """Return a module that an extra of this package brings, or say how to install it.
 

@@ -13,7 +13,7 @@ from sklearn.base import OutlierMixin
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_share
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import WindowedEstimator, check_series, windows_of
@@ -110,6 +110,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     """
 
     _past: ClassVar[str] = "window"
+    _reach: ClassVar[str] = "attention_window"
     _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "offset_", "state_")
 
     window: int = 96
@@ -118,16 +119,10 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     hidden: float = 0.25
     contamination: float = 0.1
     attention_window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
     d_model: int = 32
-    n_heads: int = 4
     n_layers: int = 2
-    dropout: float = 0.1
-    learning_rate: float = 1e-3
     weight_decay: float = 0.05
     max_steps: int = 300
-    batch_size: int = 64
 
     # ------------------------------------------------------------------ fit
 
@@ -153,8 +148,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
         self._learn_scale(values)
         self.offset_ = float("nan")
-        scaled = torch.tensor((values - self.mean_) / self.scale_, dtype=torch.float32)
-        return scaled.unfold(0, self.window, 1)  # (n, columns, window), a view
+        return self._windows((values - self.mean_) / self.scale_, self.window)
 
     def _loss(self, module: HiddenPatches, batch: tuple[Tensor, Tensor]) -> Tensor:
         return module.errors(*batch).mean()
@@ -186,10 +180,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return torch.arange(0 if self.method == "reconstruction" else last, last + 1)
 
     def _build(self, generator: torch.Generator) -> HiddenPatches:
-        attend = nn.cheaper_attention(
-            window=self.attention_window, keep=self.keep, n_features=self.n_features
-        )
-        return HiddenPatches(self._encoder(self.window, generator, attend=attend), generator)
+        return HiddenPatches(self._encoder(generator), generator)
 
     # ------------------------------------------------------------------ scores
 
@@ -215,39 +206,33 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
         last = self._last_window(X)
         hidden = self._hidden(self._n_patches - self._block)
-        layers = self._recorded(lambda module: module.double()(last, hidden))
         starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
-        names = tuple(
-            f"{start}..{start + self.patch - 1}{' hidden' if h else ''}"
-            for start, h in zip(starts, hidden[0])
-        )
-        return self._map_of_patches(layers, column, names)
+        shown = self._n_patches - self._block
+        names = (f"{s}..{s + self.patch - 1}{' hidden' * (k >= shown)}" for k, s in enumerate(starts))
+        return self._map_of_patches(lambda module: module.double()(last, hidden), column, names)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
-        windows = windows_of(self._scaled(X), self.window)[:: self.window]
+        windows = self._windows(self._scaled(X), self.window)[:: self.window]
         hidden = self._hidden(self._n_patches - self._block)
-        for part in torch.tensor(windows, dtype=torch.float32).to(self.device).split(256):
-            yield module.errors(part, hidden).sum(), len(part)
+        for part in windows.split(256):
+            yield module.errors(part.to(self.device), hidden).sum(), len(part)
 
     def _scores(self, module: HiddenPatches, scaled: np.ndarray) -> np.ndarray:
-        last = len(scaled) - self.window
+        n, last, starts = len(scaled), len(scaled) - self.window, self._starts.tolist()
         at = np.unique([*range(0, last, self.patch), last])
         windows = windows_of(scaled, self.window)[at]
-        steps = np.zeros((2, len(scaled) + 1))  # of the sum of errors, and of their number, from row to row
-        starts = self._starts.tolist()
-        for first in sorted({*starts[:: self._block], starts[-1]}):
-            # each patch hidden once, or twice where they overlap
-            hidden = self._hidden(first)
-            errors = self._in_parts(partial(self._errors_in, module, hidden), windows)
-            begin = at + first * self.patch
-            for rows, sign in ((begin, 1), (begin + self._block * self.patch, -1)):
-                np.add.at(steps[0], rows, sign * errors)
-                np.add.at(steps[1], rows, sign)
-        total, count = steps.cumsum(1)[:, :-1]
-        known = np.flatnonzero(count)
-        nearest = np.clip(np.searchsorted(known, np.arange(len(scaled))), 0, len(known) - 1)
-        return -(total[known] / count[known])[nearest]
+        blocks = sorted(
+            {*starts[:: self._block], starts[-1]}
+        )  # a patch is hidden once, or twice where they overlap
+        found = [self._in_parts(partial(self._errors_in, module, self._hidden(k)), windows) for k in blocks]
+        begins = np.concatenate([at + k * self.patch for k in blocks])
+        length = self._block * self.patch
+        rows = (begins[:, None] + np.arange(length)).ravel()
+        total = np.bincount(rows, np.repeat(np.concatenate(found), length), minlength=n)
+        count = np.bincount(rows, minlength=n)
+        first = np.flatnonzero(count)[0]
+        return -np.pad(total[first:] / count[first:], (first, 0), mode="edge")
 
     def _errors_in(self, module: HiddenPatches, hidden: Tensor, windows: np.ndarray) -> Tensor:
         return module.errors(torch.tensor(windows).to(self.device), hidden)
@@ -259,8 +244,5 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             )
         if self.method not in ("reconstruction", "prediction"):
             raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
-        for name, high in (("hidden", 1), ("contamination", 0.5)):
-            if not 0 < getattr(self, name) <= high:
-                raise InputError(
-                    f"{name}: expected a share above 0 and at most {high}, got {getattr(self, name)}."
-                )
+        check_share(hidden=self.hidden)
+        check_share(0.5, contamination=self.contamination)

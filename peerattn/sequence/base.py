@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -19,11 +19,16 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.nn.recording import recorded_weights
+from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import TrainingRecord, train
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: Arguments of `peerattn.training.train` that a model's attributes give.
+_OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every")
 
 
 class SavedEstimator(Saved, BaseEstimator):
@@ -57,36 +62,13 @@ class WhereAndHow:
     verbose: bool = False
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class CheaperAttention:
-    """Cheaper attention, by at most one of the three options: see `peerattn.nn.cheaper_attention`."""
-
-    window: int | None = None
-    keep: int | None = None
-    n_features: int | None = None
-
-    def _attend(self, causal: bool = False) -> Callable[..., Any]:
-        """Return the attention of these options."""
-        options = {"window": self.window, "keep": self.keep, "n_features": self.n_features}
-        return nn.cheaper_attention(**options, causal=causal)
-
-
-class StartsFromFitted(BaseEstimator):
-    """A model with the argument ``pretrained``, a fitted model that it starts from."""
-
-    pretrained: Any
-
-    def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
-        options = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
-        return type(self)(**{**options, "pretrained": self.pretrained})
-
-
 class SequenceEstimator(WhereAndHow, SavedEstimator):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
     A subclass gives :meth:`_examples`, :meth:`_build`, :meth:`_batches` and :meth:`_loss`, of which :meth:`_fit` is made, and
-    calls :meth:`_module` wherever it computes. ``_fitted`` names what ``_build`` needs, and ``"state_"``.
+    calls :meth:`_module` wherever it computes. ``_fitted`` names what ``_build`` needs, and ``"state_"``. Its attributes
+    ``max_steps`` (or ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip`` and
+    ``validate_every`` are options of `peerattn.training.train`.
 
     Attributes
     ----------
@@ -98,8 +80,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         Heads of the layers that were pruned; not there where none was.
     """
 
-    _schedule: ClassVar[dict[str, Any]] = {}
-    batch_size: int
+    pretrained: Any = None  # the fitted model that this one starts from
     state_: dict[str, np.ndarray]
     kept_heads_: dict[str, int]
     record_: TrainingRecord
@@ -107,7 +88,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     def _fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X, and from y where there is one: every ``fit`` that has one module and one training."""
         examples = self._examples(X, y)
-        generator = self._generator()
+        generator = seeded(self.random_state)
         module = self._build(generator)
         self._start(module, examples)
         self._learn(module.to(self.device), examples, generator)
@@ -116,16 +97,24 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
         """Minimise the loss in place by `peerattn.training.train`, which takes the options, and keep the state.
 
-        Steps, learning rate and weight decay are the estimator's own arguments, unless given.
+        Other options are the estimator's own attributes; of a model with ``n_epochs`` the examples are a tuple of columns.
         """
-        names = ("max_steps", "learning_rate", "weight_decay")
-        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        options = own | self._training(examples) | options
-        loss, batches = partial(self._loss, module), self._batches(examples, generator)
+        own = {name: getattr(self, name) for name in _OPTIONS if hasattr(self, name)}
+        if hasattr(self, "n_epochs"):
+            own["max_steps"] = self.n_epochs * math.ceil(len(examples[0]) / self.batch_size)
+        options = own | {"progress": type(self).__name__ if self.verbose else None} | options
+        if "average" in options:
+            options["average"] = min(options["average"], options["max_steps"])
         module.train()
-        label = type(self).__name__ if self.verbose else None
-        self.record_ = train(module, loss, batches, progress=label, **options)
+        self.record_ = train(
+            module, partial(self._loss, module), self._batches(examples, generator), **options
+        )
         self._keep(module)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
+        options = self.get_params(deep=False)
+        return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
 
     def _examples(self, X: Any, y: Any) -> Any:
         """Return what to learn from, checked; set what ``_build`` needs."""
@@ -145,12 +134,6 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     def _loss(self, module: Any, batch: Any) -> Tensor:
         """Return the loss that a step reduces."""
         raise NotImplementedError
-
-    def _training(self, examples: Any) -> dict[str, Any]:
-        """Return options of `peerattn.training.train`; of a model with ``n_epochs`` the examples are a tuple of columns."""
-        if not hasattr(self, "n_epochs"):
-            return dict(self._schedule)
-        return {"max_steps": self.n_epochs * math.ceil(len(examples[0]) / self.batch_size)}
 
     def head_importance(self, X: Any, y: Any = None) -> pd.Series:
         r"""Return how much the loss would change, to first order, were each head silenced.
@@ -214,9 +197,10 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
             compute(module)
         return layers
 
-    def _generator(self) -> torch.Generator:
-        """Return the generator of all of fit's random numbers, seeded by ``random_state``."""
-        return torch.Generator().manual_seed(int(check_random_state(self.random_state).randint(2**31)))
+    def _map(self, compute: Callable[[Any], Any], names: Sequence[str], at: Any = 0) -> AttentionMap:
+        """Return the weights of every layer between rows of these names, of the example ``at`` its place of the batch."""
+        layers = stacked([layer[at] for layer in self._recorded(compute)])
+        return AttentionMap(layers, tuple(names), tuple(names))
 
     def _keep(self, module: torch.nn.Module) -> None:
         self.state_ = {
@@ -244,6 +228,49 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         with torch.no_grad():
             parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
         return np.concatenate(parts)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StackEstimator(SequenceEstimator):
+    """A model with a stack of transformer blocks, all but graphs': its sizes, its attention, and how it is trained.
+
+    Attention is cheaper by at most one of three options: see `peerattn.nn.cheaper_attention`.
+    """
+
+    _reach: ClassVar[str] = "window"  # the argument that says how far a row attends
+
+    n_layers: int = 4
+    n_heads: int = 4
+    d_model: int = 128
+    window: Any = None
+    keep: int | None = None
+    n_features: int | None = None
+    dropout: float = 0.1
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+
+    def _attend(self, causal: bool = False) -> Callable[..., Any]:
+        """Return the attention of these options."""
+        window = getattr(self, self._reach)
+        return nn.cheaper_attention(window=window, keep=self.keep, n_features=self.n_features, causal=causal)
+
+
+class Classifies(ClassifierMixin):
+    """What classifiers of texts, images and nodes share: a class is its place in ``classes_``."""
+
+    classes_: np.ndarray
+
+    def predict(self: Any, X: Any) -> np.ndarray:
+        """Return the most probable class of each text, image or node."""
+        return self._likeliest(self.predict_proba(X))
+
+    def _likeliest(self, probabilities: np.ndarray) -> np.ndarray:
+        return np.asarray(self.classes_[probabilities.argmax(1)])
+
+
+def seeded(random_state: Any) -> torch.Generator:
+    """Return the generator of a seed."""
+    return torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
 
 
 def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:

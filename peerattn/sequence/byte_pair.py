@@ -6,7 +6,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -86,7 +86,7 @@ class BytePairTokenizer(Tokenizer):
         check_at_least(0, n_merges=self.n_merges)
         words = Counter(word for text in check_texts(X) for word in text.split())
         self.merges_ = learned_merges(words, self.n_merges, self.min_count)
-        self._start()
+        self.__dict__.pop("_known", None)
         counts: Counter[str] = Counter()
         for word, n in words.items():
             for piece in self._pieces(word):
@@ -97,8 +97,6 @@ class BytePairTokenizer(Tokenizer):
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text's words."""
         check_is_fitted(self, "merges_")
-        if self.__dict__.get("_merges_of") is not self.merges_:
-            self._start()
         return [piece for word in text.split() for piece in self._pieces(word)]
 
     def segment(self, text: str) -> str:
@@ -117,21 +115,17 @@ class BytePairTokenizer(Tokenizer):
         text = " ".join(symbols) + " "
         return text.replace(CONTINUES + " ", "").removesuffix(" ")
 
-    def _restore(self) -> None:
-        if hasattr(self, "merges_"):  # a model's parameter is stored as it was given, not fitted
-            self.merges_ = [(first, second) for first, second in self.merges_]
-
-    def _start(self) -> None:
-        """Index the merges and forget remembered words."""
-        self._merges_of = self.merges_
-        self._ranks = {pair: rank for rank, pair in enumerate(self.merges_)}
-        self._known: dict[str, list[str]] = {}
+    @cached_property
+    def _known(self) -> tuple[dict[Pair, int], dict[str, list[str]]]:
+        """The rank of each merge, and the pieces of the words met so far."""
+        return {pair: rank for rank, pair in enumerate(self.merges_)}, {}
 
     def _pieces(self, word: str) -> list[str]:
-        if word not in self._known:
-            *before, end = merged(_characters(word), self._ranks)
-            self._known[word] = [piece + CONTINUES for piece in before] + [end.removesuffix(END_OF_WORD)]
-        return self._known[word]
+        ranks, known = self._known
+        if word not in known:
+            *before, end = merged(_characters(word), ranks)
+            known[word] = [piece + CONTINUES for piece in before] + [end.removesuffix(END_OF_WORD)]
+        return known[word]
 
 
 def merged(symbols: list[str], ranks: Mapping[Pair, int]) -> list[str]:
@@ -150,16 +144,20 @@ def _characters(word: str) -> list[str]:
 
 def _merged(symbols: list[str], pair: Pair) -> list[str]:
     """Return the symbols with the pair as one symbol wherever it occurs, from left to right."""
-    first, second = pair
-    merged, k, last = [], 0, len(symbols) - 1
-    while k <= last:
-        if k < last and symbols[k] == first and symbols[k + 1] == second:
-            merged.append(first + second)
-            k += 2
+    merged: list[str] = []
+    for symbol in symbols:
+        if merged and (merged[-1], symbol) == pair:
+            merged[-1] += symbol
         else:
-            merged.append(symbols[k])
-            k += 1
+            merged.append(symbol)
     return merged
+
+
+class _LargestFirst(tuple[str, str]):
+    """A pair that a smallest-first queue takes before those that are lexicographically smaller."""
+
+    def __lt__(self, other: tuple[str, ...]) -> bool:
+        return tuple.__gt__(self, other)
 
 
 def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[Pair]:
@@ -175,15 +173,15 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
         for pair in zip(word, word[1:]):
             count[pair] += n
             holders[pair].add(k)
-    queue = [_entry(pair, n) for pair, n in count.items()]
+    queue = [(-n, _LargestFirst(pair)) for pair, n in count.items()]
     heapq.heapify(queue)
     merges: list[Pair] = []
     while queue and len(merges) < n_merges:
-        negative, _, _, pair = heapq.heappop(queue)
-        now = count[pair]
+        negative, latest = heapq.heappop(queue)
+        pair, now = (latest[0], latest[1]), count[latest]
         if now != -negative:
             if 0 < now < -negative:
-                heapq.heappush(queue, _entry(pair, now))
+                heapq.heappush(queue, (-now, latest))
             continue
         if now < min_count:
             break
@@ -199,15 +197,5 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
                     holders[new].add(k)
                     risen.add(new)
         for new in risen:
-            heapq.heappush(queue, _entry(new, count[new]))
+            heapq.heappush(queue, (-count[new], _LargestFirst(new)))
     return merges
-
-
-def _entry(pair: Pair, n: int) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
-    """Return what a smallest-first queue sorts by count, then the lexicographically largest pair."""
-    return -n, _largest_first(pair[0]), _largest_first(pair[1]), pair
-
-
-@cache
-def _largest_first(symbol: str) -> tuple[int, ...]:
-    return (*(-ord(character) for character in symbol), 1)  # 1: longer comes before its prefix

@@ -12,9 +12,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, check_share
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.patches import PatchForecast
 from peerattn.sequence.series import WindowedEstimator, check_series, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
@@ -24,7 +23,7 @@ SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 
 
 @dataclass(eq=False, repr=False)
-class AttentionForecaster(CheaperAttention, WindowedEstimator):
+class AttentionForecaster(WindowedEstimator):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -104,7 +103,6 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
     patch: int = 16
     line: bool = True
     d_model: int = 32
-    n_heads: int = 4
     n_layers: int = 2
     dropout: float = 0.2
     learning_rate: float = 3e-4
@@ -128,13 +126,14 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         -------
         self
         """
-        self._check_options()
         return self._fit(X)
 
     def _examples(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the standardised rows that train, and those that choose penalty and step, after the window before them."""
-        size = self.lookback + self.horizon
-        values = check_series(self, X, reset=True)
+        counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
+        check_at_least(1, **{name: getattr(self, name) for name in counts})
+        check_share(validation_share=self.validation_share)
+        size, values = self.lookback + self.horizon, check_series(self, X, reset=True)
         n_train = len(values) - round(self.validation_share * len(values))
         if n_train < size or len(values) - n_train < self.horizon:
             raise InputError(
@@ -153,30 +152,23 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
             coefficients, self.penalty_ = window_ridge(*moments)
             module.line.copy_(torch.tensor(coefficients))
 
-    def _windows(self, rows: np.ndarray) -> Tensor:  # (n, columns, L + H), a view
-        return torch.tensor(rows, dtype=torch.float32).unfold(0, self.lookback + self.horizon, 1)
-
     def _learn(
         self, module: PatchForecast, examples: Any, generator: torch.Generator, **options: Any
     ) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
-        train, validation = map(self._windows, examples)
-        held = _thinned(validation).to(self.device)
+        train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
 
         def held_losses() -> np.ndarray:
             module.eval()
             with torch.no_grad():
-                losses = torch.cat([self._losses(module, part) for part in held.split(64)])
+                losses = torch.cat(list(self._held_losses(module, validation)))
             module.train()
             return losses.double().cpu().numpy()
 
         self._keep(module)
         start, without = self.state_, held_losses()
-        options = {
-            "validate": lambda: float(held_losses().mean()),
-            "validate_every": max(1, self.max_steps // 12),
-        }
-        super()._learn(module, train, generator, **options)
+        options = {"validate": lambda: float(held_losses().mean())}
+        super()._learn(module, train, generator, validate_every=max(1, self.max_steps // 12), **options)
         self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), len(validation) // self.horizon)
         if self._line_alone:
             self.state_ = start
@@ -194,13 +186,16 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         return (module(past) - future).square().flatten(1).mean(1)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        windows = _thinned(windows_of(self._scaled(X, self.horizon), self.lookback + self.horizon))
-        for part in torch.tensor(windows, dtype=torch.float32).split(64):
-            yield self._losses(module, part.to(self.device)).sum(), len(part)
+        windows = self._windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
+        yield from ((losses.sum(), len(losses)) for losses in self._held_losses(module, windows))
+
+    def _held_losses(self, module: PatchForecast, windows: Tensor) -> Iterator[Tensor]:
+        """Yield the losses of at most about SAMPLE windows, evenly spaced."""
+        for part in windows[:: -(-len(windows) // SAMPLE)].split(64):
+            yield self._losses(module, part.to(self.device))
 
     def _build(self, generator: torch.Generator) -> PatchForecast:
-        encoder = self._encoder(self.lookback, generator, attend=self._attend())
-        return PatchForecast(encoder, self.lookback, self.horizon, generator)
+        return PatchForecast(self._encoder(generator), self.lookback, self.horizon, generator)
 
     # ------------------------------------------------------------------ forecasts
 
@@ -249,34 +244,22 @@ class AttentionForecaster(CheaperAttention, WindowedEstimator):
         InputError
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
-        layers = self._weights(X)
-        n_patches = layers[0].shape[-1]
-        ends = [self.patch * (k - n_patches) for k in range(n_patches)]
-        return self._map_of_patches(layers, column, tuple(f"{end + 1}..{end + self.patch}" for end in ends))
-
-    def _weights(self, X: Any) -> list[Tensor]:
         check_is_fitted(self)
         if self._line_alone:
             raise InputError(
                 f"line: forecasts are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
                 f"{self.gain_error_:.2g}), without attention. Make the model with line=False, or train it longer."
             )
-        window = self._last_window(X)
-        return self._recorded(lambda module: module.double()(window))
+        window, n_patches = self._last_window(X), -(-self.lookback // self.patch)
+        ends = [self.patch * (k - n_patches) for k in range(n_patches)]
+        names = (f"{end + 1}..{end + self.patch}" for end in ends)
+        return self._map_of_patches(lambda module: module.double()(window), column, names)
 
     def _forecast(self, windows: np.ndarray) -> np.ndarray:
         """Return forecasts (n, columns, H) of scaled windows, in the units of the series."""
         module = self._module().double()
         found = self._in_parts(lambda part: module(torch.tensor(part).to(self.device)), windows)
         return found * self.scale_[:, None] + self.mean_[:, None]
-
-    def _check_options(self) -> None:
-        counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
-        check_at_least(1, **{name: getattr(self, name) for name in counts})
-        if not 0 < self.validation_share < 1:
-            raise InputError(
-                f"validation_share: expected a share between 0 and 1, got {self.validation_share}."
-            )
 
 
 def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
@@ -286,11 +269,6 @@ def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tu
     falls = [part.mean() for part in np.array_split((without - losses) / without.mean(), max(1, n_blocks))]
     error = float(np.std(falls, ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else 0.0
     return 1 - float(losses.mean() / without.mean()), error
-
-
-def _thinned(windows: Any) -> Any:
-    """Return at most about SAMPLE windows, evenly spaced."""
-    return windows[:: -(-len(windows) // SAMPLE)]
 
 
 def _like(X: Any, values: np.ndarray) -> Any:

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, check_share
 
 
 class Reader(Protocol):
@@ -83,8 +83,7 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
     if not temperature >= 0:
         raise InputError(f"temperature: expected a number of at least 0, got {temperature}.")
     check_at_least(1, top_k=1 if top_k is None else top_k)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise InputError(f"top_p: expected a share above 0 and at most 1, got {top_p}.")
+    check_share(top_p=1 if top_p is None else top_p)
 
 
 def beam_search(

@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy import sparse
-from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import normalize
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
-from peerattn.sequence.base import SequenceEstimator, checked_classes, class_numbers
+from peerattn.sequence.base import Classifies, SequenceEstimator, checked_classes, class_numbers, seeded
 from peerattn.sequence.symbol_regression import class_folds
 
 UNKNOWN = -1
@@ -54,7 +53,7 @@ class GraphNetwork(nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
+class GraphAttentionClassifier(Classifies, SequenceEstimator):
     r"""Classify the nodes of a graph by their own and their neighbours' features.
 
     .. math:: h_i = \operatorname{ELU}\Big(\big\Vert_k \sum_{j \in N(i) \cup \{i\}} \alpha^k_{ij} W^k x_j\Big), \qquad
@@ -124,7 +123,9 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
     _fitted: ClassVar[tuple[str, ...]] = (
         "n_features_in_", "classes_", "label_distributions_", "transduction_", "with_edges_", "counts_", "state_",
     )  # fmt: skip
-    _schedule: ClassVar[dict[str, Any]] = {"schedule": "constant", "clip": None, "validate_every": 5}
+    schedule: ClassVar[str] = "constant"
+    clip: ClassVar[float | None] = None
+    validate_every: ClassVar[int] = 5
 
     n_heads: int = 8
     d_head: int = 8
@@ -172,7 +173,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
         labels, known = _labels(y, X.shape[0], "y")
         self.classes_, codes = np.unique(labels[known], return_inverse=True)
         self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(X))
-        generator = self._generator()
+        generator = seeded(self.random_state)
         graph = self._tensors(X, edges)
         shown, held = (np.flatnonzero(known), codes), self._validation(y_validation, X.shape[0])
         options: dict[str, Any] = {}
@@ -186,7 +187,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
             options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
         module = self._fitted_on(graph, shown, held, generator, **options)
         self.label_distributions_ = self._probabilities(module.eval(), X, edges)
-        self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        self.transduction_ = self._likeliest(self.label_distributions_)
         return self
 
     def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[Any]:
@@ -266,8 +267,7 @@ class GraphAttentionClassifier(ClassifierMixin, SequenceEstimator):
 
     def predict(self, X: Any, *, edges: Any = None) -> np.ndarray:
         """Return the most probable class of every node; arguments as in ``predict_proba``."""
-        found = self.predict_proba(X, edges=edges).argmax(1)
-        return np.asarray(self.classes_[found])
+        return self._likeliest(self.predict_proba(X, edges=edges))
 
     def score(self, X: Any, y: Any, *, edges: Any = None) -> float:
         """Return the share of nodes with known class (y ≠ −1) whose class is predicted."""

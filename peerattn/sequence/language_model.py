@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least
-from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import seeded
 from peerattn.sequence.generation import beam_search, check_sampling, sample
-from peerattn.sequence.tokenizers import Tokenizer, check_texts, fitted_tokenizer
+from peerattn.sequence.text_encoder import TextEstimator, mask_of_past
+from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 _PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that ends like a file
 _EVALUATED = 2**14  # symbols at once in `loss`
@@ -29,19 +29,16 @@ _EVALUATED = 2**14  # symbols at once in `loss`
 class LanguageModule(torch.nn.Module):
     """Embedding, a stack that looks back only, and the embedding again as output."""
 
-    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder, causal: bool):
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
-        self.embedding, self.stack, self.causal = embedding, stack, causal
+        self.embedding, self.stack = embedding, stack
 
     def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
-        n = symbols.shape[-1]
-        alone = n == 1 or self.causal
-        mask = None if alone else nn.causal_mask(n, start + n, device=symbols.device)
-        return self.embedding.tokens.logits(
-            self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        )
+        mask = mask_of_past(self.stack, symbols.shape[-1], start, symbols.device)
+        rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
+        return self.embedding.tokens.logits(rows)
 
 
 class CausalReader:
@@ -49,20 +46,15 @@ class CausalReader:
 
     def __init__(self, module: LanguageModule, block_size: int, cache: bool, never: list[int]):
         self.module, self.block_size, self.cached, self.never = module, block_size, cache, never
-        self.start = 0
-        self.cache = nn.StackCache(len(module.stack.blocks))
+        self.start, self.cache = 0, nn.StackCache(len(module.stack.blocks))
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
         """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
-        length = sequences.shape[1]
         half = max(1, self.block_size // 2)
-        start = max(0, math.ceil((length - self.block_size) / half) * half)
-        if not self.cached:
-            logits = self.module(sequences[:, start:])[:, -1]
-        else:
-            if start != self.start:
-                self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
-            logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
+        start = max(0, math.ceil((sequences.shape[1] - self.block_size) / half) * half)
+        if start != self.start or not self.cached:
+            self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
+        logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
         logits[:, self.never] = -torch.inf
         return logits.log_softmax(-1)
 
@@ -72,7 +64,7 @@ class CausalReader:
 
 
 @dataclass(eq=False, repr=False)
-class LanguageModel(CheaperAttention, SequenceEstimator):
+class LanguageModel(TextEstimator):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
     .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
@@ -134,13 +126,10 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "ends_", "state_")
-    _schedule: ClassVar[dict[str, Any]] = {"schedule": "cosine"}
+    schedule: ClassVar[str] = "cosine"
 
     tokenizer: str | Tokenizer = "characters"
     _: KW_ONLY
-    n_layers: int = 4
-    n_heads: int = 4
-    d_model: int = 128
     block_size: int = 128
     positions: nn.embedding.Positions = "rotary"
     dropout: float = 0.0
@@ -171,11 +160,11 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             raise InputError(
                 f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
             )
+        self.tokenizer_, self.ends_ = None, False
         if text or not len(X) or isinstance(X[0], str):
-            self.tokenizer_: Tokenizer | None = fitted_tokenizer(self, check_texts([X] if text else X))
-            self.n_symbols_, self.ends_ = len(self.tokenizer_.symbols_), not text
+            self.tokenizer_, self.ends_ = self._fit_tokenizer(check_texts([X] if text else X)), not text
+            self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
-            self.tokenizer_, self.ends_ = None, False
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
         return self._read(X, at_least=2)
 
@@ -201,10 +190,6 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             The text is read in blocks of ``block_size`` side by side.
         """
         return self._mean_loss(X)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
@@ -232,13 +217,11 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         X : iterable of str or of sequences of int
             Of each, the last ``block_size`` symbols are read.
         """
-        module = self._module()
-        rows = []
+        module, texts = self._module(), X if self.tokenizer_ is None else check_texts(X)
+        read = [self._read(text)[None, -self.block_size :].to(self.device) for text in texts]
         with torch.inference_mode():
-            for text in check_texts(X) if self.tokenizer_ is not None else X:
-                numbers = self._read(text)[-self.block_size :].to(self.device)
-                rows.append(module(numbers[None])[0, -1].softmax(-1).cpu().numpy())
-        return np.stack(rows)
+            rows = [module(numbers)[0, -1].softmax(-1) for numbers in read]
+        return torch.stack(rows).cpu().numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the symbol most likely to come next after each text (its number, after a fit on numbers)."""
@@ -295,12 +278,11 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
             if n_beams is not None:
                 (added,) = beam_search(reader, sequences, n_beams=n_beams, max_symbols=n_symbols, end=end)
                 return self._written(added)
-            generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
-            added = []
+            generator, added = seeded(random_state), []
             while len(added) < n_symbols:
                 log_p = reader.next_log_probabilities(sequences)
                 symbol = sample(log_p, generator, temperature=temperature, top_k=top_k, top_p=top_p)
-                if end is not None and int(symbol) == end:
+                if int(symbol) == end:
                     break
                 added.append(int(symbol))
                 sequences = torch.cat([sequences, symbol[:, None]], dim=1)
@@ -317,22 +299,17 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
         numbers = self._read(X)
         if len(numbers) > self.block_size:
             raise InputError(f"X: expected at most block_size={self.block_size} symbols, got {len(numbers)}.")
-        names = tuple(
-            str(int(k)) if self.tokenizer_ is None else self.tokenizer_.symbols_[int(k)] for k in numbers
-        )
-        layers = self._recorded(lambda module: module(numbers[None].to(self.device)))
-        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
+        symbols = range(self.n_symbols_) if self.tokenizer_ is None else self.tokenizer_.symbols_
+        names = [str(symbols[k]) for k in numbers]
+        return self._map(lambda module: module(numbers[None].to(self.device)), names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
-        embedding = nn.InputEmbedding(
-            self.n_symbols_, self.d_model, self.block_size, positions=self.positions, std=0.02, **options
-        )
-        attend = self._attend(causal=True)
-        options |= {"attend": attend, "rotary": self.positions == "rotary"}
+        sizes = (self.n_symbols_, self.d_model, self.block_size)
+        embedding = nn.InputEmbedding(*sizes, positions=self.positions, std=0.02, **options)
+        options |= {"attend": self._attend(causal=True), "rotary": self.positions == "rotary"}
         options["activation"] = "gelu_tanh" if self._is_published else "gelu"
-        stack = nn.Encoder(self.n_layers, self.d_model, self.n_heads, **options)
-        return LanguageModule(embedding, stack, causal=attend is not nn.attention)
+        return LanguageModule(embedding, nn.Encoder(self.n_layers, self.d_model, self.n_heads, **options))
 
     def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""
@@ -343,13 +320,10 @@ class LanguageModel(CheaperAttention, SequenceEstimator):
                 raise InputError(
                     f"{name}: expected numbers below {self.n_symbols_}, as in fit, got {int(numbers.max())}."
                 )
-        elif isinstance(X, str):
-            numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
-            texts = check_texts(X, name)
-            numbers = torch.tensor(
-                [k for text in texts for k in [*self.tokenizer_.encode(text), self.tokenizer_.end]]
-            )
+            encode, end = self.tokenizer_.encode, self.tokenizer_.end
+            texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
+            numbers = torch.tensor([k for text in texts for k in text], dtype=torch.int64)
         if len(numbers) < at_least:
             raise InputError(f"{name}: expected at least {at_least} symbol(s), got {len(numbers)}.")
         return numbers

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.base import CheaperAttention
 from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
-from peerattn.sequence.text_encoder import BERT_EPS, TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts, fitted_tokenizer, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, batches_of_texts
+from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts, pad
 
 MASKED_SHARE = 0.15
 _MASK_SEED = 0
@@ -47,7 +46,7 @@ class MaskedLanguageModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class MaskedLanguageModel(CheaperAttention, TextEstimator):
+class MaskedLanguageModel(EncodedTexts):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
@@ -99,18 +98,12 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
     ['red apple', 'green leaf']
     """
 
-    _schedule: ClassVar[dict[str, Any]] = {"schedule": "cosine"}
+    schedule: ClassVar[str] = "cosine"
 
     tokenizer: str | Tokenizer = "words"
     _: KW_ONLY
-    n_layers: int = 4
-    n_heads: int = 4
-    d_model: int = 128
     n_positions: int = 64
-    dropout: float = 0.1
     max_steps: int = 3000
-    batch_size: int = 64
-    learning_rate: float = 1e-3
     weight_decay: float = 0.01
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -125,7 +118,7 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
 
     def _examples(self, X: Any, y: Any) -> list[list[int]]:
         texts = check_texts(X)
-        self.tokenizer_ = fitted_tokenizer(self, texts)
+        self.tokenizer_ = self._fit_tokenizer(texts)
         return self._read(texts)
 
     def _start(self, module: MaskedLanguageModule, examples: list[list[int]]) -> None:
@@ -141,10 +134,6 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
         Which 15 % are masked depends on the texts alone, see `masked_places`; all of them are replaced by ``<mask>``.
         """
         return self._mean_loss(X)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
@@ -169,32 +158,25 @@ class MaskedLanguageModel(CheaperAttention, TextEstimator):
                     f"X: expected a {SPECIAL[MASK]} among the first {self.n_positions - 1} symbols, got none in text {k}."
                 )
         module = self._module()
-        filled: list[str] = [""] * len(sequences)
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                places = symbols == MASK
-                logits = module(symbols, lengths, places)
-                logits[:, : len(SPECIAL)] = -torch.inf
-                symbols[places] = logits.argmax(-1)
-                for k, row in zip(at, symbols.tolist()):
-                    filled[k] = self.tokenizer_.decode(row)
-        return filled
+
+        def filled(symbols: Tensor, lengths: Tensor) -> list[str]:
+            places = symbols == MASK
+            logits = module(symbols, lengths, places)
+            logits[:, : len(SPECIAL)] = -torch.inf
+            symbols[places] = logits.argmax(-1)
+            return [self.tokenizer_.decode(row) for row in symbols.tolist()]
+
+        return self._each(filled, sequences)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
         sequences = self._read(check_texts(X))
-        module = self._module()
-        vectors = np.empty((len(sequences), self.d_model), dtype=np.float32)
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                vectors[at] = module.encoder.mean(symbols, lengths).cpu().numpy()
-        return vectors
+        return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
 
-    def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
-        module = MaskedLanguageModule(self._encoder(generator), self.d_model, generator)
-        if self._is_published:
-            module.norm.eps = BERT_EPS
-        return module
+    def _with_output(
+        self, encoder: TextEncoder, d_model: int, generator: torch.Generator
+    ) -> MaskedLanguageModule:
+        return MaskedLanguageModule(encoder, d_model, generator)
 
     def _batches(
         self, examples: list[list[int]], generator: torch.Generator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,22 +12,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import StackEstimator
 from peerattn.sequence.patches import PatchEncoder
 
 
-class WindowedEstimator(SequenceEstimator):
+class WindowedEstimator(StackEstimator):
     """A model that learns from windows of series, each column by itself."""
 
     _past: ClassVar[str]  # the argument that says how many rows a window has
-    patch: int
-    d_model: int
-    n_heads: int
-    n_layers: int
-    dropout: float
-    batch_size: int
-    n_features_in_: int
+    patch: Any
+    n_features_in_: Any
     mean_: np.ndarray
     scale_: np.ndarray
 
@@ -35,6 +30,10 @@ class WindowedEstimator(SequenceEstimator):
         """Set mean and spread of every column; a constant one has spread 1."""
         self.mean_, spread = rows.mean(0), rows.std(0)
         self.scale_ = np.where(spread > 0, spread, 1.0)
+
+    def _windows(self, rows: np.ndarray, length: int) -> Tensor:
+        """Return every window of standardised rows in single precision, (n, columns, length), as a view."""
+        return torch.tensor(rows, dtype=torch.float32).unfold(0, length, 1)
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Any]:
         """Draw windows of one column each, (batch, 1, length)."""
@@ -44,11 +43,10 @@ class WindowedEstimator(SequenceEstimator):
             of = torch.randint(columns, (self.batch_size,), generator=generator)
             yield examples[at, of][:, None].to(self.device)
 
-    def _encoder(self, length: int, generator: torch.Generator, **heads: Any) -> PatchEncoder:
-        return PatchEncoder(
-            length, self.patch, self.d_model, self.n_heads, self.n_layers, dropout=self.dropout, generator=generator,
-            **heads,
-        )  # fmt: skip
+    def _encoder(self, generator: torch.Generator) -> PatchEncoder:
+        sizes = (self.d_model, self.n_heads, self.n_layers)
+        options: dict[str, Any] = {"attend": self._attend(), "dropout": self.dropout}
+        return PatchEncoder(self._length, self.patch, *sizes, generator=generator, **options)
 
     @property
     def _length(self) -> int:
@@ -64,10 +62,9 @@ class WindowedEstimator(SequenceEstimator):
     def _last_window(self, X: Any) -> Tensor:  # (1, columns, length)
         return torch.tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1)).to(self.device)
 
-    def _map_of_patches(self, layers: list[Tensor], column: Any, names: tuple[str, ...]) -> AttentionMap:
+    def _map_of_patches(self, compute: Any, column: Any, names: Iterable[str]) -> AttentionMap:
         """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches)."""
-        at = column_number(self, column)
-        return AttentionMap(stacked([layer[0, at] for layer in layers]), names, names)
+        return self._map(compute, tuple(names), (0, column_number(self, column)))
 
 
 def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
@@ -91,14 +88,8 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     """
     labels = X.index if isinstance(X, pd.DataFrame | pd.Series) else None
     frame = X.to_frame() if isinstance(X, pd.Series) else X
-    values: np.ndarray = validate_data(
-        estimator,
-        frame,
-        dtype=np.float64,
-        ensure_all_finite=False,
-        ensure_min_samples=2 if reset else 1,
-        reset=reset,
-    )
+    options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+    values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, column = bad[0]

@@ -11,18 +11,17 @@ import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import CheaperAttention, StartsFromFitted, checked_classes, class_numbers
+from peerattn.sequence.base import Classifies, checked_classes, class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
-from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, batches_of_texts
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, fitted_tokenizer, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, batches_of_texts
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
 
 N_FOLDS = 10  # one of them decides on attention
 
@@ -44,7 +43,7 @@ class ClassifierModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEstimator):
+class TextClassifier(Classifies, EncodedTexts):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -130,7 +129,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
     pretrained: MaskedLanguageModel | None = None
     embeddings: Mapping[str, Any] | None = None
     n_layers: int = 1
-    n_heads: int = 4
     d_model: int = 64
     n_positions: int = 128
     dropout: float = 0.5
@@ -162,7 +160,7 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y: expected at least two classes, got {self.classes_.tolist()}.")
-        self.tokenizer_ = fitted_tokenizer(self, texts)
+        self.tokenizer_ = self._fit_tokenizer(texts)
         return texts, self._read(texts), numbers
 
     def _start(self, module: ClassifierModule, examples: Any) -> None:
@@ -216,11 +214,6 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
         attended = self._attended(self._module(), self._read(texts))
         return np.asarray(softmax(self._offsets(texts) + self.factor_ * attended, axis=1))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each text."""
-        best = self.predict_proba(X).argmax(1)
-        return self.classes_[best]
-
     def attention(self, X: str) -> AttentionMap:
         """Return the attention weights in one text.
 
@@ -242,11 +235,7 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
 
     def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
         """Return what attention adds to the logits, (n_texts, n_classes)."""
-        logits = np.empty((len(sequences), len(self.classes_)))
-        with torch.inference_mode():
-            for at, symbols, lengths in self._by_length(sequences):
-                logits[at] = module(symbols, lengths).double().cpu().numpy()
-        return logits
+        return torch.stack(self._each(module, sequences)).double().cpu().numpy()
 
     def _offsets(self, texts: list[str]) -> np.ndarray:
         """Return the log probabilities of the line, (n_texts, n_classes)."""
@@ -262,9 +251,10 @@ class TextClassifier(ClassifierMixin, CheaperAttention, StartsFromFitted, TextEs
             logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
-    def _build(self, generator: torch.Generator) -> ClassifierModule:
-        encoder = self._encoder(generator)
-        return ClassifierModule(encoder, self._sizes().d_model, len(self.classes_), self.dropout, generator)
+    def _with_output(
+        self, encoder: TextEncoder, d_model: int, generator: torch.Generator
+    ) -> ClassifierModule:
+        return ClassifierModule(encoder, d_model, len(self.classes_), self.dropout, generator)
 
     def _batches(
         self, examples: tuple[Sequence[list[int]], np.ndarray], generator: torch.Generator

@@ -1,8 +1,8 @@
-"""Whole texts read at once, both ways: the module behind the masked language model and the classifier."""
+"""What models of texts share, and the module that reads a whole text both ways, masked language model's and classifier's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +12,10 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least
-from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import SequenceEstimator
-from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, pad
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import StackEstimator
+from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, find_tokenizer, pad
 
-_READ_AT_ONCE = 256  # texts
 BERT_EPS = 1e-12  # of its normalisations
 
 
@@ -38,38 +37,75 @@ class TextEncoder(torch.nn.Module):
         return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
 
 
-class TextEstimator(SequenceEstimator):
+class TextEstimator(StackEstimator):
+    """What all models of texts share: a tokenizer, batches of texts of similar length, and a score."""
+
+    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
+    tokenizer: Any
+    tokenizer_: Any
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self._mean_loss(X, y)
+
+    def _fit_tokenizer(self, texts: list[str]) -> Tokenizer:
+        """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
+        if self.pretrained is not None:
+            check_is_fitted(self.pretrained)
+            found: Tokenizer = self.pretrained.tokenizer_
+            return found
+        found = find_tokenizer(self.tokenizer)
+        return found if hasattr(found, "symbols_") else found.fit(texts)
+
+    def _by_length(
+        self, sequences: Sequence[list[int]], size: int = 256
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
+        order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
+            yield places, *pad([sequences[k] for k in places], self.device)
+
+    def _each(
+        self, compute: Callable[[Tensor, Tensor], Any], sequences: Sequence[list[int]], size: int = 256
+    ) -> list[Any]:
+        """Return what ``compute`` gives for each text, of the symbols and lengths of a batch, without gradients."""
+        found: list[Any] = [None] * len(sequences)
+        with torch.inference_mode():
+            for places, symbols, lengths in self._by_length(sequences, size):
+                for k, value in zip(places, compute(symbols, lengths)):
+                    found[k] = value
+        return found
+
+
+class EncodedTexts(TextEstimator):
     """What the models that read texts with a :class:`TextEncoder` share.
 
     A text is read as ``<start>`` and its first ``n_positions - 1`` symbols.
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
-    tokenizer_: Tokenizer
-    tokenizer: Any
     n_positions: int
-    n_layers: int
-    n_heads: int
-    d_model: int
-    dropout: float
 
     def _sizes(self) -> Any:
         """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
-        return getattr(self, "pretrained", None) or self
+        return self.pretrained or self
 
-    def _encoder(self, generator: torch.Generator) -> TextEncoder:
+    def _with_output(self, encoder: TextEncoder, d_model: int, generator: torch.Generator) -> torch.nn.Module:
+        """Return the encoder with what the model reads off it."""
+        raise NotImplementedError
+
+    def _build(self, generator: torch.Generator) -> Any:
         size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
-        bert = size._is_published
-        embedding = nn.InputEmbedding(
-            n_symbols, size.d_model, size.n_positions, std=0.02, norm=bert, **options
-        )
+        bert, d_model = size._is_published, size.d_model
+        embedding = nn.InputEmbedding(n_symbols, d_model, size.n_positions, std=0.02, norm=bert, **options)
         options |= {"attend": size._attend(), "norm": "post" if bert else "pre"}
-        encoder = TextEncoder(embedding, nn.Encoder(size.n_layers, size.d_model, size.n_heads, **options))
-        for part in encoder.modules():
+        stack = nn.Encoder(size.n_layers, d_model, size.n_heads, **options)
+        module = self._with_output(TextEncoder(embedding, stack), d_model, generator)
+        for part in module.modules():
             if bert and isinstance(part, torch.nn.LayerNorm):
                 part.eps = BERT_EPS
-        return encoder
+        return module
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
@@ -79,24 +115,17 @@ class TextEstimator(SequenceEstimator):
         end = [self.tokenizer_.end] * self.tokenizer_.closes
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
-    def _by_length(self, sequences: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
-        for places in by_length(sequences, _READ_AT_ONCE):
-            yield places, *pad([sequences[k] for k in places], self.device)
-
     def attention(self, X: str) -> AttentionMap:
         """Return the attention weights in one text."""
-        (text,) = check_texts([X])
-        (numbers,) = self._read([text])
-        layers = self._recorded(lambda module: module.encoder(*pad([numbers], self.device)))
-        names = tuple(self.tokenizer_.symbols_[k] for k in numbers)
-        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
+        (numbers,) = self._read(check_texts([X]))
+        names = [self.tokenizer_.symbols_[k] for k in numbers]
+        return self._map(lambda module: module.encoder(*pad([numbers], self.device)), names)
 
 
-def by_length(sequences: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
-    """Yield positions of sequences of similar length in batches of ``size``: every sequence once."""
-    order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
-    yield from (order[start : start + size] for start in range(0, len(order), size))
+def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor | None:
+    """Return the causal mask of n rows after those read; None where it masks nothing or the layers look back by themselves."""
+    alone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
+    return None if alone else nn.causal_mask(n, read + n, device=device)
 
 
 def batches_of_texts(

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
@@ -79,20 +80,22 @@ class Tokenizer(SavedEstimator):
             )
         return self.join([self.symbols_[number] for number in found if number not in (PAD, START, END)])
 
-    @property
+    @cached_property
     def numbers(self) -> dict[str, int]:
         """The number of each symbol."""
         check_is_fitted(self)
-        if self.__dict__.get("_numbers_of") is not self.symbols_:
-            self._numbers_of = self.symbols_
-            self._numbers = {symbol: k for k, symbol in enumerate(self.symbols_)}
-        return self._numbers
+        return {symbol: k for k, symbol in enumerate(self.symbols_)}
 
     def _learn(self, counts: Counter[str], most: int | None = None) -> None:
         for symbol in SPECIAL:
             counts.pop(symbol, None)
         ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        self.symbols_ = [*SPECIAL, *ordered[:most]]
+        self._take([*SPECIAL, *ordered[:most]])
+
+    def _take(self, symbols: Iterable[str]) -> None:
+        """Set the symbols, in the order of their numbers, and forget what was computed of others."""
+        self.symbols_ = list(symbols)
+        self.__dict__.pop("numbers", None)
 
 
 class CharacterTokenizer(Tokenizer):
@@ -167,17 +170,6 @@ class WordTokenizer(Tokenizer):
     def join(self, symbols: Sequence[str]) -> str:
         """Return the words with spaces between them."""
         return " ".join(symbols)
-
-
-def fitted_tokenizer(estimator: Any, texts: Sequence[str]) -> Tokenizer:
-    """Return the tokenizer of the model that an estimator starts from, or its own, fitted on the texts unless it was before."""
-    if getattr(estimator, "pretrained", None) is not None:
-        check_is_fitted(estimator.pretrained)
-        return estimator.pretrained.tokenizer_
-    found = find_tokenizer(estimator.tokenizer)
-    if not hasattr(found, "symbols_"):
-        found.fit(texts)
-    return found
 
 
 def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:

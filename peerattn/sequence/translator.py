@@ -4,26 +4,114 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, Self
 
 import torch
+import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator, StartsFromFitted
 from peerattn.sequence.generation import beam_search
-from peerattn.sequence.pointer_network import Source, TranslatorModule
-from peerattn.sequence.text_encoder import batches_of_texts, by_length
-from peerattn.sequence.tokenizers import END, PAD, START, Tokenizer, check_texts, fitted_tokenizer, pad
+from peerattn.sequence.text_encoder import TextEstimator, batches_of_texts, mask_of_past
+from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, Tokenizer, check_texts, pad
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
 
+@dataclass(frozen=True)
+class Source:
+    """What the decoder attends to.
+
+    ``rows`` (B, n, d) of the encoder, ``mask`` (B, 1, 1, n), ``symbols`` (B, n): the source in extended numbers, in
+    which words outside the vocabulary have numbers of their own from n_symbols on.
+    """
+
+    rows: Tensor
+    mask: Tensor
+    symbols: Tensor
+
+    def take(self, sequences: Tensor) -> Source:
+        """Return these sequences of the batch."""
+        return Source(self.rows[sequences], self.mask[sequences], self.symbols[sequences])
+
+
+class TranslatorModule(torch.nn.Module):
+    r"""One vocabulary for source, target and output; the next symbol is written or copied.
+
+    .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
+    """
+
+    def __init__(
+        self, embedding: nn.InputEmbedding, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator
+    ):
+        super().__init__()
+        self.n_symbols, d_model = embedding.tokens.weight.shape
+        self.embedding, self.stacks = embedding, stacks
+        if copy:
+            self.pointer = nn.MultiheadAttention(d_model, 1, generator=generator)
+            self.gate = nn.linear(2 * d_model, 1, generator=generator)
+
+    def read(self, symbols: Tensor, lengths: Tensor, start: int = 0) -> Source:
+        """Encode source symbols (B, n) in extended numbers, at positions start, start + 1, ..."""
+        mask = nn.padding_mask(lengths, symbols.shape[1])
+        rows = self.embedding(self._known(symbols), start=start)
+        return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
+
+    def write(
+        self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None
+    ) -> Any:
+        """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
+        read, decoder = 0 if cache is None else cache.length, self.stacks.decoder
+        mask = mask_of_past(decoder, target.shape[1], read, target.device)
+        rows = self.embedding(self._known(target), start=start + read)
+        return decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
+
+    def loss(self, rows: Tensor, source: Source, truth: Tensor, there: Tensor, smoothing: float) -> Tensor:
+        r"""Return the mean of :math:`-(1-\epsilon) \log p(s) - \epsilon \text{ mean}_v \log \text{softmax}(Ex)_v`.
+
+        Rows (B, m, d), truth (B, m) in extended numbers, there (B, m): which are not padding.
+        """
+        written = self.embedding.tokens.logits(rows).log_softmax(-1)  # (B, m, V)
+        known = truth < self.n_symbols
+        log_p = written.gather(-1, self._known(truth)[..., None])[..., 0]
+        if hasattr(self, "pointer"):
+            weights, gate = self._copy(rows, source)
+            copied = (weights * (source.symbols[:, None, :] == truth[..., None])).sum(-1)  # (B, m)
+            by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known & (copied > 0), -1e4)
+            log_p = torch.logaddexp(by_hand, F.logsigmoid(-gate) + copied.clamp_min(1e-30).log())
+        losses = -(1 - smoothing) * log_p - smoothing * written.mean(-1)
+        return losses[there].mean()
+
+    def log_probabilities(self, rows: Tensor, source: Source, n_extended: int) -> Tensor:
+        """Return log p of every symbol, those outside the vocabulary too: rows (B, d) -> (B, n_extended)."""
+        written = self.embedding.tokens.logits(rows).log_softmax(-1)
+        if not hasattr(self, "pointer"):
+            return F.pad(written, (0, n_extended - self.n_symbols), value=-torch.inf)
+        weights, gate = self._copy(rows[:, None], source)
+        p = F.pad(written.exp() * gate.sigmoid(), (0, n_extended - self.n_symbols))
+        return p.scatter_add(1, source.symbols, weights[:, 0] * (-gate).sigmoid()).clamp_min(1e-30).log()
+
+    def _copy(self, rows: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+        """Return where the pointer points (B, m, n), and the logit of writing rather than copying (B, m).
+
+        Without its head, which may be pruned, the pointer points nowhere and everything is written.
+        """
+        found, heads = self.pointer(rows, source.rows, mask=source.mask, return_weights=True)
+        weights = heads.sum(1)
+        share = weights.sum(-1, keepdim=True).clamp_min(1e-30)  # below 1 where the head is silenced
+        gate = self.gate(torch.cat([rows, found], dim=-1)) - share.log()
+        return weights / share, gate[..., 0]
+
+    def _known(self, symbols: Tensor) -> Tensor:
+        return symbols.masked_fill(symbols >= self.n_symbols, UNKNOWN)
+
+
 @dataclass(eq=False, repr=False)
-class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
+class Translator(TextEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -95,22 +183,14 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     ['a cat']
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
-
     tokenizer: str | Tokenizer = "words"
     _: KW_ONLY
-    n_layers: int = 4
-    n_heads: int = 4
-    d_model: int = 128
     d_feedforward: int | None = None
     pretrained: Translator | None = None
     copy: bool = True
     position_shift: int = 0
-    dropout: float = 0.1
     label_smoothing: float = 0.1
     max_steps: int = 5000
-    batch_size: int = 64
-    learning_rate: float = 1e-3
     schedule: str = "inverse_sqrt"
     average: int = 500
     n_beams: int = 5
@@ -133,7 +213,7 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     def _examples(self, X: Any, y: Any) -> list[tuple[list[int], list[int]]]:
         sources, targets = _check_pairs(X, y)
         check_at_least(0, position_shift=self.position_shift)
-        self.tokenizer_ = fitted_tokenizer(self, [*sources, *targets])
+        self.tokenizer_ = self._fit_tokenizer([*sources, *targets])
         return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
 
     def _start(self, module: TranslatorModule, examples: Any) -> None:
@@ -153,29 +233,16 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
     def _loss(self, module: TranslatorModule, batch: tuple[list[Any], int]) -> Tensor:
         return self._pair_loss(module, *batch, self.label_smoothing)
 
-    def _training(self, examples: Any) -> dict[str, Any]:
-        return {"schedule": self.schedule, "average": min(self.average, self.max_steps)}
-
     def predict(self, X: Any) -> list[str]:
         """Return the translations, found by beam search."""
-        texts = check_texts(X)
-        numbers = [self._numbers(text, "") for text in texts]
-        module = self._module()
-        written: list[str] = [""] * len(texts)
-        with torch.inference_mode():
-            for places in by_length([source for source, _, _ in numbers], _TRANSLATED_AT_ONCE):
-                found = self._translate(module, [numbers[k][0] for k in places])
-                for k, translation in zip(places, found):
-                    written[k] = self._text(translation, numbers[k][2])
-        return written
+        numbers, module = [self._numbers(text, "") for text in check_texts(X)], self._module()
+        sources = [source for source, _, _ in numbers]
+        found = self._each(partial(self._translate, module), sources, _TRANSLATED_AT_ONCE)
+        return [self._text(written, extra) for written, (_, _, extra) in zip(found, numbers)]
 
     def loss(self, X: Any, y: Any) -> float:
         """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
         return self._mean_loss(X, y)
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return minus the loss: larger is better."""
-        return -self.loss(X, y)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         pairs = [self._numbers(source, target)[:2] for source, target in zip(*_check_pairs(X, y))]
@@ -202,19 +269,13 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         (text,) = check_texts([X])
         target = self.predict([text])[0] if y is None else check_texts([y], "y")[0]
         source_numbers, target_numbers, extra = self._numbers(text, target)
-        source, (written, _) = (
-            pad([source_numbers], self.device),
-            pad([[START, *target_numbers]], self.device),
-        )
+        source = pad([source_numbers], self.device)
+        written, _ = pad([[START, *target_numbers]], self.device)
         layers = self._recorded(lambda module: module.write(written, module.read(*source)))
+        crossed = layers[self.n_layers + 1 :: 2]  # the decoder's, after the encoder's
         names = [*self.tokenizer_.symbols_, *extra]
-        return AttentionMap(
-            stacked(
-                [cross[0] for cross in layers[self.n_layers + 1 :: 2]]
-            ),  # the decoder's, after the encoder's
-            tuple(names[k] for k in [*target_numbers, END]),
-            tuple(names[k] for k in source_numbers),
-        )
+        shown = (tuple(names[k] for k in numbers) for numbers in ([*target_numbers, END], source_numbers))
+        return AttentionMap(stacked([layer[0] for layer in crossed]), *shown)
 
     def _build(self, generator: torch.Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
@@ -222,9 +283,8 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 1, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
         for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
-            blocks: Any = stack.blocks
-            for block in blocks:
-                block.attention.attend = self._attend(causal)
+            for block in stack.blocks:
+                block.attention.attend = self._attend(causal)  # type: ignore[union-attr]
         return TranslatorModule(embedding, stacks, self.copy, generator)
 
     def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:
@@ -233,15 +293,12 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         A word outside the vocabulary has a number of its own if the source has it, and the pointer can reach it.
         """
         check_is_fitted(self, "tokenizer_")
-        known, extra = self.tokenizer_.numbers, dict[str, int]()
-        numbers = []
-        for symbol in self.tokenizer_.tokenize(source):
-            if symbol not in known:
-                extra.setdefault(symbol, len(known) + len(extra))
-            numbers.append(known[symbol] if symbol in known else extra[symbol])
-        unknown = self.tokenizer_.numbers["<unknown>"]
+        known, symbols = self.tokenizer_.numbers, self.tokenizer_.tokenize(source)
+        new = dict.fromkeys(symbol for symbol in symbols if symbol not in known)
+        extra = {symbol: len(known) + k for k, symbol in enumerate(new)}
+        numbers = [known[symbol] if symbol in known else extra[symbol] for symbol in symbols]
         reachable = extra if self.copy else {}
-        written = [known.get(s, reachable.get(s, unknown)) for s in self.tokenizer_.tokenize(target)]
+        written = [known.get(s, reachable.get(s, UNKNOWN)) for s in self.tokenizer_.tokenize(target)]
         return [*numbers, END], written, list(extra)
 
     def _text(self, numbers: Sequence[int], extra: list[str]) -> str:
@@ -257,14 +314,12 @@ class Translator(CheaperAttention, StartsFromFitted, SequenceEstimator):
         there = nn.padding_mask(written - 1, target.shape[1] - 1)[:, 0, 0]
         return module.loss(rows, source, target[:, 1:], there, smoothing)
 
-    def _translate(self, module: TranslatorModule, sources: list[list[int]]) -> list[list[int]]:
-        symbols, lengths = pad(sources, self.device)
+    def _translate(self, module: TranslatorModule, symbols: Tensor, lengths: Tensor) -> list[list[int]]:
         n_extended = max(module.n_symbols, int(symbols.max()) + 1)
         reader = _TranslationReader(module, module.read(symbols, lengths), n_extended)
-        start = torch.full((len(sources), 1), START, device=self.device)
-        longest = 2 * symbols.shape[1] + 10
+        start = torch.full((len(symbols), 1), START, device=self.device)
         options: dict[str, Any] = {"n_beams": self.n_beams, "length_penalty": self.length_penalty}
-        return beam_search(reader, start, max_symbols=longest, end=END, **options)
+        return beam_search(reader, start, max_symbols=2 * symbols.shape[1] + 10, end=END, **options)
 
 
 class _TranslationReader:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -17,8 +16,8 @@ from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import Encoder, LearnedPositions2d, attention, linear, local_mask, normal
-from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.sequence.base import CheaperAttention, SequenceEstimator, checked_classes, class_numbers
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import Classifies, StackEstimator, checked_classes, class_numbers
 
 
 class VisionTransformer(nn.Module):
@@ -57,7 +56,7 @@ class VisionTransformer(nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEstimator):
+class VisionTransformerClassifier(Classifies, StackEstimator):
     r"""Classify images by a transformer over their patches.
 
     .. math:: P(y = c) = \operatorname{softmax}_c\big(V\, \text{blocks}([\text{cls}; W x_1 + p_1; \ldots; W x_P + p_P])_0\big)
@@ -113,14 +112,9 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
 
     patch: int = 4
     d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 4
-    dropout: float = 0.1
     shift: int = 1
-    learning_rate: float = 1e-3
     weight_decay: float = 0.05
     n_epochs: int = 30
-    batch_size: int = 64
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -215,11 +209,6 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         images, module = self._checked(X), self._module()
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of every image."""
-        found = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[found])
-
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         images, truth = self._checked(X), class_numbers(self.classes_, y)
         for k in range(0, len(images), 256):
@@ -235,11 +224,9 @@ class VisionTransformerClassifier(ClassifierMixin, CheaperAttention, SequenceEst
         """
         check_is_fitted(self)
         one = self._checked(np.asarray(image)[None])
-        layers = self._recorded(lambda module: self._scores(module, one))
-        columns = self.image_shape_[1] // self.patch
-        n_patches = columns * (self.image_shape_[0] // self.patch)
-        names = ("cls", *(f"{k // columns},{k % columns}" for k in range(n_patches)))
-        return AttentionMap(stacked([layer[0] for layer in layers]), names, names)
+        rows, columns = (size // self.patch for size in self.image_shape_[:2])
+        names = ["cls", *(f"{row},{column}" for row in range(rows) for column in range(columns))]
+        return self._map(lambda module: self._scores(module, one), names)
 
     def _checked(self, X: Any) -> np.ndarray:
         images = _images(X)

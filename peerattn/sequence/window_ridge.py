@@ -33,23 +33,14 @@ class WindowMoments:
 
     @classmethod
     def of(cls, series: np.ndarray, lookback: int, horizon: int) -> WindowMoments:
-        r"""Return the moments of a series, (n_rows, n_columns), in time linear in its rows.
-
-        Along a diagonal the moments of neighbours differ by what enters and what leaves:
-        :math:`\sum_t x_{t+i+1} x_{t+j+1} = \sum_t x_{t+i} x_{t+j} + x_{n+i} x_{n+j} - x_i x_j`.
-        """
+        """Return the moments of a series, (n_rows, n_columns)."""
         size = lookback + horizon
-        n = len(series) - size + 1  # windows of a column
         total = np.zeros((size, size))
-        for column in (series - series.mean(0)).T.astype(float):  # a level cancels in w; it would cost digits
-            start, end = column[: size - 1], column[n:]
-            total += _along_diagonals(
-                np.array([column[:n] @ column[j : j + n] for j in range(size)]),
-                np.outer(end, end) - np.outer(start, start),
-            )
-        last = lookback - 1
-        centred = total - total[last] - total[:, [last]] + total[last, last]
-        return cls(centred, lookback, n * series.shape[1])
+        for column in series.T:
+            windows = np.lib.stride_tricks.sliding_window_view(column, size)
+            changes = windows - windows[:, [lookback - 1]]
+            total += changes.T @ changes
+        return cls(total, lookback, (len(series) - size + 1) * series.shape[1])
 
     def coefficients(self, penalty: float) -> np.ndarray:
         r"""Return the ridge map of the past to the future, :math:`(A + \lambda I)^{-1} B`, (lookback, horizon).
@@ -103,13 +94,3 @@ def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.nd
     errors = [validation.mean_squared_error(coefficients) for coefficients in maps]
     best = int(np.argmin(errors))
     return maps[best], PENALTIES[best]
-
-
-def _along_diagonals(first_row: np.ndarray, changes: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix with this first row whose entries grow by ``changes`` along its diagonals."""
-    size = len(first_row)
-    upper = np.zeros((size, size))
-    upper[0] = first_row
-    for i in range(1, size):
-        upper[i, i:] = upper[i - 1, i - 1 : -1] + changes[i - 1, i - 1 :]
-    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)

@@ -150,15 +150,13 @@ def critical_t(tests: Iterable[MeanTest]) -> str:
     """
     from scipy.stats import t as student
 
+    allows = "its t allows for serial correlation"
     freedoms = sorted({test.freedom for test in tests if test.t is not None})
     if not freedoms:
-        return "its t allows for serial correlation"
+        return allows
     levels = " or ".join(f"{student.ppf(0.975, freedom):.2f}" for freedom in freedoms)
-    plural = "" if freedoms == [1] else "s"
-    return (
-        f"its t allows for serial correlation (Student's t with {' or '.join(map(str, freedoms))} degree{plural} of freedom; 5% "
-        f"level: {levels})"
-    )
+    degrees = f"{' or '.join(map(str, freedoms))} degree{'s' * (freedoms != [1])} of freedom"
+    return f"{allows} (Student's t with {degrees}; 5% level: {levels})"
 
 
 def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:
@@ -205,10 +203,10 @@ class ForecastTest(MeanTest):
         return f"ForecastTest(Diebold–Mariano, {self.model!r} against {self.baseline!r}: {self.outcome})"
 
     def __str__(self) -> str:
+        periods = f"{self.n_periods} period{'s' * (self.n_periods != 1)}"
         return (
             f"Diebold–Mariano test of {self.model} against {self.baseline}: {self.outcome}, mean {self.mean:.4g} "
-            f"({self.n_periods} period{'s' * (self.n_periods != 1)}, two-sided; equal-weighted cosine variance, "
-            f"t({self.freedom}))"
+            f"({periods}, two-sided; equal-weighted cosine variance, t({self.freedom}))"
         )
 
 
@@ -320,15 +318,6 @@ def diebold_mariano(
     >>> diebold_mariano(baseline_loss[:50], baseline_loss[50:100], period[:50])
     ForecastTest(Diebold–Mariano, 'model' against 'baseline': n/a (T=2, 12 needed))
     """
-    gains, size = mean_gain_by_period(loss, baseline_loss, period)
-    same = bool(np.max(np.abs(gains)) <= 1e-12 * size) and len(gains) >= periods_needed(horizon)
-    found = MeanTest(float(gains.mean()), cause="same losses") if same else mean_test(gains, horizon)
-    names: dict[str, Any] = {"model": model, "baseline": baseline}
-    return ForecastTest(**vars(found), **names, n_periods=len(gains), horizon=horizon)
-
-
-def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.ndarray, float]:
-    """Return the mean gain of each period in time order, and the size of the baseline's losses."""
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
@@ -340,5 +329,15 @@ def mean_gain_by_period(loss: Any, baseline_loss: Any, period: Any) -> tuple[np.
         raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
     if not known.any():
         raise InputError("loss: every value is NaN; a test needs known losses.")
-    gain = pd.Series(theirs[known] - ours[known])
-    return gain.groupby(codes[known]).mean().to_numpy(), float(np.mean(np.abs(theirs[known])))
+    gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
+    found = mean_test(gains, horizon)
+    same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))
+    if same and len(gains) >= periods_needed(horizon):
+        found = MeanTest(found.mean, cause="same losses")
+    about: dict[str, Any] = {
+        "model": model,
+        "baseline": baseline,
+        "n_periods": len(gains),
+        "horizon": horizon,
+    }
+    return ForecastTest(**vars(found), **about)

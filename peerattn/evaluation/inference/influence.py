@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
@@ -44,10 +43,7 @@ class Influence(Shown):
 
     def table(self) -> Table:
         """Return the agreement of weight and influence as a table."""
-        rows = [
-            (show_label(period) or "all", *values[:3], int(values[3]))
-            for period, values in zip(self.by_period.index, self.by_period.to_numpy(), strict=True)
-        ]
+        rows = [(show_label(period) or "all", *values) for period, *values in self.by_period.itertuples()]
         return Table(
             "Weight against influence: the change of a prediction when the peer leaves",
             ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs"),
@@ -126,8 +122,10 @@ def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = 
             )
         changes[section.period] = _changes(model, section)
     kept = network.subset(periods=wanted) if network.is_dated and periods is not None else network
-    name = f"influence in {network.name}"
-    return _compared(kept, PeerNetwork.from_matrices(changes, name=name, signed=True))
+    moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)
+    dated = [period if kept.is_dated else None for period in kept.periods]
+    rows = [_agreement(kept.matrix(period), moved.matrix(period)) for period in dated]
+    return Influence(kept, moved, pd.DataFrame(rows, index=kept.periods.rename("period")))
 
 
 def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np.ndarray]:
@@ -143,36 +141,15 @@ def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np
     return section.focal.label, section.peers.label, delta
 
 
-def _compared(network: PeerNetwork, changes: PeerNetwork) -> Influence:
-    rows = []
-    for (_, weights), (_, deltas) in zip(network.sections(), changes.sections(), strict=True):
-        peers = changes.labels.take(deltas.columns)
-        columns = network.labels.take(weights.columns).get_indexer_for(peers)
-        w, d = weights.dense()[:, columns], deltas.dense()
-        firms = network.labels.take(weights.rows)
-        off = np.asarray(firms)[:, None] != np.asarray(peers)[None, :]
-        rows.append(_agreement(w, np.abs(d), off))
-    return Influence(
-        network=network,
-        influence=changes,
-        by_period=pd.DataFrame(rows, index=network.periods.rename("period")),
-    )
-
-
-def _agreement(w: np.ndarray, size: np.ndarray, off: np.ndarray) -> dict[str, float]:
-    within = [_rank_correlation(w[i, off[i]], size[i, off[i]]) for i in range(len(w))]
-    looks = (np.where(off, w, 0.0) != 0).any(axis=1)
-    tops = [np.where(off, np.abs(part), -1.0).argmax(axis=1) for part in (w, size)]
-    known = [value for value in within if np.isfinite(value)]
+def _agreement(weights: pd.DataFrame, changes: pd.DataFrame) -> dict[str, float]:
+    """Return how far weights and sizes of influence of one cross-section, firms by peers, agree."""
+    other = np.asarray(changes.index)[:, None] != np.asarray(changes.columns)
+    w, d = (part.reindex_like(changes).abs().where(other) for part in (weights, changes))
+    ranks = pd.DataFrame({"weight": w.to_numpy()[other], "size": d.to_numpy()[other]}).rank()
+    looks = (w > 0).any(axis=1)
     return {
-        "rank_correlation": _rank_correlation(w[off], size[off]),
-        "within_firm": float(np.mean(known)) if known else np.nan,
-        "top_peer": float(np.mean(tops[0][looks] == tops[1][looks])) if looks.any() else np.nan,
-        "pairs": int(off.sum()),
+        "rank_correlation": ranks["weight"].corr(ranks["size"], min_periods=3),
+        "within_firm": w.rank(axis=1).corrwith(d.rank(axis=1), axis=1).mean(),
+        "top_peer": (w[looks].idxmax(axis=1) == d[looks].idxmax(axis=1)).mean(),
+        "pairs": int(other.sum()),
     }
-
-
-def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(np.corrcoef(stats.rankdata(np.abs(a)), stats.rankdata(b))[0, 1])

@@ -102,8 +102,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
-        of_calls = self.residuals_.groupby("shown")
-        self.margins_ = pd.DataFrame({shown: _margins(rows, self.level) for shown, rows in of_calls})
+        calls = self.residuals_.groupby("shown")
+        self.margins_ = pd.DataFrame({shown: _margins(rows, self.level) for shown, rows in calls})
         self.estimator_ = self._fitted(panel)
         return self
 
@@ -133,11 +133,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         margins, panel = self.margins_[shown], self._read(X)
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(panel.restore(self._groups(panel).to_numpy()), panel.index)
-        margin = groups.map(margins).where(groups.isin(margins.index) & groups.notna(), margins.iloc[0])
-        margin = margin.astype(float)
-        return pd.DataFrame(
-            {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
-        )
+        margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
+        ends = {"lower": predicted - margin, "upper": predicted + margin}
+        return pd.DataFrame({"prediction": predicted, **ends})
 
     # ------------------------------------------------------------------ calibration
 
@@ -145,9 +143,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         assert panel.outcomes is not None
         needed = math.ceil(self.level / (1 - self.level) - 1e-9)
         known = panel.period[np.isfinite(panel.outcomes)].unique()
-        asked = (
-            max(needed, 2 * len(known) // 3) if self.calibration_periods is None else self.calibration_periods
-        )
+        asked = self.calibration_periods
+        asked = max(needed, 2 * len(known) // 3) if asked is None else asked
         if asked < needed or len(known) < asked + self.horizon:
             raise InputError(
                 f"level={self.level:g} needs {needed} calibration periods and one before them to learn from (horizon "
@@ -159,9 +156,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             last = periods[max(at - self.horizon, 0)]
             model = self._fitted(panel.take(panel.period <= last))
             call = panel.take(panel.period.isin(block))
-            frame = call.labels.to_frame(index=False).assign(
-                outcome=call.outcomes, group=self._groups(call).to_numpy()
-            )
+            frame = call.labels.to_frame(index=False)
+            frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
             for shown in [True] * reads + [False] * (not needs):
                 predicted = model.predict(self._rows(call), **self._shown(call.y if shown else None))
@@ -199,27 +195,18 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
 
 def _margins(residuals: pd.DataFrame, level: float) -> pd.Series:
-    """Return the margin of all firms, under None, and that of each group."""
-    scores = (residuals["outcome"] - residuals["prediction"]).abs().to_numpy()
-    when, known = pd.factorize(residuals["period"])[0], np.isfinite(scores)
-    blocks, groups = np.unique(when), residuals["group"]
-    found = {None: _margin(scores, when, known, blocks, level)}
-    for group in groups.dropna().unique():
-        rows = (groups == group).to_numpy()
-        everywhere = len(np.unique(when[rows & known])) == len(blocks)
-        found[group] = (
-            _margin(scores[rows], when[rows], known[rows], blocks, level) if everywhere else math.inf
-        )
+    """Return the margin of all firms, under None, and that of each group; infinite where a period lacks the group."""
+    missed = (residuals["outcome"] - residuals["prediction"]).abs()
+    periods, known = residuals["period"].nunique(), residuals.assign(missed=missed)[np.isfinite(missed)]
+    found = {None: _margin(known, periods, level)}
+    for group in residuals["group"].dropna().unique():
+        rows = known[known["group"] == group]
+        found[group] = _margin(rows, periods, level) if rows["period"].nunique() == periods else math.inf
     return pd.Series(found, dtype=float)
 
 
-def _margin(
-    score: np.ndarray, codes: np.ndarray, known: np.ndarray, blocks: np.ndarray, level: float
-) -> float:
-    """Return the smallest score at which the blocks' mean distribution, times K / (K + 1), reaches the level."""
-    rows = known & np.isin(codes, blocks)
-    values, block = score[rows], codes[rows]
-    weight = 1 / (np.bincount(block)[block] * (len(blocks) + 1))
-    order = np.argsort(values)
-    reached = np.cumsum(weight[order]) >= level - 1e-9
-    return float(values[order][np.argmax(reached)]) if reached.any() else math.inf
+def _margin(rows: pd.DataFrame, periods: int, level: float) -> float:
+    """Return the smallest error at which the periods' mean distribution, times K / (K + 1), reaches the level."""
+    rows = rows.assign(share=1 / rows.groupby("period")["missed"].transform("size")).sort_values("missed")
+    reached = rows["share"].cumsum() >= (level - 1e-9) * (periods + 1)
+    return float(rows["missed"][reached].min()) if reached.any() else math.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,19 +141,14 @@ def marginal_effects(
     if not hasattr(model, "peer_network"):
         raise InputError(f"model: expected a fitted peer model, got {type(model).__name__}.")
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
-    rows = _last_period(X) if rows is None else rows
-    if (
-        isinstance(outcomes, pd.Series)
-        and len(outcomes) > len(rows)
-        and rows.index.isin(outcomes.index).all()
-    ):
+    period = _labels(X).get_level_values("period")
+    rows = X[period == period.max()] if rows is None else rows
+    whole = isinstance(outcomes, pd.Series) and len(outcomes) > len(rows)
+    if whole and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
-    numbers: list[Any] = (
-        list(rows.select_dtypes("number")) if characteristics is None else list(characteristics)
-    )
-    labels: list[Any] = (
-        [c for c in rows if c not in numbers and characteristics is None] if codes is None else list(codes)
-    )
+    numbers = list(rows.select_dtypes("number") if characteristics is None else characteristics)
+    others = [name for name in rows if name not in numbers and characteristics is None]
+    labels = others if codes is None else list(codes)
     for name in (*numbers, *labels):
         if name not in rows.columns:
             raise unknown_name("characteristics", "column", name, rows.columns)
@@ -168,29 +163,21 @@ def marginal_effects(
             "outcomes: no weight changes when peers do. Without outcomes the peers of a kernel or an industry model are training "
             "rows, which do not move; pass the outcomes of the cross-section."
         )
-    draws, empty, left = [], 0, "blocks of periods"
+    draws, left = [], "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
         left, groups = _groups(X, n_refits, random_state)
         values = as_panel(X, y).y.to_numpy()
-        for group in range(n_refits):
-            refit = clone(model).fit(X[groups != group], values[groups != group])
-            drawn = moves.effects(refit)
-            empty += drawn is None
-            draws.append(0.0 * found if drawn is None else drawn)
-    frame = pd.DataFrame(dict(enumerate(draws)), index=found.index)
-    n = frame.shape[1]
-    errors = frame.std(axis=1, ddof=0) * np.sqrt(n - 1) if n > 1 else found * np.nan
+        kept = (groups != group for group in range(n_refits))
+        draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
+    n, none = len(draws), 0.0 * found
+    frame = pd.DataFrame({k: none if draw is None else draw for k, draw in enumerate(draws)}, found.index)
+    errors = frame.std(axis=1, ddof=0).astype(float) * np.sqrt(max(n - 1, 0))
     p = pd.Series(2 * stats.t.sf(np.abs(found / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
         params=found, std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
-        draws=frame, left_out=left, n_empty=empty,
+        draws=frame, left_out=left, n_empty=sum(draw is None for draw in draws),
     )  # fmt: skip
-
-
-def _last_period(X: pd.DataFrame) -> pd.DataFrame:
-    labels = _labels(X).get_level_values("period")
-    return X[labels == labels.max()]
 
 
 def _labels(X: pd.DataFrame) -> pd.Index:
@@ -204,10 +191,9 @@ def _labels(X: pd.DataFrame) -> pd.Index:
 def _groups(X: pd.DataFrame, count: int, seed: int) -> tuple[str, np.ndarray]:
     """What is left out in turn, and the group of each row."""
     index = _labels(X)
-    period = pd.factorize(index.get_level_values("period"), sort=True)[0]
+    firm, period = (pd.factorize(index.get_level_values(name), sort=True)[0] for name in ("firm", "period"))
     if (n := period.max() + 1) >= 2 * count:
         return "blocks of periods", period * count // n
-    firm = pd.factorize(index.get_level_values("firm"), sort=True)[0]
     return "groups of firms", (np.random.default_rng(seed).permutation(firm.max() + 1) % count)[firm]
 
 
@@ -218,7 +204,7 @@ class _Moves:
         self, rows: pd.DataFrame, numbers: list[str], codes: list[str], step: float, n_batches: int, seed: int,
         options: dict[str, Any],
     ) -> None:  # fmt: skip
-        self.rows, self.numbers, self.codes, self.step = rows, numbers, codes, step
+        self.rows, self.numbers, self.step = rows, numbers, step
         self.options = {name: value for name, value in options.items() if value is not None}
         self.firms = as_panel(rows).X.index.get_level_values("firm")
         n, rng = len(rows), np.random.default_rng(seed)
@@ -226,7 +212,7 @@ class _Moves:
         order = rng.permutation(n)[: size * n_batches]
         self.batches = np.array_split(order, max(1, len(order) // size))
         self.pairs = len(order) * (n - 1)
-        self.drawn = {code: rng.permutation(n) for code in codes}
+        self.drawn = {code: rows[code].iloc[rng.permutation(n)].set_axis(rows.index) for code in codes}
 
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""
@@ -240,44 +226,37 @@ class _Moves:
         np.fill_diagonal(values, np.nan)
         return values
 
+    def moved(self, model: Any, name: str, values: pd.Series, batch: np.ndarray) -> np.ndarray:
+        """Return the weights on a batch of firms that take these values of a column, (n, firms of the batch).
+
+        NaN where both ends of a pair move.
+        """
+        taken = np.isin(np.arange(len(self.rows)), batch)
+        column = values.where(taken, self.rows[name])
+        found = self.weights(model, self.rows.assign(**{name: column}))[:, batch]
+        found[batch] = np.nan
+        return found
+
     def effects(self, model: Any) -> pd.Series | None:
         """Return the effects in shares of the mean weight; None where the network is empty."""
         base = self.weights(model, self.rows)
         mean = float(np.nanmean(np.abs(base)))
         if not mean > 0:
             return None
-        found = {}
+        found, changes = {}, np.full_like(base, np.nan)
         for name in self.numbers:
-            x = self.rows[name].to_numpy(dtype=float)
-            slopes = np.full_like(base, np.nan)
+            x = self.rows[name].astype(float)
+            by = self.step * np.nanstd(x)
             for batch in self.batches:
-                slopes[:, batch] = self._slope(model, name, x, batch)
-                slopes[np.ix_(batch, batch)] = np.nan  # there both ends of a pair move
-            further = np.sign(x[None, :] - x[:, None])
-            found[f"{name}, level of the peer"] = np.nanmean(slopes)
-            found[f"{name}, distance"] = np.nanmean(further * slopes)
-        for name in self.codes:
-            found[f"same {name}"] = np.mean(np.concatenate(list(self._of_code(model, name, base))))
+                ends = (self.moved(model, name, x + move, batch) for move in (by, -by))
+                changes[:, batch] = (next(ends) - next(ends)) / (2 * self.step)
+            further = np.sign(x.to_numpy()[None, :] - x.to_numpy()[:, None])
+            found[f"{name}, level of the peer"] = np.nanmean(changes)
+            found[f"{name}, distance"] = np.nanmean(further * changes)
+        for name, drawn in self.drawn.items():
+            old, new = (column.to_numpy(dtype=object) for column in (self.rows[name], drawn))
+            gained = (old[:, None] == new).astype(float) - (old[:, None] == old)  # -1: the code is lost
+            for batch in self.batches:
+                changes[:, batch] = self.moved(model, name, drawn, batch) - base[:, batch]
+            found[f"same {name}"] = np.nanmean(np.where(gained == 0, np.nan, gained * changes))
         return pd.Series(found) / mean
-
-    def _slope(self, model: Any, name: str, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
-        """Return the change of the weights on a batch of firms for a standard deviation of their characteristic."""
-        ends = []
-        for sign in (1, -1):
-            moved = x.copy()
-            moved[batch] += sign * self.step * np.nanstd(x)
-            ends.append(self.weights(model, self.rows.assign(**{name: moved}))[:, batch])
-        return (ends[0] - ends[1]) / (2 * self.step)
-
-    def _of_code(self, model: Any, name: str, base: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield what a shared code adds to weights: gained where a firm takes a code, lost where it gives one up."""
-        old = self.rows[name].to_numpy(dtype=object)
-        for batch in self.batches:
-            new = old.copy()
-            new[batch] = old[self.drawn[name][batch]]
-            taken = pd.Series(new, index=self.rows.index).astype(self.rows[name].dtype)
-            change = (self.weights(model, self.rows.assign(**{name: taken})) - base)[:, batch]
-            gained, lost = old[:, None] == new[None, batch], old[:, None] == old[None, batch]
-            change[batch] = np.nan  # there both ends of a pair move
-            turned = (gained != lost) & ~np.isnan(change)
-            yield np.where(gained, change, -change)[turned]

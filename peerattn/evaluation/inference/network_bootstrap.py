@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.attention.warm_start import WarmStart
@@ -64,8 +65,8 @@ class NetworkBootstrap(Shown):
         pandas.DataFrame
             Columns ``period, firm, peer, weight, settled, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
         """
-        tails = [(1 - share) / 2, (1 + share) / 2]
-        lower, upper = np.quantile(self.draws, tails, axis=0, method="weibull")
+        ends = ((1 - share) / 2, (1 + share) / 2)
+        lower, upper = np.quantile(self.draws, ends, axis=0, method="weibull")
         return self.edges.assign(lower=lower, upper=upper)
 
     @property
@@ -86,9 +87,7 @@ class NetworkBootstrap(Shown):
         """Return the test of direction as a table, at most 24 periods."""
         step = max(1, -(-len(self.direction) // 25))
         shown = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
-        rows = [
-            (show_label(label), *values) for label, values in zip(shown.index, shown.to_numpy(), strict=True)
-        ]
+        rows = [(show_label(label), *values) for label, *values in shown.itertuples()]
         return Table(
             "Is the network directed? Null: it is reversible (any symmetric score)",
             ("Period", "Cyclic part", "Noise", "p"),
@@ -196,44 +195,33 @@ def bootstrap_network(
     if not 1 <= length <= start.n_periods:
         raise InputError(f"block_length: expected 1 to {start.n_periods} (periods), got {block_length!r}.")
     rng = np.random.default_rng(random_state)
-    counts = np.vstack(
-        [np.ones(start.n_periods, dtype=np.intp), block_counts(rng, start.n_periods, length, n_draws)]
-    )
+    drawn = block_counts(rng, start.n_periods, length, n_draws)
+    counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
     network = model.peer_network(at, outcomes=outcomes)
     refitted = _converged(start, counts, random_state, at, outcomes)
-    edges, draws, cyclic = [], [], {}
+    followed, cyclic = [], {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
-        i, j, w = section.entries(top_k)
-        draws.append(weights[1:, i, j])
-        ends = {"firm": network.labels.take(section.rows[i]), "peer": network.labels.take(section.columns[j])}
-        edges.append(
-            pd.DataFrame({"period": [period] * len(w), **ends, "weight": w, "settled": weights[0, i, j]})
-        )
+        i, j, _ = section.entries(top_k)
+        followed.append(weights[:, i, j])
         if section.is_square and (found := _cyclic_squares(weights)):
             cyclic[period] = found
-    return NetworkBootstrap(
-        network=network,
-        edges=pd.concat(edges, ignore_index=True),
-        draws=np.concatenate(draws, axis=1),
-        direction=_direction(cyclic),
-        n_draws=n_draws,
-        block_length=length,
-    )
+    weights = np.concatenate(followed, axis=1)
+    edges = network.edges(top_k=top_k).assign(settled=weights[0])
+    return NetworkBootstrap(network, edges, weights[1:], _direction(cyclic), n_draws, length)
 
 
 def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcomes: Any) -> list[np.ndarray]:
     """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that another round no longer moves."""
-    moved, before = 1.0, None
+    before: Any = np.inf
     for members in islice(start.refits(counts, seed=seed), MOST_ROUNDS):
         found = list(start.weights(members, at, outcomes))
-        weight = np.concatenate([weights[0].ravel() for weights in found])
-        odds = np.concatenate([_log_odds(weights).reshape(len(counts), -1) for weights in found], axis=1)
-        shift = (odds[1:] - odds[0]) * np.sqrt(weight)
-        spread = float(np.linalg.norm(shift))
-        moved = 1.0 if before is None else float(np.linalg.norm(shift - before)) / max(spread, 1e-300)
-        if moved <= SETTLED or spread == 0.0:
+        every = np.concatenate([weights.reshape(len(counts), -1) for weights in found], axis=1).astype(float)
+        odds = logit(np.clip(every, _TINY, 1 - _TINY))
+        shift = (odds[1:] - odds[0]) * np.sqrt(every[0])
+        moved = np.linalg.norm(shift - before) / max(np.linalg.norm(shift), 1e-300)
+        if moved <= SETTLED or not shift.any():
             return found
         before = shift
     raise InputError(
@@ -250,17 +238,9 @@ def block_counts(rng: np.random.Generator, n_periods: int, length: int, n_draws:
     >>> block_counts(np.random.default_rng(0), 6, 2, 3).sum(axis=1).tolist()
     [6, 6, 6]
     """
-    counts = np.zeros((n_draws, n_periods), dtype=np.intp)
-    for row in counts:
-        starts = rng.integers(0, n_periods, size=-(-n_periods // length))
-        drawn = ((starts[:, None] + np.arange(length)) % n_periods).ravel()[:n_periods]
-        np.add.at(row, drawn, 1)
-    return counts
-
-
-def _log_odds(weights: np.ndarray) -> np.ndarray:
-    inside = np.clip(np.asarray(weights, dtype=np.float64), _TINY, 1 - _TINY)
-    return np.asarray(np.log(inside) - np.log1p(-inside))
+    starts = rng.integers(0, n_periods, size=(n_draws, -(-n_periods // length), 1))
+    drawn = ((starts + np.arange(length)) % n_periods).reshape(n_draws, -1)[:, :n_periods]
+    return np.array([np.bincount(draw, minlength=n_periods) for draw in drawn])
 
 
 def _cyclic_squares(weights: np.ndarray) -> tuple[np.ndarray, float] | None:
@@ -276,10 +256,9 @@ def _direction(cyclic: dict[Any, tuple[np.ndarray, float]]) -> pd.DataFrame:
     """Return statistic, noise and p by period, and of all."""
     if not cyclic:
         return pd.DataFrame(columns=["statistic", "noise", "p"])
-    every = list(cyclic.values())
-    rows = [
-        (found[0] / mass, found[1:].mean() / mass, (1 + int((found[1:] >= found[0]).sum())) / len(found))
-        for found, mass in [*every, (np.sum([f for f, _ in every], axis=0), sum(m for _, m in every))]
-    ]
+    squares, mass = (np.array([found[k] for found in cyclic.values()]) for k in (0, 1))
+    squares, mass = np.vstack([squares, squares.sum(axis=0)]), np.append(mass, mass.sum())
+    own, refits = squares[:, 0], squares[:, 1:]
+    p = (1 + (refits >= own[:, None]).sum(axis=1)) / squares.shape[1]
     index = pd.Index([*cyclic, "all"], dtype=object, name="period")
-    return pd.DataFrame(rows, index, ["statistic", "noise", "p"])
+    return pd.DataFrame({"statistic": own / mass, "noise": refits.mean(axis=1) / mass, "p": p}, index)

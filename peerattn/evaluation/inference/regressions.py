@@ -17,7 +17,7 @@ from peerattn.evaluation.inference.forecast_tests import (
     mean_test,
     p_words,
 )
-from peerattn.evaluation.measures.metrics import demean, scored_rows
+from peerattn.evaluation.measures.metrics import moments_within, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
 from peerattn.panel.effects import effect_labels, net_of
@@ -84,23 +84,11 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     >>> fama_macbeth([1.0, 2.0, 4.0, 0.0, 3.0, 3.0], [1.0, 2.0, 3.0] * 2, [1, 1, 1, 2, 2, 2])
     FamaMacBethSlope(slope=1.5, t=n/a (T=2, 12 needed), periods=2)
     """
-    codes, periods = sorted_periods(period)
-    y, forecast, group = scored_rows(outcome, prediction, codes)
-    group = group.astype(int)
-    size = np.bincount(group)
-    spread = np.sqrt(np.bincount(group, weights=demean(forecast, group) ** 2) / np.maximum(size, 1))
-    typical = np.sqrt(np.bincount(group, weights=forecast**2) / np.maximum(size, 1))
-    usable = (size >= 3) & (spread > 1e-12 * typical)
-    kept = usable[group]
-    labels = periods[: len(size)][usable]
-    if not kept.any():
-        none = pd.Series(dtype=float)
-        return FamaMacBethSlope(mean_test(none, horizon), float("nan"), none)
-    x, outcomes = demean(forecast, group), demean(y, group)
-    xx, xy, yy = (np.bincount(group, weights=w)[usable] for w in (x * x, x * outcomes, outcomes * outcomes))
-    slopes = pd.Series(xy / xx, index=labels)
-    explained = np.divide(xy**2, xx * yy, out=np.zeros(len(xx)), where=yy > 0)
-    return FamaMacBethSlope(mean_test(slopes, horizon), float(explained.mean()), slopes)
+    m = moments_within(outcome, prediction, period)
+    m = m[(m["n"] >= 3) & (m["xx"] > 0)]
+    slopes = m["xy"] / m["xx"]
+    r2 = float((slopes * m["xy"] / m["yy"].where(m["yy"] > 0)).fillna(0.0).mean())
+    return FamaMacBethSlope(mean_test(slopes, horizon), r2, slopes)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -138,21 +126,22 @@ class Calibration(Regression):
 
     def _figures(self) -> dict[str, object]:
         p = "n/a" if self.p_value is None else format_p(self.p_value)
-        figures: dict[str, object] = {f"p of calibration ({'1' if self.effects else '0, 1'})": p}
-        return figures | {f"{name} effects": "yes" for name in self.effects}
+        effects = {f"{name} effects": "yes" for name in self.effects}
+        return {f"p of calibration ({'1' if self.effects else '0, 1'})": p, **effects}
 
     def _footnotes(self) -> list[str]:
-        p = "n/a" if self.p_value is None else p_words(self.p_value)
         what = "slope 1" if self.effects else "constant 0 and slope 1"
-        return [
-            f"P values are against zero; of {what}: {p}. Errors clustered by period, and by firm where firms are given."
-        ]
+        clustered = "Errors clustered by period, and by firm where firms are given."
+        return [f"P values are against zero; of {what}: {self._p}. {clustered}"]
+
+    @property
+    def _p(self) -> str:
+        return "n/a" if self.p_value is None else p_words(self.p_value)
 
     def __repr__(self) -> str:
-        p = "n/a" if self.p_value is None else p_words(self.p_value)
         if self.effects:
-            return f"Calibration(slope={self.slope:.4g}, effects={self.effects}; of 1: {p})"
-        return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {p})"
+            return f"Calibration(slope={self.slope:.4g}, effects={self.effects}; of 1: {self._p})"
+        return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {self._p})"
 
 
 @checked
@@ -201,50 +190,43 @@ def calibration(
     >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3], n_bins=3)
     Calibration(intercept=0, slope=2; of 0 and 1: n/a)
     """
+    from scipy import stats
+    from statsmodels.regression.linear_model import OLS
+
     labels = {"period": sorted_periods(period)[0]}
     if firm is not None:
         labels["firm"] = pd.factorize(np.asarray(firm))[0]
     y, forecast, kept = scored_rows(outcome, prediction, np.arange(len(labels["period"])))
-    kept = kept.astype(int)
-    clusters = pd.DataFrame({name: label[kept] for name, label in labels.items()})
+    clusters = pd.DataFrame(labels).iloc[kept.astype(int)]
+    given = labels
     if isinstance(effects, Mapping):
-        labels = {name: np.asarray(group) for name, group in effects.items()}
-    groups = effect_labels(tuple(effects), {name: label[kept] for name, label in labels.items()})
+        given = {name: np.asarray(group) for name, group in effects.items()}
+    groups = effect_labels(tuple(effects), {name: label[kept.astype(int)] for name, label in given.items()})
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
-    frame = pd.DataFrame({"prediction": forecast, "outcome": y})
-    bins = frame.groupby(at).mean().assign(rows=np.bincount(at)[np.unique(at)]).rename_axis("bin")
+    rows = pd.DataFrame({"prediction": forecast, "outcome": y}).groupby(at)
+    bins = rows.mean().assign(rows=rows.size()).rename_axis("bin")
     absorbed = tuple(map(str, groups))
-    from scipy import stats
-    from statsmodels.regression.linear_model import OLS
-
-    fewest, errors, p = int(clusters.nunique().min()), None, None
-    if np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast)):
-        level = {} if absorbed else {"constant": float(np.mean(y - forecast))}
-        params, rsquared = pd.Series(level | {"prediction": np.nan}), float("nan")
-    else:
-        forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
-        one = np.ones((len(y), 0 if absorbed else 1))
-        fit = OLS(y, np.column_stack([one, forecast]))
-        plain = fit.fit()
-        names = ["constant", "prediction"][-len(plain.params) :]
-        params = pd.Series([round(float(value), 12) + 0.0 for value in plain.params], names)
-        rsquared = float(1 - plain.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
-        if fewest >= MIN_PERIODS:
-            clustered = fit.fit(cov_type="cluster", cov_kwds={"groups": clusters.to_numpy().squeeze()})
-            with np.errstate(invalid="ignore"):
-                found = np.asarray(clustered.bse, dtype=float)
-            if (found > 0).all():  # two-way variances may come out negative
-                errors, k = found, len(found)
-        if errors is not None:
-            gap = clustered.params - ([1.0] if absorbed else [0.0, 1.0])
+    flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
+    forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
+    names, truth = (["prediction"], [1.0]) if absorbed else (["constant", "prediction"], [0.0, 1.0])
+    k, fewest, rsquared, p = len(names), int(clusters.nunique().min()), float("nan"), None
+    params, errors = pd.Series([np.mean(y - forecast), np.nan][-k:], names), np.full(k, np.nan)
+    if not flat:
+        fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
+        params[:] = [round(float(value), 12) + 0.0 for value in fit.params]
+        rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
+    if fewest >= MIN_PERIODS and not flat:
+        clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze())
+        with np.errstate(invalid="ignore"):
+            found = np.sqrt(np.diag(clustered.cov_params()))
+        if (found > 0).all():  # two-way variances may come out negative
+            gap, errors = fit.params - truth, found
             wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
-    std_errors = pd.Series(np.nan if errors is None else errors, params.index)
-    freedom = None if errors is None else fewest - 1
-    pvalues = np.nan if freedom is None else 2 * stats.t.sf(np.abs(params / std_errors), freedom)
+    std_errors = pd.Series(errors, names)
     return Calibration(
-        params=params, std_errors=std_errors, pvalues=pd.Series(pvalues, params.index), nobs=len(y), rsquared=rsquared,
-        freedom=freedom, p_value=p, bins=bins, effects=absorbed,
+        params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf),
+        nobs=len(y), rsquared=rsquared, freedom=None if p is None else fewest - 1, p_value=p, bins=bins, effects=absorbed,
     )  # fmt: skip
 
 

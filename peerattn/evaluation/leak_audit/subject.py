@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from peerattn.evaluation.leak_audit.columns import Rows
-from peerattn.evaluation.measures.metrics import demean
+from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.fold_rows import FoldRows
 from peerattn.evaluation.splits.folds import split_panel
@@ -166,12 +166,10 @@ def seeded(model: Any, random_state: int) -> Any:
 
 def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tuple[float, float]:
     """Return the correlation of outcomes with predictions within periods, and four standard errors of none."""
-    known = np.isfinite(outcome)
-    group = np.unique(period[known], return_inverse=True)[1]
-    y, forecast = demean(outcome[known], group), demean(prediction[known], group)
-    total = np.sqrt(np.sum(y**2) * np.sum(forecast**2))
-    found = float(np.sum(y * forecast) / total) if total > 1e-12 * max(np.sum(y**2), 1e-300) else 0.0
-    return found, 4 / np.sqrt(max(known.sum() - group.max() - 1, 1))
+    m = moments_within(outcome, prediction, period)
+    xx, xy, yy = m[["xx", "xy", "yy"]].sum()
+    found = xy / np.sqrt(xx * yy) if np.sqrt(xx) > 1e-12 * np.sqrt(yy) else 0.0
+    return float(found), 4 / np.sqrt(max(m["n"].sum() - len(m), 1))
 
 
 @contextmanager

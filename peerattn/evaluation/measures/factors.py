@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel
 from peerattn.render import show_label
 
@@ -25,23 +25,16 @@ def periods_per_year(periods: pd.Index) -> float | None:
     >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q"))
     4.0
     """
-    if len(periods) < 2:
-        return None
+    dates = periods
     if isinstance(periods, pd.PeriodIndex):
-        periods = periods.to_timestamp()
-    if isinstance(periods, pd.DatetimeIndex):
-        days = float(np.median(np.diff(periods.to_numpy()) / np.timedelta64(1, "D")))
-        return next((float(n) for n in (252, 52, 12, 4, 1) if 0.7 < days * n / 365.25 < 1.5), None)
-    if not pd.api.types.is_integer_dtype(periods.dtype):
+        dates = periods.to_timestamp()
+    elif pd.api.types.is_integer_dtype(periods.dtype):
+        form = "%Y" if periods.max() < 10_000 else "%Y%m"
+        dates = pd.to_datetime(periods.astype(str), format=form, errors="coerce")
+    if len(periods) < 2 or not isinstance(dates, pd.DatetimeIndex) or dates.hasnans:
         return None
-    labels = periods.to_numpy()
-    if ((labels >= 1800) & (labels <= 2200)).all():
-        return 1.0
-    months = labels % 100
-    if ((labels >= 180001) & (labels <= 220012) & (months >= 1) & (months <= 12)).all():
-        step = float(np.median(np.diff(labels // 100 * 12 + months)))
-        return 12 / step if step > 0 else None
-    return None
+    years = float(np.median(np.diff(dates.to_numpy()) / np.timedelta64(1, "D"))) / 365.25
+    return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
 
 
 def horizon_named(outcome: str) -> int | None:
@@ -64,6 +57,7 @@ def realised_words(horizon: int) -> str:
     )
 
 
+@checked
 def match_factors(
     factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None
 ) -> pd.DataFrame:
@@ -100,38 +94,33 @@ def match_factors(
     [0.02, 0.03]
     """
     source = f" ({factors.attrs['path']})" if "path" in factors.attrs else ""
-    if (
-        isinstance(outcome_horizon, bool)
-        or not isinstance(outcome_horizon, int | np.integer)
-        or outcome_horizon < 0
-    ):
+    if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
         raise InputError(
             f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
             "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
         )
-    table, calendar = _numbers(factors, source), _read(periods, periods)
+    table = _numbers(factors, source)
+    frequency = _frequency(periods)
+    calendar = _read(periods, frequency)
     try:
-        table.index = _read(factors.index, periods)
+        table.index = _read(factors.index, frequency).astype(calendar.dtype)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"factors{source}: {show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
         ) from error
-    twice = table.index[table.index.duplicated()]
-    if len(twice):
-        raise InputError(
-            f"factors{source}: {show_label(twice[0])} is there more than once; the panel's periods are such as "
-            f"{show_label(periods[0])}, and one row of factor returns is expected for each."
-        )
     table = table.sort_index()
+    if not table.index.is_unique:
+        raise InputError(
+            f"factors{source}: {show_label(table.index[table.index.duplicated()][0])} is there more than once; the panel's "
+            f"periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each."
+        )
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
-    _refuse_gaps(table, pd.Index(np.concatenate(steps)).unique(), source)
+    _refuse_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
     return pd.DataFrame(total, index=periods, columns=table.columns)
 
 
-def _numbers(factors: Any, source: str) -> pd.DataFrame:
-    if not isinstance(factors, pd.DataFrame):
-        raise InputError(f"factors: expected a DataFrame indexed by period, got {type(factors).__name__}.")
+def _numbers(factors: pd.DataFrame, source: str) -> pd.DataFrame:
     table = factors.select_dtypes("number").astype(float)
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
@@ -142,34 +131,39 @@ def _numbers(factors: Any, source: str) -> pd.DataFrame:
     return table
 
 
-def _read(labels: pd.Index, periods: pd.Index) -> pd.Index:
-    """Return labels as the panel's calendar has them: months, quarters and years as Periods, days, others as they are."""
-    per_year = periods_per_year(periods.unique().sort_values())
-    frequency = periods.freqstr if isinstance(periods, pd.PeriodIndex) else _FREQUENCY.get(int(per_year or 0))
-    if not frequency and not isinstance(periods, pd.DatetimeIndex):
-        return labels.astype(periods.dtype)
+def _frequency(periods: pd.Index) -> str | None:
+    """Return the frequency of the panel's calendar; None where its labels are no dates."""
+    if isinstance(periods, pd.PeriodIndex):
+        return periods.freqstr
+    found = _FREQUENCY.get(periods_per_year(periods.unique().sort_values()) or 0)
+    return found or ("D" if isinstance(periods, pd.DatetimeIndex) else None)
+
+
+def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
+    """Return labels such as 2012, 201207, 20120731 or "2012-07" as periods of a frequency; without one as they are."""
+    if frequency is None:
+        return labels
     if isinstance(labels, pd.PeriodIndex):
-        return labels.asfreq(frequency) if frequency else labels.to_timestamp().normalize()
-    dates = labels if isinstance(labels, pd.DatetimeIndex) else _dates(labels)
-    return dates.to_period(frequency) if frequency else dates.normalize()
-
-
-def _dates(labels: pd.Index) -> pd.DatetimeIndex:
-    """Return labels such as 2012, 201207, 20120731 or "2012-07" as the first day that they may mean."""
-    text = pd.Series(labels.astype(str)).str.strip()
-    sizes = set(text.str.len()) if text.str.fullmatch(r"\d+").all() else set()
-    forms = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}
-    form = forms.get(sizes.pop(), "mixed") if len(sizes) == 1 else "mixed"
-    return pd.DatetimeIndex(pd.to_datetime(text, format=form))
+        return labels.asfreq(frequency)
+    if not isinstance(labels, pd.DatetimeIndex):
+        text = pd.Series(labels.astype(str)).str.strip()
+        form = (
+            {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}.get(len(text[0]), "mixed")
+            if text.str.isdigit().all()
+            else "mixed"
+        )
+        labels = pd.DatetimeIndex(pd.to_datetime(text, format=form))
+    return labels.to_period(frequency)
 
 
 def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
     """Return the labels of each of the periods after, days by the dates of the factors."""
-    if isinstance(calendar, pd.DatetimeIndex):
+    dated = isinstance(calendar, pd.PeriodIndex)
+    if dated and calendar.freqstr == "D":
         last = dates.searchsorted(calendar, side="right") - 1
-        later = dates.append(pd.DatetimeIndex([pd.NaT] * horizon))
+        later = dates.append(pd.PeriodIndex([pd.NaT] * horizon, freq="D"))
         return [later[last + k] for k in range(1, horizon + 1)]
-    if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
+    if not dated and not pd.api.types.is_integer_dtype(calendar.dtype):
         raise InputError(
             f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, "
             "or label the factors by the rows whose outcome is realised then, with outcome_horizon=0."
@@ -177,16 +171,11 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
     return [calendar + k for k in range(1, horizon + 1)]
 
 
-def _refuse_gaps(table: pd.DataFrame, wanted: pd.Index, source: str) -> None:
-    complete = table.dropna()
-    missing = wanted[~wanted.isin(complete.index)]
+def _refuse_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
+    missing = wanted[~wanted.isin(complete)]
     if len(missing):
         shown = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
-        span = (
-            f"{show_label(complete.index[0])} to {show_label(complete.index[-1])}"
-            if len(complete)
-            else "nothing"
-        )
+        span = " to ".join(show_label(complete[at]) for at in (0, -1)) if len(complete) else "nothing"
         raise InputError(
             f"factors{source}: outcomes of the tested periods are realised in {len(missing)} periods that are not covered "
             f"({shown}{', ...' if len(missing) > 3 else ''}); complete rows: {span}. Pass a longer file, or test fewer periods."

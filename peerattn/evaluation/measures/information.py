@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
-from peerattn.evaluation.measures.metrics import demean, scored_rows
-from peerattn.evaluation.splits.periods import sorted_periods
+from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.exceptions import checked
 
 
@@ -117,18 +116,7 @@ def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> Infor
 def _coefficient(
     outcome: Any, prediction: Any, period: Any, horizon: int, kind: str
 ) -> InformationCoefficient:
-    codes, periods = sorted_periods(period)
-    y, forecast, group = scored_rows(outcome, prediction, codes)
-    columns = pd.DataFrame({"y": y, "forecast": forecast})
-    if kind == "rank":
-        columns = columns.groupby(group).rank()
-    y, forecast = (demean(columns[name].to_numpy(), group.astype(int)) for name in ("y", "forecast"))
-    n = len(periods)
-    cross, y_sum, f_sum = (
-        np.bincount(group.astype(int), weights=product, minlength=n)
-        for product in (y * forecast, y**2, forecast**2)
-    )
-    tiny = 1e-24 * np.bincount(group.astype(int), weights=columns["forecast"].to_numpy() ** 2, minlength=n)
-    defined = (y_sum > 0) & (f_sum > tiny)
-    series = pd.Series(cross[defined] / np.sqrt(y_sum[defined] * f_sum[defined]), index=periods[defined])
+    m = moments_within(outcome, prediction, period, ranks=kind == "rank")
+    m = m[(m["xx"] > 0) & (m["yy"] > 0)]
+    series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
     return InformationCoefficient(mean_test(series, horizon), series, kind)

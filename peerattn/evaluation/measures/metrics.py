@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
@@ -164,15 +165,28 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    group = group.astype(int)
-    deviation, miss = demean(y, group), demean(y - forecast, group)
-    return _share_saved(np.sum(miss**2), np.sum(deviation**2))
+    errors = pd.DataFrame({"miss": y - forecast, "deviation": y})
+    squares = (errors - errors.groupby(group).transform("mean")) ** 2
+    return _share_saved(*squares.sum())
 
 
-def demean(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return values minus the mean of their group (whole numbers)."""
-    counts = np.maximum(np.bincount(group), 1)
-    return values - (np.bincount(group, weights=values) / counts)[group]
+def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = False) -> pd.DataFrame:
+    """Return sums over the scored firms of each period, in time order: of deviations x of predictions and y of outcomes.
+
+    Columns ``n``, ``xx``, ``xy``, ``yy``; xx is 0 where predictions do not differ. ``ranks``: of ranks within the period.
+    """
+    codes, periods = sorted_periods(period)
+    y, forecast, group = scored_rows(outcome, prediction, codes)
+    raw = pd.DataFrame({"x": forecast, "y": y})
+    raw = raw.groupby(group).rank() if ranks else raw
+    x, y = ((column - column.groupby(group).transform("mean")).to_numpy() for _, column in raw.items())
+    sums = (
+        pd.DataFrame({"n": 1, "xx": x * x, "xy": x * y, "yy": y * y, "size": raw["x"] ** 2})
+        .groupby(group)
+        .sum()
+    )
+    sums["xx"] *= sums["xx"] > 1e-24 * sums.pop("size")
+    return sums.set_axis(periods[sums.index.astype(int)])
 
 
 def _share_saved(error: float, total: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -54,7 +54,7 @@ class QuantilePortfolios(OfPeriods):
     @property
     def mean(self) -> float:
         """Mean spread per period."""
-        return float(self.spread.mean())
+        return self.test.mean
 
     @property
     def sharpe(self) -> float:
@@ -64,7 +64,7 @@ class QuantilePortfolios(OfPeriods):
     @property
     def break_even_cost(self) -> float:
         """Cost per unit traded at which the mean spread is zero; NaN where the spread is not positive."""
-        traded = float(self.turnover.mean()) if len(self.turnover) else 0.0
+        traded = float(self.turnover.mean())
         return self.mean / traded if traded > 0 and self.mean > 0 else float("nan")
 
     def net(self, cost: float) -> pd.Series:
@@ -77,14 +77,15 @@ class QuantilePortfolios(OfPeriods):
         return self._sharpe_of(self.net(cost))
 
     def _sharpe_of(self, earned: pd.Series) -> float:
-        sd = float(earned.std()) if len(earned) > 1 else 0.0
-        return float(earned.mean()) / sd * math.sqrt(self.periods_per_year) if sd > 0 else float("nan")
+        return (
+            float(earned.mean() / sd * self.periods_per_year**0.5) if (sd := earned.std()) > 0 else math.nan
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
         both = self.returns.assign(spread=self.spread)
         table = pd.DataFrame({"mean": both.mean(), "sd": both.std()})
-        return table.assign(sharpe=table["mean"] / table["sd"] * math.sqrt(self.periods_per_year))
+        return table.assign(sharpe=table["mean"] / table["sd"] * self.periods_per_year**0.5)
 
     def __repr__(self) -> str:
         cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
@@ -183,30 +184,25 @@ def quantile_portfolios(
     returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
     turnover = sum(_turnover(frame[frame["q"] == q], formed) for q in (1, n_quantiles))
-    alpha: tuple[MeanTest | None, pd.Series | None] = (None, None)
-    if factors is not None:
-        alpha = _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
-    return QuantilePortfolios(
-        returns,
-        spread,
-        pd.Series(turnover, index=returns.index[1:], name="turnover"),
-        "equal" if weight is None else "value",
-        float(periods_per_year),
-        mean_test(spread, horizon),
-        *alpha,
+    traded = pd.Series(turnover, index=returns.index[1:], name="turnover")
+    weighting: Weighting = "equal" if weight is None else "value"
+    found = QuantilePortfolios(
+        returns, spread, traded, weighting, float(periods_per_year), mean_test(spread, horizon)
     )
+    if factors is None:
+        return found
+    dated = match_factors(factors, spread.index, outcome_horizon=outcome_horizon)
+    alpha, betas = _alpha(spread, dated, horizon)
+    return replace(found, alpha=alpha, betas=betas)
 
 
 def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
     """Return the turnover of one leg from each formed period to the next."""
-    traded = []
-    by_period = {t: rows.set_index("firm") for t, rows in leg.groupby("t")}
-    for before, now in zip(formed, formed[1:]):
-        held, wanted = by_period[before], by_period[now]
-        grown = held["w"] / held["w"].sum() * (1 + held["r"].fillna(0.0))
-        drifted, target = grown / grown.sum(), wanted["w"] / wanted["w"].sum()
-        traded.append(target.sub(drifted, fill_value=0.0).abs().sum())
-    return np.array(traded)
+    table = leg.pivot(index="t", columns="firm", values=["w", "r"]).reindex(formed).fillna(0.0)
+    held = table["w"].div(table["w"].sum(axis=1), axis=0)
+    grown = held * (1 + table["r"])
+    drifted = grown.div(grown.sum(axis=1), axis=0).shift()
+    return (held - drifted).abs().sum(axis=1).to_numpy()[1:]
 
 
 def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[MeanTest, pd.Series]:

@@ -146,8 +146,8 @@ def marginal_effects(
     whole = isinstance(outcomes, pd.Series) and len(outcomes) > len(rows)
     if whole and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
-    numbers = list(rows.select_dtypes("number") if characteristics is None else characteristics)
-    others = [name for name in rows if name not in numbers and characteristics is None]
+    numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
+    others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
     labels = others if codes is None else list(codes)
     for name in (*numbers, *labels):
         if name not in rows.columns:

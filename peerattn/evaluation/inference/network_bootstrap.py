@@ -220,7 +220,7 @@ def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcome
         every = np.concatenate([weights.reshape(len(counts), -1) for weights in found], axis=1).astype(float)
         odds = logit(np.clip(every, _TINY, 1 - _TINY))
         shift = (odds[1:] - odds[0]) * np.sqrt(every[0])
-        moved = np.linalg.norm(shift - before) / max(np.linalg.norm(shift), 1e-300)
+        moved = float(np.linalg.norm(shift - before)) / max(float(np.linalg.norm(shift)), 1e-300)
         if moved <= SETTLED or not shift.any():
             return found
         before = shift

@@ -135,8 +135,8 @@ def _frequency(periods: pd.Index) -> str | None:
     """Return the frequency of the panel's calendar; None where its labels are no dates."""
     if isinstance(periods, pd.PeriodIndex):
         return periods.freqstr
-    found = _FREQUENCY.get(periods_per_year(periods.unique().sort_values()) or 0)
-    return found or ("D" if isinstance(periods, pd.DatetimeIndex) else None)
+    per_year = periods_per_year(periods.unique().sort_values())
+    return _FREQUENCY.get(int(per_year or 0)) or ("D" if isinstance(periods, pd.DatetimeIndex) else None)
 
 
 def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
@@ -158,12 +158,11 @@ def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
 
 def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
     """Return the labels of each of the periods after, days by the dates of the factors."""
-    dated = isinstance(calendar, pd.PeriodIndex)
-    if dated and calendar.freqstr == "D":
+    if isinstance(calendar, pd.PeriodIndex) and calendar.freqstr == "D":
         last = dates.searchsorted(calendar, side="right") - 1
         later = dates.append(pd.PeriodIndex([pd.NaT] * horizon, freq="D"))
         return [later[last + k] for k in range(1, horizon + 1)]
-    if not dated and not pd.api.types.is_integer_dtype(calendar.dtype):
+    if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
         raise InputError(
             f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, "
             "or label the factors by the rows whose outcome is realised then, with outcome_horizon=0."

@@ -118,5 +118,5 @@ def _coefficient(
 ) -> InformationCoefficient:
     m = moments_within(outcome, prediction, period, ranks=kind == "rank")
     m = m[(m["xx"] > 0) & (m["yy"] > 0)]
-    series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
+    series: pd.Series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
     return InformationCoefficient(mean_test(series, horizon), series, kind)

@@ -198,9 +198,10 @@ def quantile_portfolios(
 
 def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
     """Return the turnover of one leg from each formed period to the next."""
-    table = leg.pivot(index="t", columns="firm", values=["w", "r"]).reindex(formed).fillna(0.0)
-    held = table["w"].div(table["w"].sum(axis=1), axis=0)
-    grown = held * (1 + table["r"])
+    table: Any = leg.pivot(index="t", columns="firm", values=["w", "r"]).reindex(formed).fillna(0.0)
+    w, r = table["w"], table["r"]
+    held = w.div(w.sum(axis=1), axis=0)
+    grown = held * (1 + r)
     drifted = grown.div(grown.sum(axis=1), axis=0).shift()
     return (held - drifted).abs().sum(axis=1).to_numpy()[1:]
 

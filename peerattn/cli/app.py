@@ -1,68 +1,66 @@
-"""The command: how functions become commands, exit codes, one line for bad input, one line for each warning."""
+"""The command: how dataclasses become commands, exit codes, one line for bad input, one line for each warning."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature, cleandoc
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from peerattn.exceptions import InputError, PeerAttnWarning
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
+_Command = TypeVar("_Command", bound=type[Any])
 STOPPED = 130
-_LESS = "Take fewer firms, periods or characteristics, or a machine with more memory."
+_DESCRIBED = re.compile(r"^(\w+)(?: : (\S+))?\n((?: {4}.+\n?)+)", re.MULTILINE)  # a field: placeholder, help
+_LAST = ("quiet", "as_json")  # options that every command has
 
 app = typer.Typer(
     name="peerattn",
-    help="Cross-sectional attention for panels of firms: whom each firm looks to, and whether it helps to predict.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
-def command(*, epilog: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command; a parameter that is a dataclass becomes one option for each of its fields."""
+def command(kind: _Command) -> _Command:
+    """Make a dataclass a command: its fields are the options, its docstring the help, ``run`` does the work.
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function, include_extras=True)
-        groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-        parameters: list[inspect.Parameter] = []
-        for name, parameter in inspect.signature(function).parameters.items():
-            one = parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
-            parameters += _options(groups[name]) if name in groups else [one]
+    ``example`` ends the help. A field is described in the docstring of the class that has it, in numpydoc's form.
+    """
+    hints = get_type_hints(kind)
+    described: dict[str, list[str]] = {}
+    for each in reversed(kind.__mro__):
+        described |= {name: rest for name, *rest in _DESCRIBED.findall(cleandoc(each.__doc__ or ""))}
+    parameters = []
+    for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
+        plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
+        placeholder, text = described[one.name]
+        shown = one.metadata.get("kind", typer.Option)(
+            *(one.metadata.get("names") or plain),
+            metavar=placeholder or None,
+            help=" ".join(text.split()),
+            **one.metadata.get("more", {}),
+        )
+        default = Parameter.empty if one.default is MISSING else one.default
+        kept: Any = Annotated[hints[one.name], shown]
+        parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
 
-        @functools.wraps(function)
-        def call(**values: Any) -> None:
-            for name, kind in groups.items():
-                values[name] = kind(**{option.name: values.pop(option.name) for option in fields(kind)})
-            function(**values)
+    def call(**values: Any) -> None:
+        kind(**values).run()
 
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(epilog=epilog)(call)
-        return function
-
-    return register
-
-
-def _options(group: Any) -> list[inspect.Parameter]:
-    """Return the fields of a group as parameters that typer reads."""
-    hints, keyword = get_type_hints(group), inspect.Parameter.KEYWORD_ONLY
-    found = []
-    for option in fields(group):
-        kind: Any = Annotated[hints[option.name], option.metadata["typer"]]
-        found.append(inspect.Parameter(option.name, keyword, default=option.default, annotation=kind))
-    return found
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    text = cleandoc(kind.__doc__ or "").partition("Attributes\n---")[0]
+    app.command(kind.__name__.lower(), help=text, epilog=f"Example:  peerattn {kind.example}")(call)
+    return kind
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,31 +80,35 @@ def run(arguments: Sequence[str]) -> int:
         if code == STOPPED:  # typer turns Ctrl-C into this code
             raise KeyboardInterrupt
         return int(code or 0)
-    except (_UsageError, InputError) as error:
-        message = error.format_message() if isinstance(error, _UsageError) else str(error)
-        message = " ".join(message.split()).replace("Value error, ", "")  # the parser's prefix, not ours
-        return _refused(message)
     except (KeyboardInterrupt, typer.Abort):
         print("peerattn: stopped.", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # the reader of our output has left; nothing is lost that anybody reads
         sys.stderr.close()
         return 0
-    except MemoryError as error:
-        return _refused(f"not enough memory ({error}). {_LESS}")
-    except OSError as error:
-        return _refused(f"{error.filename or 'disk'}: {error.strerror or error}.")
     except Exception as error:
-        if isinstance(error, RuntimeError) and re.search("can't allocate memory|out of memory", str(error)):
-            return _refused(f"not enough memory ({str(error).splitlines()[0]}). {_LESS}")
-        traceback.print_exc()
-        print("peerattn: this is a bug in peerattn; please report it with the lines above.", file=sys.stderr)
-        return 1
+        message = _message(error)
+        if message is None:
+            traceback.print_exc()
+        print(
+            f"peerattn: {message or 'this is a bug in peerattn; please report it with the lines above.'}",
+            file=sys.stderr,
+        )
+        return 2 if message else 1
 
 
-def _refused(message: str) -> int:
-    print(f"peerattn: {message}", file=sys.stderr)
-    return 2
+def _message(error: Exception) -> str | None:
+    """Return in a line what the user can do something about; None for a bug."""
+    if isinstance(error, _UsageError | InputError):
+        said = error.format_message() if isinstance(error, _UsageError) else str(error)
+        return " ".join(said.split())
+    if isinstance(error, OSError):
+        return f"{error.filename or 'disk'}: {error.strerror or error}."
+    full = isinstance(error, RuntimeError) and re.search("can't allocate memory|out of memory", str(error))
+    if full or isinstance(error, MemoryError):
+        why = (str(error).splitlines() or [""])[0]
+        return f"not enough memory ({why}). Take fewer firms, periods or characteristics, or a machine with more memory."
+    return None
 
 
 @contextlib.contextmanager

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from peerattn.cli import options as o
+from dataclasses import dataclass
+from typing import ClassVar
+
 from peerattn.cli.app import command
+from peerattn.cli.options import ModelOptions, SplitOptions
 from peerattn.cli.output import Output
 from peerattn.cli.panels import read_settings, take_models, take_panel, take_split
 
 
-@command(
-    epilog="Example:  peerattn audit panel.parquet --outcome roa_next --industry sic --model attention --test-periods 4"
-)
-def audit(
-    *,
-    options: o.SplitOptions,
-    model: o.Model = "attention",
-    settings: o.Settings = None,
-    task: o.TaskName = None,
-    output: Output,
-) -> None:
+@command
+@dataclass(kw_only=True)
+class Audit(ModelOptions, SplitOptions, Output):
     """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
-    from peerattn.evaluation import audit as audit_model
 
-    panel, seed, wanted = take_panel(options), options.seed or 0, task or "forecast"
-    [(title, estimator)] = take_models([model], panel, wanted, seed, read_settings(settings)).items()
-    cv = take_split(panel, options)
-    output.announce(str(panel))
-    with output.working(f"auditing {title}: four fits"):
-        found = audit_model(estimator, panel, cv=cv, task=wanted, random_state=seed)
-    verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
-    result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
-    output.say(f"{found}\n\n{verdict}", result)
+    example: ClassVar = (
+        "audit panel.parquet --outcome roa_next --industry sic --model attention --test-periods 4"
+    )
+
+    def run(self) -> None:
+        """Audit, print."""
+        from peerattn.evaluation import audit
+
+        panel, seed, task = take_panel(self), self.seed or 0, self.task or "forecast"
+        models = take_models([self.model], panel, task, seed, read_settings(self.settings))
+        [(title, model)] = models.items()
+        cv = take_split(panel, self)
+        self.announce(str(panel))
+        with self.working(f"auditing {title}: four fits"):
+            found = audit(model, panel, cv=cv, task=task, random_state=seed)
+        verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
+        result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
+        self.say(f"{found}\n\n{verdict}", result)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from peerattn.cli.app import command
-from peerattn.cli.config import Configuration, check_again, panel_path, read_config, write_config
+from peerattn.cli.config import Configuration, check_again, read_config, write_config
 from peerattn.cli.options import CompareOptions, Settings, given
 from peerattn.cli.output import Output
 from peerattn.cli.panels import (
@@ -17,7 +15,6 @@ from peerattn.cli.panels import (
     limits_of,
     read_factors,
     read_settings,
-    split_in_words,
     take_models,
     take_panel,
     take_reference,
@@ -32,86 +29,82 @@ _MANY_ROWS = 5_000  # from which a fit takes longer than to start a process
 _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to compare, as they are
 
 
-@command(
-    epilog="Example:  peerattn compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
-    "--test-periods 24 --refit-every 12 --out report"
-)
-def compare(
-    *,
-    options: CompareOptions,
-    settings: Settings = None,
-    jobs: int | None = typer.Option(
-        None,
-        metavar="N",
-        help="Fits that run at once; -1 for all cores. Figures stay the same. "
-        f"[default: all cores from {_MANY_ROWS:,} rows on, else 1]",
-    ),
-    config: Path | None = typer.Option(
-        None, metavar="FILE", help="A report.toml: make its report again. Options given beside it win."
-    ),
-    fresh: bool = typer.Option(
-        False, "--fresh", help="Repeat all fits. [default: reuse the finished fits in DIR/fits]"
-    ),
-    out: Path = typer.Option(
-        "report", metavar="DIR", help="Folder for the report, tables, predictions, edges and report.toml."
-    ),
-    output: Output,
-) -> None:
-    """Compare models out of sample on a panel and write the report."""
-    from peerattn.evaluation import compare as compare_models
-    from peerattn.render import check_writable
+@command
+@dataclass(kw_only=True)
+class Compare(Settings, CompareOptions, Output):
+    """Compare models out of sample on a panel and write the report.
 
-    options, sets, made = _configured(options, read_settings(settings), config)
-    panel, task = take_panel(options), options.task or "forecast"
-    reference = take_reference(options, panel, task)
-    models = take_models(
-        options.models, panel, task, options.seed or 0, sets, reference=reference is not None
+    Attributes
+    ----------
+    jobs : N
+        Fits that run at once; -1 for all cores. Figures stay the same. [default: all cores from 5,000 rows on, else 1]
+    config : FILE
+        A report.toml: make its report again. Options given beside it win.
+    fresh
+        Repeat all fits. [default: reuse the finished fits in DIR/fits]
+    out : DIR
+        Folder for the report, tables, predictions, edges and report.toml.
+    """
+
+    example: ClassVar = (
+        "compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
+        "--test-periods 24 --refit-every 12 --out report"
     )
-    cv = take_split(panel, options)
-    folder = check_writable(out, argument="--out")  # found out before the work, not after it
-    output.announce(f"{panel}\nmodels: {', '.join(models)}, and the controls\n{split_in_words(cv)}")
-    same = {name: getattr(options, name) for name in _PASSED_ON}
-    result = compare_models(
-        models,
-        panel,
-        cv=cv,
-        task=task,
-        reference=reference,
-        groups=options.group_by or (),
-        limits=(*(options.limit or ()), *limits_of(options.preset)),
-        audit=bool(options.audit),
-        n_jobs=jobs if jobs is not None else -1 if len(panel.X) >= _MANY_ROWS else 1,
-        store=None if fresh else folder / "fits",
-        verbose=not output.quiet,
-        factors=read_factors(options.factors),
-        **same,
-    )
-    result = replace(result, configuration=write_config(options, sets, result, folder))
-    written = _write(result, folder)
-    texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
-    output.say("\n\n".join(filter(None, texts)), _summary(result, written))
+    jobs: int | None = None
+    config: Path | None = None
+    fresh: bool = False
+    out: Path = Path("report")
 
+    def run(self) -> None:
+        """Compare, write, print."""
+        from peerattn.evaluation import compare
+        from peerattn.evaluation.splits.folds import split_words
+        from peerattn.render import check_writable
 
-def _configured(
-    options: CompareOptions, settings: dict[str, dict[str, Any]], config: Path | None
-) -> Configuration:
-    """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-    if config is None:
-        return Configuration(options, settings, {})
-    read = read_config(config)
-    changes = given(options)
-    kept = given(read.options)
-    for name in kept.keys() & {"panel", "reference"}:
-        kept[name] = str(panel_path(kept[name], config))
-    if changes.keys() & {"panel", "dataset"}:
-        kept = {name: value for name, value in kept.items() if name not in ("panel", "dataset")}
-    # settings of models that no longer take part fall away
-    chosen = [called(entry) for entry in options.models] if options.models else read.settings
-    sets = {name: values for name, values in read.settings.items() if name in chosen}
-    for name, values in settings.items():
-        sets[name] = sets.get(name, {}) | values
-    changed = changes.keys() - {"panel"} or settings
-    return Configuration(CompareOptions(**kept | changes), sets, {} if changed else read.made)
+        options, sets, made = self._configured()
+        panel, task = take_panel(options), options.task or "forecast"
+        reference = take_reference(options, panel, task)
+        models = take_models(
+            options.models, panel, task, options.seed or 0, sets, reference=reference is not None
+        )
+        cv = take_split(panel, options)
+        folder = check_writable(self.out, argument="--out")  # found out before the work, not after it
+        self.announce(f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
+        result = compare(
+            models,
+            panel,
+            cv=cv,
+            task=task,
+            reference=reference,
+            groups=options.group_by or (),
+            limits=(*(options.limit or ()), *limits_of(options.preset)),
+            audit=bool(options.audit),
+            n_jobs=self.jobs if self.jobs is not None else -1 if len(panel.X) >= _MANY_ROWS else 1,
+            store=None if self.fresh else folder / "fits",
+            verbose=not self.quiet,
+            factors=read_factors(options.factors),
+            **{name: getattr(options, name) for name in _PASSED_ON},
+        )
+        result = replace(result, configuration=write_config(options, sets, result, folder))
+        written = _write(result, folder)
+        texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
+        self.say("\n\n".join(filter(None, texts)), _summary(result, written))
+
+    def _configured(self) -> Configuration:
+        """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
+        changes, sets = given(self), read_settings(self.settings)
+        if self.config is None:
+            return Configuration(CompareOptions(**changes), sets, {})
+        read = read_config(self.config)
+        kept = given(read.options)
+        if changes.keys() & {"panel", "dataset"}:
+            kept = {name: value for name, value in kept.items() if name not in ("panel", "dataset")}
+        # settings of models that no longer take part fall away
+        chosen = [called(entry) for entry in self.models] if self.models else read.settings
+        merged = {name: values for name, values in read.settings.items() if name in chosen}
+        merged |= {name: merged.get(name, {}) | values for name, values in sets.items()}
+        changed = changes.keys() - {"panel"} or sets
+        return Configuration(CompareOptions(**kept | changes), merged, {} if changed else read.made)
 
 
 def _write(result: Comparison, folder: Path) -> list[str]:
@@ -125,9 +118,13 @@ def _write(result: Comparison, folder: Path) -> list[str]:
     metrics = without_tests(result, REPORTED)
     result.to_latex(folder / "table.tex", metrics=metrics)
     result.to_markdown(folder / "table.md", metrics=metrics)
-    write_atomic(folder / "table.txt", f"{result}\n")
-    write_atomic(folder / "methods.txt", f"{result.methods()}\n")
-    write_atomic(folder / "report.toml", result.configuration)
+    texts = {
+        "table.txt": f"{result}\n",
+        "methods.txt": f"{result.methods()}\n",
+        "report.toml": result.configuration,
+    }
+    for name, text in texts.items():
+        write_atomic(folder / name, text)
     if find_spec("openpyxl") is not None:
         result.to_excel(folder / "report.xlsx")
     result.to_html(folder / "report.html")
@@ -137,9 +134,7 @@ def _write(result: Comparison, folder: Path) -> list[str]:
 def _summary(result: Comparison, written: list[str]) -> dict[str, Any]:
     """Return the result for other programs."""
     return {
-        "outcome": result.outcome,
-        "task": result.task,
-        "baseline": result.baseline,
+        **{name: getattr(result, name) for name in ("outcome", "task", "baseline")},
         "firms": result.n_firms,
         "periods": list(result.periods),
         "outcomes": result.n_outcomes,

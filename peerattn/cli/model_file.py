@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from peerattn.cli.options import PanelOptions
+from peerattn.cli.panels import naming
 from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.frames import read_frame
+
+_READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
 
 
 class OtherVersionWarning(PeerAttnWarning):
@@ -54,26 +57,17 @@ class SavedModel:
         from peerattn.datasets.presets import PRESETS
 
         source: Any = options if options.preset is None else PRESETS[options.preset]
-        return cls(
-            fitted,
-            name,
-            task,
-            firm=options.firm or source.firm or "firm",
-            period=options.period or source.period or "period",
-            outcome=panel.outcome,
-            characteristics=panel.choice.characteristics,
-            codes=panel.choice.codes,
-            industry=panel.industry,
-            preset=options.preset,
-            versions=versions(),
-        )
+        labels, choice = (source.firm or "firm", source.period or "period"), panel.choice
+        columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
+        return cls(fitted, name, task, *columns, preset=options.preset, versions=versions())
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
         from peerattn.store.objects import save_estimator
 
-        about = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "model"}
-        save_estimator(self.model, path, about)
+        save_estimator(
+            self.model, path, {name: value for name, value in vars(self).items() if name != "model"}
+        )
 
     def panel(self, source: Path) -> Panel:
         """Return a file's panel, read as the training panel was; the outcome may be missing.
@@ -83,11 +77,12 @@ class SavedModel:
         InputError
             For a file without the model's columns.
         """
-        chosen = {name: getattr(self, name) for name in ("characteristics", "codes", "industry")}
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in _READ}
         if self.preset is not None:
             from peerattn.datasets.presets import PRESETS, read_preset
 
             made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
+            del chosen["firm"], chosen["period"]
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
         frame = read_frame(source).rename(columns=str)
         columns = [*frame.columns, *(str(name) for name in frame.index.names if name is not None)]
@@ -95,34 +90,31 @@ class SavedModel:
         refuse_unknown(f"{source}: read by the model", needed, columns)
         if self.outcome not in columns:
             frame = frame.assign(**{self.outcome: float("nan")})
-        return read_panel(frame, outcome=self.outcome, firm=self.firm, period=self.period, **chosen)
+        return read_panel(frame, outcome=self.outcome, **chosen)
 
     def write_by_period(self, what: str, source: Path, folder: Path, **options: Any) -> StoredPanel:
         """Write ``what``, the predictions or networks of a panel in files, one period at a time; return that panel."""
         if self.preset is not None or not hasattr(self.model, "write_predictions"):
             raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
-        shown = {"outcomes": self.outcome} if self.shows_outcomes else {}
-        names = ("firm", "period", "characteristics", "codes", "industry")
-        columns: dict[str, Any] = {name: getattr(self, name) for name in names}
+        shown, columns = self.shown(self.outcome), {name: getattr(self, name) for name in _READ}
         stored = scan_panel(source, outcome=shown.get("outcomes"), **columns)
         getattr(self.model, f"write_{what}")(stored, folder, **shown, **options)
         return stored
 
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
-        shown = {"outcomes": panel.y} if self.shows_outcomes else {}
+        shown = self.shown(panel.y)
         if shown and not panel.y.notna().any():
             raise InputError(
                 f"PANEL: the model predicts {self.outcome!r} from its peers' values, and the file holds none; add the column."
             )
         return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
 
-    @property
-    def shows_outcomes(self) -> bool:
-        """Whether the model is shown the outcomes of peers."""
+    def shown(self, outcomes: Any) -> dict[str, Any]:
+        """Return the outcomes of peers as an argument, where the model is shown them."""
         from peerattn.evaluation.running.entries import is_peer_model
 
-        return self.task == "explain" and is_peer_model(self.model)
+        return {"outcomes": outcomes} if self.task == "explain" and is_peer_model(self.model) else {}
 
 
 def load_model(path: Path) -> SavedModel:
@@ -135,16 +127,14 @@ def load_model(path: Path) -> SavedModel:
     """
     from peerattn.store.objects import load_estimator
 
-    try:
+    with naming("MODEL"):
         model, about = load_estimator(path)
         if not isinstance(about, dict):
             raise InputError(
-                f"path: {str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
+                f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
             )
         tuples = {name: tuple(value) for name, value in about.items() if isinstance(value, list)}
         saved = SavedModel(model, **about | tuples)
-    except (InputError, TypeError) as error:
-        raise InputError(f"MODEL: {str(error).removeprefix('path: ')}") from error
     now = versions()
     other = {name: was for name, was in saved.versions.items() if now.get(name) != was}
     if other:

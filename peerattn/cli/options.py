@@ -1,13 +1,18 @@
-"""The options that several commands take, each written once, and the groups in which commands take them."""
+"""The options of the commands: each is written once, as a field of a group that the commands inherit.
+
+The docstring of a group describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
+
+from peerattn.exceptions import checked
 
 #: Panels that need no file.
 Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
@@ -16,34 +21,15 @@ PresetName = Literal["crsp_compustat", "jensen_kelly_pedersen", "open_source_ass
 Task = Literal["forecast", "explain"]
 Window = Literal["expanding", "rolling"]
 
-_RETURN = (
-    "The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]"
-)
-_PRESET = "Read a file of a known source: its column names, timing and codes are known."
-_FIRM, _PERIOD = "Names the firm. [default: firm]", "Names the period. [default: period]"
-_SEED = "Random state of everything random. [default: 0]"
-_PANEL = "Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period."
-_CHARACTERISTICS = (
-    "Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]"
-)
-_MODELS = (
-    "Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention, "
-    "stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors, "
-    "industry_characteristics"
-)
-_CONTROLS = (
-    f"{_MODELS}. To run one twice, give the second a name of your own: linear=attention, with --set linear.similarity=linear. "
-    "OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention (with --reference), attention; "
-    "to explain, industry_median, too]"
-)
-_SET = "An option of a model, such as attention.n_heads=4 or attention.kappa=None; may be repeated."
-_TASK = "forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default: forecast]"
-_WINDOW = "Learn from all past periods, or from the last --train-periods. [default: expanding]"
+
+def option(*names: str, default: Any = None, **more: Any) -> Any:
+    """Return an option with what its type does not say: other names, bounds."""
+    return field(default=default, metadata={"names": names, "more": more})
 
 
-def given_as(help: str, *names: str, default: Any = None, **more: Any) -> Any:
-    """Return an option of a group, by default not given."""
-    return field(default=default, metadata={"typer": typer.Option(*names, help=help, **more)})
+def argument(default: Any = MISSING) -> Any:
+    """Return what is given without a name; required where it has no default."""
+    return field(default=default, metadata={"kind": typer.Argument})
 
 
 def names(values: Sequence[str] | None) -> list[str] | None:
@@ -60,96 +46,176 @@ def names(values: Sequence[str] | None) -> list[str] | None:
     return found
 
 
-def names_as(help: str) -> Any:
-    """Return an option of a group that holds names of columns or models."""
-    return given_as(help, metavar="A,B,...", callback=names)
-
-
-PanelFile = Annotated[Path, typer.Argument(metavar="PANEL", help=_PANEL)]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by peerattn fit.")]
-Firm = Annotated[str | None, typer.Option(metavar="COLUMN", help=_FIRM)]
-Period = Annotated[str | None, typer.Option(metavar="COLUMN", help=_PERIOD)]
-Model = Annotated[str, typer.Option(metavar="NAME", help=f"{_MODELS}.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="MODEL.OPTION=VALUE", help=_SET)]
-TaskName = Annotated[Task | None, typer.Option("--task", help=_TASK)]
-Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help=_SEED)]
-
-
 @dataclass(kw_only=True)
 class PanelOptions:
-    """Which panel, and which of its columns."""
+    """Which panel, and which of its columns.
 
-    panel: Path | None = field(default=None, metadata={"typer": typer.Argument(metavar="PANEL", help=_PANEL)})
-    dataset: Dataset | None = given_as("Use a panel of the package instead of a file.", "--dataset")
-    preset: PresetName | None = given_as(_PRESET, "--preset")
-    firm: str | None = given_as(_FIRM, metavar="COLUMN")
-    period: str | None = given_as(_PERIOD, metavar="COLUMN")
-    outcome: str | None = given_as("What is predicted; empty where unknown.", metavar="COLUMN")
-    characteristics: list[str] | None = names_as(_CHARACTERISTICS)
-    codes: list[str] | None = names_as("Columns that are codes (sector, country).")
-    industry: str | None = given_as("Code of the industry (SIC) that peers share.", metavar="COLUMN")
-    seed: int | None = given_as(_SEED, metavar="N", min=0)
+    Attributes
+    ----------
+    panel : PANEL
+        Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period.
+    dataset
+        Use a panel of the package instead of a file.
+    preset
+        Read a file of a known source: its column names, timing and codes are known.
+    firm : COLUMN
+        Names the firm. [default: firm]
+    period : COLUMN
+        Names the period. [default: period]
+    outcome : COLUMN
+        What is predicted; empty where unknown.
+    characteristics : A,B,...
+        Columns to predict from. [default: all numeric columns except labels, codes and other outcomes]
+    codes : A,B,...
+        Columns that are codes (sector, country).
+    industry : COLUMN
+        Code of the industry (SIC) that peers share.
+    seed : N
+        Random state of everything random. [default: 0]
+    """
+
+    panel: Path | None = argument(None)
+    dataset: Dataset | None = None
+    preset: PresetName | None = None
+    firm: str | None = None
+    period: str | None = None
+    outcome: str | None = None
+    characteristics: list[str] | None = option(callback=names)
+    codes: list[str] | None = option(callback=names)
+    industry: str | None = None
+    seed: int | None = option(min=0)
 
 
 @dataclass(kw_only=True)
 class SplitOptions(PanelOptions):
-    """Which periods of the panel are tested, and which are learned from."""
+    """Which periods of the panel are tested, and which are learned from.
 
-    test_periods: int | None = given_as(
-        "Periods tested, the last ones. [default: the last third]", metavar="N", min=1
-    )
-    refit_every: int | None = given_as(
-        "Periods between refits. [default: such that there are 6]", metavar="N", min=1
-    )
-    window: Window | None = given_as(_WINDOW, "--window")
-    train_periods: int | None = given_as("Length of the rolling window, in periods.", metavar="N", min=1)
-    horizon: int | None = given_as("Periods until a row's outcome is known. [default: 1]", metavar="N", min=1)
-    known_at: str | None = given_as(
-        "Says in which period a row's outcome is known; no fit learns from it before.", metavar="COLUMN"
-    )
+    Attributes
+    ----------
+    test_periods : N
+        Periods tested, the last ones. [default: the last third]
+    refit_every : N
+        Periods between refits. [default: such that there are at most 3]
+    window
+        Learn from all past periods, or from the last --train-periods. [default: expanding]
+    train_periods : N
+        Length of the rolling window, in periods.
+    horizon : N
+        Periods until a row's outcome is known. [default: 1]
+    known_at : COLUMN
+        Says in which period a row's outcome is known; no fit learns from it before.
+    """
+
+    test_periods: int | None = option(min=1)
+    refit_every: int | None = option(min=1)
+    window: Window | None = None
+    train_periods: int | None = option(min=1)
+    horizon: int | None = option(min=1)
+    known_at: str | None = None
+
+
+@checked
+@dataclass(kw_only=True)
+class CompareOptions(SplitOptions):
+    """What makes a comparison: the keys of a configuration.
+
+    Attributes
+    ----------
+    models : A,B,...
+        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention,
+        stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
+        industry_characteristics. To run one twice, give the second a name of your own: linear=attention, with --set
+        linear.similarity=linear. OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention
+        (with --reference), attention; to explain, industry_median, too]
+    baseline : NAME
+        Tested against: a name in the table. [default: the first]
+    task
+        forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default:
+        forecast]
+    reference : FILE
+        The firms that answer in cross-attention: columns as in PANEL, the outcome to explain.
+    new_firms : N
+        Test on firms never learned from as well: firms are dealt into N groups, each predicted by models fitted on the
+        others.
+    group_by : A,B,...
+        Columns to report by, besides year and codes: numbers, in fifths.
+    limit : TEXT
+        A known limit of the panel, for the report; may be repeated.
+    is_return
+        The outcome is a simple return in decimals: portfolios are formed. [default: inferred from its name]
+    market_value : COLUMN
+        Column of market values: portfolios are shown weighted by it as well.
+    factors : FILE
+        CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207): alphas of portfolios.
+    outcome_horizon : N
+        Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next]
+    audit
+        Test each peer model for leaks; four more fits each.
+    """
+
+    models: list[str] | None = option(callback=names)
+    baseline: str | None = None
+    task: Task | None = None
+    reference: Path | None = None
+    new_firms: int | None = option(min=2)
+    group_by: list[str] | None = option(callback=names)
+    limit: list[str] | None = None
+    is_return: bool | None = option("--is-return/--no-return")
+    market_value: str | None = None
+    factors: Path | None = None
+    outcome_horizon: int | None = option(min=0)
+    audit: bool | None = None
 
 
 @dataclass(kw_only=True)
-class CompareOptions(SplitOptions):
-    """What makes a comparison: the keys of a configuration."""
+class Settings:
+    """What is set of models.
 
-    models: list[str] | None = names_as(_CONTROLS)
-    baseline: str | None = given_as(
-        "Tested against: a name in the table. [default: the first]", metavar="NAME"
-    )
-    task: Task | None = given_as(_TASK, "--task")
-    reference: Path | None = given_as(
-        "The firms that answer in cross-attention: columns as in PANEL, the outcome to explain.",
-        "--reference",
-        metavar="FILE",
-    )
-    new_firms: int | None = given_as(
-        "Test on firms never learned from as well: firms are dealt into N groups, each predicted by models fitted on "
-        "the others.",
-        metavar="N",
-        min=2,
-    )
-    group_by: list[str] | None = names_as("Columns to report by, besides year and codes: numbers, in fifths.")
-    limit: list[str] | None = given_as(
-        "A known limit of the panel, for the report; may be repeated.", metavar="TEXT"
-    )
-    is_return: bool | None = given_as(_RETURN, "--is-return/--no-return")
-    market_value: str | None = given_as(
-        "Column of market values: portfolios are shown weighted by it as well.", metavar="COLUMN"
-    )
-    factors: str | None = given_as(
-        "CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207): alphas of portfolios.",
-        metavar="FILE",
-    )
-    outcome_horizon: int | None = given_as(
-        "Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next]",
-        metavar="N",
-        min=0,
-    )
-    audit: bool | None = given_as("Test each peer model for leaks; four more fits each.", "--audit")
+    Attributes
+    ----------
+    settings : MODEL.OPTION=VALUE
+        An option of a model, such as attention.n_heads=4 or attention.kappa=None; may be repeated.
+    """
+
+    settings: list[str] | None = option("--set")
+
+
+@dataclass(kw_only=True)
+class ModelOptions(Settings):
+    """One model, and what it is for.
+
+    Attributes
+    ----------
+    model : NAME
+        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention,
+        stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
+        industry_characteristics.
+    task
+        forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default:
+        forecast]
+    """
+
+    model: str = "attention"
+    task: Task | None = None
+
+
+@dataclass(kw_only=True)
+class SavedModelOptions:
+    """A saved model, and the panel that it is shown.
+
+    Attributes
+    ----------
+    model : MODEL
+        File written by peerattn fit.
+    panel : PANEL
+        Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period.
+    """
+
+    model: Path = argument()
+    panel: Path = argument()
 
 
 def given(options: PanelOptions) -> dict[str, Any]:
-    """Return the options that were given, as a configuration holds them."""
-    found = {key: value for key, value in vars(options).items() if value is not None}
-    return {key: str(value) if isinstance(value, Path) else value for key, value in found.items()}
+    """Return the options of a comparison that were given."""
+    found = {one.name: getattr(options, one.name, None) for one in fields(CompareOptions)}
+    return {name: value for name, value in found.items() if value is not None}

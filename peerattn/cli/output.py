@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerattn.cli.options import given_as
+from peerattn.cli.options import option
 from peerattn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -20,18 +20,23 @@ FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
 
 @dataclass(kw_only=True)
 class Output:
-    """What a command prints: the result on stdout, as text or JSON; progress on stderr."""
+    """What a command prints: the result on stdout, as text or JSON; progress on stderr.
 
-    quiet: bool = given_as(
-        "Print the result only: no progress, no list of columns.", "--quiet", default=False
-    )
-    as_json: bool = given_as("Print the result as JSON, for other programs.", "--json", default=False)
+    Attributes
+    ----------
+    quiet
+        Print the result only: no progress, no list of columns.
+    as_json
+        Print the result as JSON, for other programs.
+    """
+
+    quiet: bool = False
+    as_json: bool = option("--json", default=False)
 
     def say(self, text: str, result: dict[str, Any]) -> None:
         """Print a result."""
-        print(
-            json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False) if self.as_json else text
-        )
+        shown = json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False)
+        print(shown if self.as_json else text)
 
     def announce(self, text: str) -> None:
         """Print what the command works on, unless the result alone is wanted."""
@@ -54,18 +59,17 @@ def plain(value: Any) -> Any:
     >>> plain({"r2": np.float64("nan"), "firms": np.int64(3), "period": pd.Timestamp("2012-06-30")})
     {'r2': None, 'firms': 3, 'period': '2012-06-30'}
     """
-    import numpy as np
     import pandas as pd
 
     from peerattn.render import show_label
 
+    if isinstance(value, pd.DataFrame):
+        value = value.to_dict("records")
     if isinstance(value, dict):
         return {show_label(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, pd.DataFrame):
-        return plain(value.to_dict("records"))
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    value = value.item() if isinstance(value, np.bool_ | np.number) else value
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | str | int):
@@ -85,16 +89,17 @@ def writable_file(path: Path, known: tuple[str, ...]) -> Path:
 
 def write_frame(frame: pd.DataFrame, path: Path) -> Path:
     """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe precedes what would be a formula."""
-    import pandas as pd
+    from peerattn.render import atomic_path, csv_text
 
-    from peerattn.render import atomic_path, csv_text, write_atomic
-
-    if path.suffix.lower() == ".csv":
-        for name in frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"]):
-            frame = frame.assign(**{str(name): [v if pd.isna(v) else csv_text(v) for v in frame[name]]})
-        return write_atomic(path, frame.rename(columns=csv_text).to_csv(index=False))
+    kind = path.suffix.lower()
     with atomic_path(path) as temporary:
-        if path.suffix.lower() in (".parquet", ".pq"):
+        if kind == ".csv":
+            texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+            frame = frame.assign(
+                **{str(name): texts[name].map(csv_text, na_action="ignore") for name in texts}
+            )
+            frame.rename(columns=csv_text).to_csv(temporary, index=False)
+        elif kind in (".parquet", ".pq"):
             frame.to_parquet(temporary, index=False)
         else:
             frame.to_feather(temporary)

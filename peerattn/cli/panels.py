@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -22,46 +25,58 @@ MOST_FITS = 3
 _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
 
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Begin an error with the option or argument it is about, in place of the function's argument."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option}: {re.sub('^(path|models): ', '', str(error))}") from error
+
+
 def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel:
     """Return the panel of a file or of an embedded dataset, and refuse options that name neither or both.
 
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    given = {name: getattr(options, name, None) for name in _COLUMNS}
-    given = {name: value for name, value in given.items() if value is not None}
+    from peerattn.processes import joined, share
+
+    asked: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
+    columns = {name: value for name, value in asked.items() if value is not None}
     path, dataset, preset = options.panel, options.dataset, options.preset
     if (path is None) == (dataset is None):
         came = "neither" if path is None else f"both {path} and --dataset {dataset}"
         raise InputError(f"PANEL: expected a file or --dataset ({', '.join(get_args(Dataset))}), got {came}.")
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
-    if path is not None:
-        return (
-            _share(_read_preset(path, preset, given)) if preset else _read(Path(path), given, training_rows)
-        )
-    if given or preset:
-        named = _named([*given, *(["preset"] if preset else [])])
-        raise InputError(
-            f"{named}: not used with --dataset {dataset}, whose columns are known; leave it out."
-        )
-    from peerattn.datasets import load_grunfeld, load_multiples, load_russell
+    if path is None:
+        panel = _dataset(dataset, [*columns, *(["preset"] if preset else [])], options.seed or 0)
+    elif preset is not None:
+        from peerattn.datasets.presets import read_preset
 
-    made = {"grunfeld": load_grunfeld, "multiples": load_multiples, "russell": load_russell}
-    return _share(made[dataset]() if dataset in made else simulated(options.seed or 0))
-
-
-def _named(names: Iterable[str]) -> str:
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        known = [name for name in ("firm", "known_at", "period") if name in columns]
+        _refuse(known, f"--preset {preset}, which knows them")
+        panel = read_preset(path, preset, **columns)
+    elif (stored := _stored(path, columns, training_rows)) is not None:
+        return stored
+    else:
+        panel = _read(path, columns)
+    return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()])) if joined() else panel
 
 
-def _share(panel: Panel) -> Panel:
-    """Return the periods of this process, where several fit together."""
-    from peerattn.processes import joined, share
+def _refuse(options: Collection[str], where: str) -> None:
+    if options:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise InputError(f"{named}: not used with {where}; leave it out.")
 
-    if not joined():
-        return panel
-    return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()]))
+
+def _dataset(dataset: str | None, given: Collection[str], seed: int) -> Panel:
+    from peerattn import datasets
+
+    _refuse(given, f"--dataset {dataset}, whose columns are known")
+    made: Panel = simulated(seed) if dataset == "simulated" else getattr(datasets, f"load_{dataset}")()
+    return made
 
 
 def simulated(seed: int) -> SimulatedPanel:
@@ -72,34 +87,40 @@ def simulated(seed: int) -> SimulatedPanel:
     return simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
 
 
-def _read(path: Path, given: dict[str, Any], training_rows: int | None = None) -> Panel:
-    from peerattn.panel import read_panel, scan_panel
+def _stored(path: Path, columns: dict[str, Any], training_rows: int | None) -> Panel | None:
+    """Return a panel that is read by period: of a folder, by several processes, or in part; else None."""
+    from peerattn.panel import scan_panel
     from peerattn.panel.files import KINDS
-    from peerattn.panel.frames import read_frame
     from peerattn.processes import joined
 
     by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
-    if by_period and "known_at" in given:
+    if by_period and "known_at" in columns:
         raise InputError(f"--known-at: used with one file, got the folder {path}.")
-    if "outcome" in given and (training_rows is not None or by_period):
-        stored = scan_panel(path, training_rows=training_rows, description=path.name, **given)
-        return stored.mapped() if training_rows is None and not joined() else stored.sample()
+    if "outcome" not in columns or not (by_period or training_rows):
+        return None
+    stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
+    return stored.mapped() if training_rows is None and not joined() else stored.sample()
+
+
+def _read(path: Path, columns: dict[str, Any]) -> Panel:
+    from peerattn.panel import read_panel
+    from peerattn.panel.frames import read_frame
+
     frame = read_frame(path)
-    if "outcome" not in given:
+    if "outcome" not in columns:
         raise InputError(
             f"--outcome: name the column to predict; {path} has {', '.join(map(str, frame.columns))}."
         )
-    return _share(read_panel(frame, description=path.name, **given))
+    return read_panel(frame, description=path.name, **columns)
 
 
-def _read_preset(path: Path, preset: str, given: dict[str, Any]) -> Panel:
-    from peerattn.datasets.presets import read_preset
+def flat_frame(path: Path | str) -> pd.DataFrame:
+    """Return a file as a frame whose labels are columns, all named by text."""
+    from peerattn.panel.frames import read_frame
 
-    if known := given.keys() & {"firm", "period", "known_at"}:
-        raise InputError(
-            f"{_named(sorted(known))}: not used with --preset {preset}, which knows them; leave it out."
-        )
-    return read_preset(path, preset, **given)
+    frame = read_frame(path)
+    frame = frame if frame.index.names == [None] else frame.reset_index()
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
 def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
@@ -110,20 +131,18 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
 
     from peerattn.models.attention.reference import Reference
     from peerattn.panel.columns import refuse_unknown
-    from peerattn.panel.frames import read_frame
 
-    frame = read_frame(Path(options.reference)).rename(columns=str)
-    frame = frame.reset_index() if frame.index.names != [None] else frame
-    frame = frame.rename(columns={options.firm or "firm": "firm", options.period or "period": "period"})
-    wanted = [*panel.columns, *([panel.outcome] if task == "explain" else [])]
-    refuse_unknown("--reference", ["firm", *wanted], frame.columns)
+    labels = {options.firm or "firm": "firm", options.period or "period": "period"}
+    frame = flat_frame(options.reference).rename(columns=labels)
+    outcome = panel.outcome if task == "explain" else None
+    refuse_unknown("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
-    return Reference(frame[list(panel.columns)], frame[panel.outcome] if task == "explain" else None)
+    return Reference(frame[list(panel.columns)], frame[outcome] if outcome else None)
 
 
-def read_factors(path: str | None) -> pd.DataFrame | None:
+def read_factors(path: Path | str | None) -> pd.DataFrame | None:
     """Return factor returns by period: a CSV or Parquet file whose first column is the period, the others in decimals.
 
     Raises
@@ -133,13 +152,8 @@ def read_factors(path: str | None) -> pd.DataFrame | None:
     """
     if path is None:
         return None
-    from peerattn.panel.frames import read_frame
-
-    try:
-        frame = read_frame(path)
-    except InputError as error:
-        raise InputError(f"--factors: {error}") from error
-    frame = frame if frame.index.names == [None] else frame.reset_index()
+    with naming("--factors"):
+        frame = flat_frame(path)
     table = frame.set_index(frame.columns[0])
     table.attrs["path"] = repr(str(path))
     return table
@@ -147,12 +161,9 @@ def read_factors(path: str | None) -> pd.DataFrame | None:
 
 def limits_of(preset: str | None) -> tuple[str, ...]:
     """Return what a reader must know of a preset's source."""
-    if preset is None:
-        return ()
     from peerattn.datasets.presets import PRESETS
 
-    rules = PRESETS[preset]
-    return (f"Source: {rules.source}", *rules.limits)
+    return () if preset is None else (f"Source: {PRESETS[preset].source}", *PRESETS[preset].limits)
 
 
 def take_models(
@@ -178,11 +189,6 @@ def take_models(
         raise InputError(
             f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
         )
-    for name in ready.values():
-        if name not in model_names():
-            raise unknown_name("--models", "model", name, model_names())
-        if needs_industry(name) and panel.industry is None:
-            raise InputError(f"--models: {name!r} needs --industry, the column with the industry's code.")
     if not wanted:
         raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
     for name in settings:
@@ -190,7 +196,10 @@ def take_models(
             raise unknown_name("--set", "model of this call", name, ready)
     made = {}
     for own, name in ready.items():
-        model = make_model(name, task=task, industry=panel.industry, random_state=seed)
+        with naming("--models"):
+            if needs_industry(name) and panel.industry is None:
+                raise InputError(f"{name!r} needs --industry, the column with the industry's code.")
+            model = make_model(name, task=task, industry=panel.industry, random_state=seed)
         title = model_title(name, panel.industry) if own == name else own
         known = model.get_params()
         for option in settings.get(own, {}):
@@ -218,13 +227,11 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     >>> read_settings(["attention.n_heads=4", "attention.kappa=None", "ridge.alpha=0.5"])
     {'attention': {'n_heads': 4, 'kappa': None}, 'ridge': {'alpha': 0.5}}
     """
-    import json
-
     settings: dict[str, dict[str, Any]] = {}
     for text in texts or ():
         target, equals, value = text.partition("=")
-        name, dot, option = target.strip().partition(".")
-        if not (equals and dot and name and option):
+        name, _, option = target.strip().partition(".")
+        if not (equals and name and option):
             raise InputError(
                 f"--set: expected MODEL.OPTION=VALUE, such as attention.n_heads=4; got {text!r}."
             )
@@ -257,21 +264,5 @@ def period_named(option: str, label: str, periods: Any) -> Any:
     """Return the period that an option names."""
     from peerattn.panel import find_period
 
-    try:
+    with naming(option):
         return find_period(label, periods.unique().sort_values())
-    except InputError as error:
-        raise InputError(f"{option}: {error}") from error
-
-
-def split_in_words(cv: WalkForward | NewFirms) -> str:
-    """Say what is tested and learned from."""
-    from peerattn.evaluation import NewFirms, WalkForward
-
-    if isinstance(cv, NewFirms):
-        return f"{split_in_words(cv.walk or WalkForward())}; firms never seen, in {cv.n_splits} groups"
-    tested = (
-        "the last third of the periods" if cv.test_periods is None else f"the last {cv.test_periods} periods"
-    )
-    learned = "all before" if cv.train_periods is None else f"the {cv.train_periods} periods before"
-    every = "each period" if cv.refit_every == 1 else f"every {cv.refit_every} periods"
-    return f"tested: {tested}; fitted on {learned}, refitted {every}"

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
-import typer
-
-from peerattn.cli import options as o
 from peerattn.cli.app import command
+from peerattn.cli.options import SavedModelOptions
 from peerattn.cli.output import FRAMES, Output, writable_file, write_frame
 
 
-@command(epilog="Example:  peerattn predict roa.model panel.parquet --out predictions.parquet")
-def predict(
-    *,
-    model: o.ModelFile,
-    panel: o.PanelFile,
-    out: Path = typer.Option(
-        "predictions.parquet",
-        metavar="FILE",
-        help="Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.",
-    ),
-    output: Output,
-) -> None:
-    """Predict every row of a panel with a saved model."""
-    from peerattn.cli.model_file import load_model
+@command
+@dataclass(kw_only=True)
+class Predict(SavedModelOptions, Output):
+    """Predict every row of a panel with a saved model.
 
-    saved = load_model(model)
-    if not out.suffix:
-        with output.working(f"predicting with {saved.name}"):
-            stored = saved.write_by_period("predictions", panel, out)
-        message = (
-            f"{len(stored):,} predictions of {saved.outcome} by {saved.name} in the folder {out.resolve()}"
-        )
-        output.say(message, {"model": saved.name, "rows": len(stored), "folder": str(out.resolve())})
-        return
-    taken = saved.panel(panel)
-    target = writable_file(out, FRAMES)
-    with output.working(f"predicting with {saved.name}"):
-        predicted = saved.predict(taken)
-    frame = predicted.to_frame().assign(**{saved.outcome: taken.y})
-    frame = frame.rename_axis([saved.firm, saved.period]).reset_index()
-    write_frame(frame[[saved.firm, saved.period, saved.outcome, "prediction"]], target)
-    known = taken.y.notna()
-    message = f"{len(frame):,} predictions of {saved.outcome} by {saved.name} in {target.resolve()}"
-    result: dict[str, object] = {"model": saved.name, "rows": len(frame), "file": str(target.resolve())}
-    if known.sum() > 1:
-        from peerattn.evaluation import r2_within_period
+    Attributes
+    ----------
+    out : FILE
+        Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.
+    """
 
-        period = taken.X.index.get_level_values("period")[known.to_numpy()]
-        within = r2_within_period(taken.y[known], predicted[known], period)
-        message += f"\nR² within period, where the outcome is known: {within:.4f}"
-        message += " (in-sample where the model was fitted on these rows)"
-        result["r2_within"] = within
-    output.say(message, result)
+    example: ClassVar = "predict roa.model panel.parquet --out predictions.parquet"
+    out: Path = Path("predictions.parquet")
+
+    def run(self) -> None:
+        """Predict, write, print."""
+        from peerattn.cli.model_file import load_model
+
+        saved = load_model(self.model)
+        said, place = f"predictions of {saved.outcome} by {saved.name} in", self.out.resolve()
+        if not self.out.suffix:
+            with self.working(f"predicting with {saved.name}"):
+                stored = saved.write_by_period("predictions", self.panel, self.out)
+            about = {"model": saved.name, "rows": len(stored), "folder": str(place)}
+            self.say(f"{len(stored):,} {said} the folder {place}", about)
+            return
+        panel, labels = saved.panel(self.panel), [saved.firm, saved.period]
+        writable_file(self.out, FRAMES)
+        with self.working(f"predicting with {saved.name}"):
+            predicted = saved.predict(panel)
+        frame = predicted.to_frame().assign(**{saved.outcome: panel.y}).rename_axis(labels).reset_index()
+        write_frame(frame[[*labels, saved.outcome, "prediction"]], self.out)
+        message = f"{len(frame):,} {said} {place}"
+        result: dict[str, Any] = {"model": saved.name, "rows": len(frame), "file": str(place)}
+        known = panel.y.notna()
+        if known.sum() > 1:
+            from peerattn.evaluation import r2_within_period
+
+            period = panel.X.index.get_level_values("period")[known.to_numpy()]
+            result["r2_within"] = r2_within_period(panel.y[known], predicted[known], period)
+            message += f"\nR² within period, where the outcome is known: {result['r2_within']:.4f}"
+            message += " (in-sample where the model was fitted on these rows)"
+        self.say(message, result)

@@ -2,70 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-import typer
-
-from peerattn.cli import options as o
 from peerattn.cli.app import command
+from peerattn.cli.options import option
 from peerattn.cli.output import FRAMES, Output, writable_file, write_frame
 
 Truth = Literal["directed", "symmetric", "industry"]
 
 
-def _share(default: float, help: str) -> Any:
-    return typer.Option(default, metavar="SHARE", help=help)
+@command
+@dataclass(kw_only=True)
+class Simulate(Output):
+    """Simulate a panel of firms whose directed peer network is known.
 
+    Attributes
+    ----------
+    firms : N
+        Firms in each period.
+    periods : N
+        Months.
+    characteristics : N
+        Characteristics.
+    industries : N
+        Industries; 0 for none.
+    signal_share : SHARE
+        Share of the outcome's variance that is predictable.
+    own_share : SHARE
+        Share of that which own characteristics predict.
+    truth
+        What determines the peers of a firm.
+    missing_share : SHARE
+        Share of characteristics that is missing.
+    seed : N
+        Random state of everything random. [default: 0]
+    out : FILE
+        The panel, as Parquet, CSV or Arrow.
+    network : FILE
+        The true network, as Parquet. [default: not written]
+    """
 
-@command(
-    epilog="Example:  peerattn simulate --firms 150 --periods 80 --signal-share 0.5 --seed 1 --out simulated.parquet"
-)
-def simulate(
-    *,
-    firms: int = typer.Option(150, metavar="N", min=3, help="Firms in each period."),
-    periods: int = typer.Option(80, metavar="N", min=1, help="Months."),
-    characteristics: int = typer.Option(8, metavar="N", min=1, help="Characteristics."),
-    industries: int = typer.Option(10, metavar="N", min=0, help="Industries; 0 for none."),
-    signal_share: float = _share(0.5, "Share of the outcome's variance that is predictable."),
-    own_share: float = _share(0.3, "Share of that which own characteristics predict."),
-    truth: Truth = typer.Option("directed", help="What determines the peers of a firm."),
-    missing_share: float = _share(0.0, "Share of characteristics that is missing."),
-    seed: o.Seed = None,
-    out: Path = typer.Option(
-        "simulated.parquet", metavar="FILE", help="The panel, as Parquet, CSV or Arrow."
-    ),
-    network: Path | None = typer.Option(
-        None, metavar="FILE", help="The true network, as Parquet. [default: not written]"
-    ),
-    output: Output,
-) -> None:
-    """Simulate a panel of firms whose directed peer network is known."""
-    from peerattn.datasets import simulate_panel
+    example: ClassVar = (
+        "simulate --firms 150 --periods 80 --signal-share 0.5 --seed 1 --out simulated.parquet"
+    )
+    firms: int = option(default=150, min=3)
+    periods: int = option(default=80, min=1)
+    characteristics: int = option(default=8, min=1)
+    industries: int = option(default=10, min=0)
+    signal_share: float = 0.5
+    own_share: float = 0.3
+    truth: Truth = "directed"
+    missing_share: float = 0.0
+    seed: int | None = option(min=0)
+    out: Path = Path("simulated.parquet")
+    network: Path | None = None
 
-    target = writable_file(out, FRAMES)
-    true = writable_file(network, (".parquet",)) if network else None
-    with output.working("simulating"):
-        made = simulate_panel(
-            firms,
-            periods,
-            characteristics,
-            signal_share=signal_share,
-            own_share=own_share,
-            truth=truth,
-            n_industries=industries,
-            missing_share=missing_share,
-            random_state=seed or 0,
-        )
-        write_frame(made.X.assign(outcome=made.y).reset_index(), target)
-        if true:
-            made.network.to_parquet(true)
-    code = " --industry industry" if industries else ""
-    message = [
-        f"{made!r}",
-        f"panel: {target.resolve()}",
-        *([f"true network: {true.resolve()}"] if true else []),
-    ]
-    message.append(f"next: peerattn compare {target} --outcome outcome{code}")
-    files = [str(path.resolve()) for path in (target, true) if path]
-    output.say("\n".join(message), {"rows": len(made.X), "seed": seed or 0, "files": files})
+    def run(self) -> None:
+        """Simulate, write, print."""
+        from peerattn.datasets import simulate_panel
+
+        writable_file(self.out, FRAMES)
+        files = {"panel": self.out.resolve()}
+        if self.network:
+            files["true network"] = writable_file(self.network, (".parquet",)).resolve()
+        shares = {
+            name: getattr(self, name) for name in ("signal_share", "own_share", "truth", "missing_share")
+        }
+        with self.working("simulating"):
+            made = simulate_panel(
+                self.firms,
+                self.periods,
+                self.characteristics,
+                n_industries=self.industries,
+                random_state=self.seed or 0,
+                **shares,
+            )
+            write_frame(made.X.assign(outcome=made.y).reset_index(), self.out)
+            if self.network:
+                made.network.to_parquet(self.network)
+        code = " --industry industry" if self.industries else ""
+        lines = [repr(made), *(f"{what}: {path}" for what, path in files.items())]
+        lines.append(f"next: peerattn compare {self.out} --outcome outcome{code}")
+        result = {"rows": len(made.X), "seed": self.seed or 0, "files": list(map(str, files.values()))}
+        self.say("\n".join(lines), result)

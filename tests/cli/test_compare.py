@@ -479,11 +479,11 @@ def test_json_is_one_object(capsys, sample):
     [
         ("[compare]\npanl = 'x'", "no option of [compare] is named 'panl'"),
         ("[compare]\nseed = 'x'", "seed: expected a whole number, got 'x'"),
-        ("[compare]\naudit = 1", "expected true or false"),
+        ("[compare]\naudit = 1", "audit: expected True or False, got 1"),
         ("[compare]\ntest_periods = true", "expected a whole number"),
         ("[compare]\nmodels = [1]", "expected a list of texts"),
-        ("[compare]\ndataset = 'x'", "expected one of grunfeld, multiples, russell, simulated"),
-        ("[compare]\ntask = 'x'", "task: expected one of forecast, explain, got 'x'"),
+        ("[compare]\ndataset = 'x'", "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'"),
+        ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'explain', got 'x'"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "[other] is no section"),
@@ -538,6 +538,7 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
         call = [*options, "--factors", str(tmp_path / "factors.csv"), "--out", str(tmp_path / "r"), "--quiet"]
         if missing is None:
             assert said(capsys, *call)[0] == 0
+            assert 'factors = "../factors.csv"' in (tmp_path / "r" / "report.toml").read_text()
             assert "net of mkt of the next period" in (tmp_path / "r" / "report.html").read_text(
                 encoding="utf-8"
             )

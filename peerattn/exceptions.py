@@ -6,7 +6,7 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature, unwrap
 from numbers import Integral, Real
@@ -171,6 +171,7 @@ _COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
 
 
 Door = TypeVar("Door", bound=Callable[..., Any])
+Kind = tuple[Callable[[Any], Any], str]  # whether a value is of it, and what is expected
 
 
 class UnknownArgument(InputError, TypeError):
@@ -199,52 +200,37 @@ def checked(door: Door) -> Door:
                 setattr(door, name, checked(value))
         return door
     shape = signature(door)
-    parameters = shape.parameters
-    kinds: dict[str, Any] = {}
-    several = {
-        name for name, each in parameters.items() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    kinds: dict[str, Kind] = {}
+    defaults = {
+        name: each.default
+        for name, each in shape.parameters.items()
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and name not in ("self", "cls")
     }
-    several |= {"self", "cls"}
 
     @wraps(door)
     def call(*args: Any, **options: Any) -> Any:
+        unknown = [name for name in options if name not in defaults]
         try:
-            given = shape.bind(*args, **options).arguments
+            bound = shape.bind(*args, **options).arguments
         except TypeError as error:
-            unknown = [name for name in options if name not in parameters]
-            near = did_you_mean(unknown[0], parameters) if unknown else ""
+            near = did_you_mean(unknown[0], defaults) if unknown else ""
             raise UnknownArgument(f"{door.__qualname__}: {error}.{near}") from None
         if not kinds:
-            kinds.update({name: _kind(each.annotation, door) for name, each in parameters.items()})
+            of = {name: _evaluated(shape.parameters[name].annotation, door) for name in defaults}
+            kinds.update({name: _kind(annotation) for name, annotation in of.items()})
+        given = {
+            name: bound[name] for name in defaults if bound.get(name, defaults[name]) is not defaults[name]
+        }
         for name, value in given.items():
-            if name in several:
-                continue
-            named = name in _COLUMNS and isinstance(
-                value, str | int | tuple
-            )  # columns need not be named by text
-            if value is not parameters[name].default and not named and not _fits(value, kinds[name]):
-                remedy = (
-                    f": write [{value!r}]" if isinstance(value, str) and "list" in _said(kinds[name]) else ""
-                )
-                raise InputError(f"{name}: expected {_said(kinds[name])}, got {_short(value)}{remedy}.")
-            if value is not parameters[name].default and isinstance(value, Real):
-                _check_range(name, value, parameters[name].default)
+            _check(name, value, kinds[name], defaults[name])
         try:
             return door(*args, **options)
         except InputError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError) as error:
-            if (
-                isinstance(error, TypeError)
-                and options.keys() - {*parameters}
-                and "unexpected keyword" in str(error)
-            ):
+            if isinstance(error, TypeError) and unknown and "unexpected keyword" in str(error):
                 raise UnknownArgument(f"{door.__qualname__}: {error}.") from error
-            odd = {
-                name: _oddness(value, kinds[name])
-                for name, value in given.items()
-                if name not in several and value is not parameters[name].default
-            }
+            odd = {name: _oddness(value, kinds[name]) for name, value in given.items()}
             name = max(odd, key=lambda key: odd[key], default="")
             if not name or not odd[name] or hasattr(error, "__notes__"):
                 raise
@@ -255,21 +241,29 @@ def checked(door: Door) -> Door:
     return cast(Door, call)
 
 
-def _check_range(name: str, value: Any, default: Any) -> None:
-    """Raise for a count, share or seed outside its range."""
+def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
+    """Raise for a value of another kind, and for a count, share or seed outside its range."""
+    fits, said = kind
+    named = name in _COLUMNS and isinstance(value, str | int | tuple)  # columns need not be named by text
+    if not named and not fits(value):
+        remedy = f": write [{value!r}]" if isinstance(value, str) and "list" in said else ""
+        raise InputError(f"{name}: expected {said}, got {_short(value)}{remedy}.")
+    if not isinstance(value, Real):
+        return
+    size = cast(float, value)
     counts = name.startswith("n_") or name in _COUNTS
     least, most = min(1, default) if isinstance(default, int) else 1, MOST.get(name, _MILLION)
-    if counts and name != "n_jobs" and value < least:
-        raise InputError(f"{name}: expected at least {least}, got {value!r}.")
-    if counts and not abs(value) <= most:
-        raise InputError(f"{name}: expected at most {most:,}, got {_short(value)}.")
-    if name in _SHARES and not 0 < value < 1:
-        raise InputError(f"{name}: expected a number between 0 and 1, got {value!r}.")
-    if name == "random_state" and not 0 <= value < 2**32:
-        raise InputError(f"{name}: expected a whole number from 0 to {2**32 - 1}, got {_short(value)}.")
+    for wrong, wanted in (
+        (counts and name != "n_jobs" and size < least, f"at least {least}"),
+        (counts and not abs(size) <= most, f"at most {most:,}"),
+        (name in _SHARES and not 0 < size < 1, "a number between 0 and 1"),
+        (name == "random_state" and not 0 <= size < 2**32, f"a whole number from 0 to {2**32 - 1}"),
+    ):
+        if wrong:
+            raise InputError(f"{name}: expected {wanted}, got {_short(value)}.")
 
 
-def _kind(annotation: Any, door: Any) -> Any:
+def _evaluated(annotation: Any, door: Any) -> Any:
     """Return what an annotation means; Any where it says nothing here (names that are imported for type checkers alone)."""
     if not isinstance(annotation, str):
         return Any if annotation is Parameter.empty else annotation
@@ -279,52 +273,68 @@ def _kind(annotation: Any, door: Any) -> Any:
         return Any
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Return whether the value is of the kind."""
-    if isinstance(kind, TypeVar):
-        bound = kind.__bound__
+def _kind(annotation: Any) -> Kind:
+    """Return what tells whether a value is of a kind, and what is expected; all values are of a kind that says nothing here.
+
+    >>> _kind(int | None)[1], _kind(Literal["seeds", "folds"])[1]
+    ('a whole number or None', "'seeds' or 'folds'")
+    """
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, TypeVar):
+        bound = annotation.__bound__
         name = getattr(bound, "__forward_arg__", None)
-        return _fits(value, getattr(sys.modules[kind.__module__], name, Any) if name else bound)
-    origin, parts = get_origin(kind), get_args(kind)
+        return _kind(getattr(sys.modules[annotation.__module__], name, Any) if name else bound)
     if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
+        fits, said = zip(*map(_kind, parts))
+        return lambda value: any(fit(value) for fit in fits), " or ".join(dict.fromkeys(said))
     if origin is Literal:
-        return _hashable(value) and any(type(value) is type(part) and value == part for part in parts)
-    if kind is None or kind is NoneType:
-        return value is None
-    if kind in (int, float):
-        truth = isinstance(value, bool) or type(value).__name__ == "bool"
-        return isinstance(value, Integral if kind is int else Real) and not truth and value == value
-    if kind is bool:
-        return isinstance(value, bool) or type(value).__name__ == "bool"
+        options = " or ".join(map(repr, parts))
+        return lambda value: any(type(value) is type(part) and value == part for part in parts), options
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
     if origin in (Sequence, Iterable, list, tuple):
-        listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
-        if not listed or isinstance(value, Iterator) or origin is tuple or parts[0] is Any:
-            return listed
-        return all(_hashable(each) if parts[0] is str else _fits(each, parts[0]) for each in value)
+        each = _kind(Hashable if parts[0] is str else parts[0])[0]
+        unseen = origin is tuple or parts[0] is Any
+
+        def are(value: Any) -> bool:
+            listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
+            return listed and (unseen or isinstance(value, Iterator) or all(map(each, value)))
+
+        return are, f"a list of {'names' if parts[0] is str else 'values'}"
     if origin in (Mapping, dict):
-        return isinstance(value, Mapping) and all(_fits(each, parts[1]) for each in value.values())
-    if origin is Callable or kind is Callable:
-        return callable(value)
-    if isinstance(kind, type) and (
-        kind in (str, Path) or kind.__module__.startswith(("peerattn.", "numpy.random."))
-    ):
-        return isinstance(value, kind)
-    if getattr(origin, "__name__", "") == "PathLike":
-        return hasattr(value, "__fspath__")
-    needed = {"DataFrame": "columns", "Index": "get_indexer", "Series": "to_frame", "ndarray": "__len__"}
-    if isinstance(kind, type) and kind.__name__ in needed:
-        return hasattr(value, needed[kind.__name__]) and not isinstance(value, str | bytes)
-    return True
+        held = _kind(parts[1])[0]
+        return lambda value: isinstance(value, Mapping) and all(map(held, value.values())), "a dictionary"
+    name = str(getattr(origin or annotation, "__name__", annotation))
+    if name in _HAS:
+        return lambda value: hasattr(value, _HAS[name]) and not isinstance(value, str | bytes), name
+    ours = isinstance(annotation, type) and annotation.__module__.startswith(_OURS)
+    ours = ours or annotation in (Path, Hashable)
+    return lambda value: not ours or isinstance(value, annotation), name
 
 
-def _oddness(value: Any, kind: Any) -> int:
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ == "bool"  # numpy's, too
+
+
+_PLAIN: dict[Any, Kind] = {
+    int: (lambda value: isinstance(value, Integral) and not _is_truth(value), "a whole number"),
+    float: (lambda value: isinstance(value, Real) and not _is_truth(value) and value == value, "a number"),
+    bool: (_is_truth, "True or False"),
+    str: (lambda value: isinstance(value, str), "text"),
+    NoneType: (lambda value: value is None, "None"),
+}
+#: What functions, paths, tables and arrays of any library have.
+_HAS = {
+    "Callable": "__call__", "PathLike": "__fspath__",
+    "DataFrame": "columns", "Index": "get_indexer", "Series": "to_frame", "ndarray": "__len__",
+}  # fmt: skip
+_OURS = ("peerattn.", "numpy.random.")  # modules whose classes are meant as they are named
+
+
+def _oddness(value: Any, kind: Kind) -> int:
     """Tell how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
-    if (
-        hasattr(value, "get_params")
-        or hasattr(value, "period")
-        or type(value).__module__.startswith("peerattn.")
-    ):
+    unsaid, ours = kind[1] == "Any", type(value).__module__.startswith("peerattn.")
+    if ours or hasattr(value, "get_params") or hasattr(value, "period"):
         return 0
     if hasattr(value, "__len__") and not isinstance(value, str):
         size = getattr(value, "size", None)
@@ -333,39 +343,12 @@ def _oddness(value: Any, kind: Any) -> int:
         hollow = not len(value) or size == 0 or text or getattr(value, "ndim", 1) > 2
         if hollow or isinstance(value, set | bytes):
             return 2
-        return int(kind is Any and (size is None or size < 4))
+        return int(unsaid and (size is None or size < 4))
     if isinstance(value, str):
-        return int(kind is Any or "\x00" in value or len(value) > 255)  # no name of a file
+        return int(unsaid or "\x00" in value or len(value) > 255)  # no name of a file
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9:
-        return int(kind is Any)
+        return int(unsaid)
     return 2
-
-
-def _hashable(value: object) -> bool:
-    """Return whether the value can be looked up in a set."""
-    try:
-        return isinstance(hash(value), int)
-    except TypeError:
-        return False
-
-
-def _said(kind: Any) -> str:
-    """Say what is expected.
-
-    >>> _said(int | None), _said(Literal["seeds", "folds"])
-    ('a whole number or None', "'seeds' or 'folds'")
-    """
-    parts = get_args(kind)
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(_said, parts)))
-    if get_origin(kind) is Literal:
-        return " or ".join(map(repr, parts))
-    words = {int: "a whole number", float: "a number", bool: "True or False", str: "text", NoneType: "None"}
-    if get_origin(kind) in (Sequence, Iterable, list, tuple):
-        return f"a list of {'names' if parts[:1] == (str,) else 'values'}"
-    if get_origin(kind) in (Mapping, dict):
-        return "a dictionary"
-    return words.get(kind) or str(getattr(kind, "__name__", kind))
 
 
 def _short(value: object) -> str:

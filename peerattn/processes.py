@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError
 
 Value = TypeVar("Value")
 
-_joined = [False]
+_place = {"number": 0, "of": 1}  # of this process among those that fit together
 
 
 @contextmanager
@@ -62,37 +62,28 @@ def data_parallel() -> Iterator[None]:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-        atexit.register(
-            dist.destroy_process_group
-        )  # a group that is left and joined again may meet its old addresses
-    _joined[0] = True
+        # at the end: a group that is left and joined again may meet its old addresses
+        atexit.register(dist.destroy_process_group)
+    _place.update({"number": dist.get_rank(), "of": dist.get_world_size()})
     try:
         yield
     finally:
-        _joined[0] = False
+        _place.update({"number": 0, "of": 1})
 
 
 def joined() -> bool:
     """Whether this process fits together with others."""
-    return _joined[0]
+    return n_processes() > 1
 
 
 def n_processes() -> int:
     """Return how many processes fit together."""
-    if not joined():
-        return 1
-    import torch.distributed as dist
-
-    return int(dist.get_world_size())
+    return _place["of"]
 
 
 def process() -> int:
     """Return the number of this process, from 0."""
-    if not joined():
-        return 0
-    import torch.distributed as dist
-
-    return int(dist.get_rank())
+    return _place["number"]
 
 
 def share() -> slice:
@@ -106,29 +97,22 @@ def all_sum(value: Any) -> Any:
     Of a tensor the derivative is that of the own part, times the number of processes: the mean of the processes' gradients is
     then the gradient of a loss of the sum.
     """
-    return _reduced(value, "SUM") if joined() else value
+    if not joined():
+        return value
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return sum(gathered(value))
+    total = value.detach().clone()
+    torch.distributed.all_reduce(total)
+    if torch.is_grad_enabled() and value.requires_grad:  # each process differentiates its own part
+        total = total + n_processes() * (value - value.detach())
+    return total
 
 
 def all_max(value: np.ndarray) -> np.ndarray:
     """Return the largest over the processes, entry by entry."""
-    found: np.ndarray = _reduced(value, "MAX") if joined() else value
-    return found
-
-
-def _reduced(value: Any, operation: str) -> Any:
-    import torch
-    import torch.distributed as dist
-
-    how = getattr(dist.ReduceOp, operation)
-    if isinstance(value, torch.Tensor):
-        total = value.detach().clone()
-        dist.all_reduce(total, how)
-        if torch.is_grad_enabled() and value.requires_grad:  # each process differentiates its own part
-            total = total + n_processes() * (value - value.detach())
-        return total
-    total = torch.tensor(np.asarray(value))
-    dist.all_reduce(total, how)
-    return total.numpy() if isinstance(value, np.ndarray) else type(value)(total.item())
+    return np.asarray(np.max(gathered(value), axis=0)) if joined() else value
 
 
 def mean_of(rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -143,13 +127,12 @@ def average_gradients(parameters: Sequence[Any]) -> None:
     """Give every process the mean of their gradients: each has differentiated the loss as far as it depends on its own rows."""
     if joined():
         import torch
+        from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
         for each in parameters:
             each.grad = torch.zeros_like(each) if each.grad is None else each.grad
         gradients = [each.grad for each in parameters]
-        flat = all_sum(torch.cat([each.flatten() for each in gradients])) / n_processes()
-        for each, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
-            each.copy_(mean.view_as(each))
+        vector_to_parameters(all_sum(parameters_to_vector(gradients)) / n_processes(), gradients)
 
 
 def gathered(value: Value) -> list[Value]:
@@ -170,9 +153,6 @@ def from_first(value: Value) -> Value:
 
 def completed(values: Sequence[Value | None]) -> list[Value]:
     """Return a list of which each process has some values, and None for the others'."""
-    if not joined():
-        return list(values)  # type: ignore[arg-type]
-    found: dict[int, Any] = {}
-    for part in gathered({k: value for k, value in enumerate(values) if value is not None}):
-        found |= part
+    known = {k: value for k, value in enumerate(values) if value is not None}
+    found = {k: value for part in gathered(known) for k, value in part.items()}
     return [found[k] for k in range(len(values))]

@@ -55,18 +55,14 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], made_from: Mapping[str, str]) -> None:
         self.folder = check_writable(folder, argument="checkpoint")
         self._number, self._made_from = 0, dict(made_from)
-        if process():
+        if process() or self._read(_HEAD, "Delete the folder to start anew.") is not None:
             return
-        head = self.folder / _HEAD
-        if head.exists():
-            self._refuse_other(self._read(head, "Delete the folder to start anew.")[1])
-        elif held := sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
+        if held := sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
             raise InputError(
                 f"checkpoint: expected a new or empty folder, or one that a fit has written, got {str(self.folder)!r}, which "
                 f"holds {held[0]!r}."
             )
-        else:
-            self._write(head, {}, self._made_from)
+        self._write(_HEAD, {}, None)
 
     @contextmanager
     def stage(self) -> Iterator[None]:
@@ -76,47 +72,42 @@ class Checkpoint:
 
     def load(self) -> tuple[dict[str, np.ndarray], Any] | None:
         """Return what was saved of the stage; None where nothing was."""
-        return from_first(None if process() else self._load())
-
-    def _load(self) -> tuple[dict[str, np.ndarray], Any] | None:
-        if not self._path.exists():
-            return None
-        arrays, spec = self._read(self._path, "Delete this file: its stage is made again.")
-        self._refuse_other(spec["made_from"])
-        return arrays, spec["spec"]
+        advice = "Delete this file: its stage is made again."
+        return from_first(None if process() else self._read(f"{self._number}{_END}", advice))
 
     def finish(self, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
         """Keep the result of the stage."""
         if not process():
-            self._write(self._path, arrays, {"made_from": self._made_from, "spec": spec})
+            self._write(f"{self._number}{_END}", arrays, spec)
 
-    @property
-    def _path(self) -> Path:
-        return self.folder / f"{self._number}{_END}"
-
-    def _refuse_other(self, made_from: Any) -> None:
-        if made_from != self._made_from:
-            held = made_from if isinstance(made_from, dict) else {}
-            other = [name for name, value in self._made_from.items() if held.get(name) != value]
+    def _read(self, name: str, advice: str) -> tuple[dict[str, np.ndarray], Any] | None:
+        if not (self.folder / name).exists():
+            return None
+        with _about_checkpoint(advice):
+            arrays, spec = read_state(self.folder / name, _KIND, place=name)
+        of = spec.get("made_from")
+        held: dict[str, Any] = of if isinstance(of, dict) else {}
+        if other := [key for key in self._made_from | held if held.get(key) != self._made_from.get(key)]:
             raise InputError(
-                f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other) or 'settings'}. Repeat that fit as "
-                "it was, or choose another folder."
+                f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other)}. Repeat that fit as it was, or "
+                "choose another folder."
             )
+        return arrays, spec.get("spec")
 
-    @staticmethod
-    def _read(path: Path, advice: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        try:
-            return read_state(path, _KIND, place=path.name)
-        except InputError as error:
-            said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
-            raise InputError(f"checkpoint: {said} {advice}") from error
+    def _write(self, name: str, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
+        with _about_checkpoint():
+            whole = {"made_from": self._made_from, "spec": spec}
+            write_state(self.folder / name, arrays, whole, _KIND, place=name)
 
-    @staticmethod
-    def _write(path: Path, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> None:
-        try:
-            write_state(path, arrays, spec, _KIND, place=path.name)
-        except InputError as error:
-            raise InputError(f"checkpoint: {str(error).removeprefix('path: ')}") from error
+
+@contextmanager
+def _about_checkpoint(advice: str = "") -> Iterator[None]:
+    """Let errors of a file name the checkpoint, and say what to do."""
+    try:
+        yield
+    except InputError as error:
+        said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
+        raise InputError(f"checkpoint: {said} {advice}".rstrip()) from error
 
 
 def remove_checkpoint(folder: str | os.PathLike[str]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -43,11 +44,11 @@ class TrainingRecord:
 
     def __str__(self) -> str:
         said = f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
-        if self.validation:
-            said += (
-                f"; best validation {dict(self.validation)[self.best_step]:.4g} after step {self.best_step}"
-            )
-        return said
+        if not self.validation:
+            return said
+        return (
+            f"{said}; best validation {dict(self.validation)[self.best_step]:.4g} after step {self.best_step}"
+        )
 
 
 def train(
@@ -129,137 +130,101 @@ def train(
     >>> record
     TrainingRecord(best_step=200)
     """
-    _check(learning_rate, max_steps=max_steps, validate_every=validate_every, average=average)
+    counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average}
+    check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
+    if not 0 < learning_rate < math.inf:
+        raise InputError(f"learning_rate: expected a positive number, got {learning_rate}.")
     if average is not None and validate is not None:
         raise InputError(
             "average: goes without validation, which keeps one step's parameters. Leave out validate."
         )
-    trained = _trainable(parameters)
+    tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
+    trained = [tensor for tensor in tensors if tensor.requires_grad]
+    if not trained:
+        raise InputError("parameters: expected at least one tensor with requires_grad=True, got none.")
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
-    stream, losses = iter(batches), list[float]()
-    best, mean = _Best(trained), _Mean(trained, average or 0)
+    stream, losses, kept = iter(batches), list[float](), _Kept(trained)
     with progress_bar(None if process() else progress, max_steps) as advance:
         for done in range(1, max_steps + 1):
+            try:
+                batch = next(stream)
+            except StopIteration:
+                raise InputError(
+                    f"batches: expected at least max_steps={max_steps}, got {done - 1}. "
+                    "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
+                ) from None
             rate = optimizer.param_groups[0]["lr"]
-            batch = _next(stream, done - 1, max_steps)
-            losses.append(_step(optimizer, trained, loss, batch, clip, done - 1))
+            losses.append(_step(optimizer, trained, partial(loss, batch), clip, done))
             advance(f"loss {losses[-1]:.4g}")
             if done < max_steps:
                 scheduler.step()
-            mean.consider(max_steps - done)
+            if average is not None and max_steps - done < average:
+                kept.mean()
             if validate is not None and (done % validate_every == 0 or done == max_steps):
-                best.consider(validate, done, rate)
-    for kept in (best, mean):
-        _restore(trained, kept.values)
-    return TrainingRecord(tuple(losses), tuple(best.history), best.step or len(losses))
+                with torch.no_grad():
+                    kept.best(done, _finite("validation loss", float(validate()), done, rate))
+    kept.restore()
+    return TrainingRecord(tuple(losses), tuple(kept.history), kept.step or len(losses))
 
 
 def _step(
     optimizer: torch.optim.Optimizer,
     trained: list[Tensor],
-    loss: Callable[[Batch], Tensor],
-    batch: Batch,
+    loss: Callable[[], Tensor],
     clip: float | None,
     step: int,
 ) -> float:
     """Take one step and return the loss before it; leave the parameters alone when something is not finite."""
     rate = optimizer.param_groups[0]["lr"]
     optimizer.zero_grad()
-    value = loss(batch)
-    number = all_sum(value.item()) / n_processes()
-    if not math.isfinite(number):
-        raise _diverged("loss", number, step, rate)
+    value = loss()
+    number = _finite("loss", all_sum(value.item()) / n_processes(), step, rate)
     value.backward()
     average_gradients(trained)
     norm = nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip).item()
-    if not math.isfinite(norm):
-        raise _diverged("gradient's norm", norm, step, rate)
+    _finite("gradient's norm", norm, step, rate)
     optimizer.step()
     return number
 
 
-class _Best:
-    """Keeps the parameters of the smallest validation loss."""
+def _finite(what: str, value: float, step: int, rate: float) -> float:
+    if not math.isfinite(value):
+        raise InputError(
+            f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
+            "Lower learning_rate, or look for missing or extreme values in the input."
+        )
+    return value
+
+
+class _Kept:
+    """Parameters that are restored at the end: those of the smallest validation loss, or the mean of several steps."""
 
     def __init__(self, trained: list[Tensor]):
-        self.trained = trained
+        self.trained, self.values = trained, list[Tensor]()
         self.history: list[tuple[int, float]] = []
-        self.loss, self.step = math.inf, 0
-        self.values: list[Tensor] = []
+        self.count, self.loss, self.step = 0, math.inf, 0
 
-    def consider(self, validate: Callable[[], float], step: int, rate: float) -> None:
-        with torch.no_grad():
-            loss = float(validate())
-        if not math.isfinite(loss):
-            raise _diverged("validation loss", loss, step - 1, rate)
+    def best(self, step: int, loss: float) -> None:
+        """Keep the parameters as they are where this validation loss is the smallest."""
         self.history.append((step, loss))
         if loss < self.loss:
-            self.loss, self.step = loss, step
-            self.values = [tensor.detach().clone() for tensor in self.trained]
+            self.loss, self.step, self.values = loss, step, [x.detach().clone() for x in self.trained]
 
-
-class _Mean:
-    """Keeps the mean of the parameters over the last ``n`` steps."""
-
-    def __init__(self, trained: list[Tensor], n: int):
-        self.trained, self.n = trained, n
-        self.count = 0
-        self.values: list[Tensor] = []
-
-    def consider(self, steps_left: int) -> None:
-        if steps_left >= self.n:
-            return
-        now = [tensor.detach() for tensor in self.trained]
+    def mean(self) -> None:
+        """Keep the mean of the parameters as they are and as they were."""
         self.count += 1
-        if self.count == 1:
-            self.values = [tensor.clone() for tensor in now]
-        else:
-            torch._foreach_lerp_(self.values, now, 1 / self.count)
+        self.values = self.values or [x.detach().clone() for x in self.trained]
+        torch._foreach_lerp_(self.values, [x.detach() for x in self.trained], 1 / self.count)
 
-
-@torch.no_grad()
-def _restore(trained: list[Tensor], values: list[Tensor]) -> None:
-    """Set the parameters to the values that were kept, if any."""
-    for tensor, value in zip(trained, values):
-        tensor.copy_(value)
+    @torch.no_grad()
+    def restore(self) -> None:
+        for tensor, value in zip(self.trained, self.values):
+            tensor.copy_(value)
 
 
 def _adamw(trained: list[Tensor], learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
-    matrices = [tensor for tensor in trained if tensor.ndim >= 2]
-    others = [tensor for tensor in trained if tensor.ndim < 2]
+    matrices, others = ([x for x in trained if (x.ndim >= 2) == large] for large in (True, False))
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=learning_rate, fused=True
-    )  # 3 times faster on a CPU
-
-
-def _trainable(parameters: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
-    trained = [tensor for tensor in tensors if tensor.requires_grad]
-    if not trained:
-        raise InputError("parameters: expected at least one tensor with requires_grad=True, got none.")
-    return trained
-
-
-def _next(stream: Iterator[Batch], step: int, max_steps: int) -> Batch:
-    try:
-        return next(stream)
-    except StopIteration:
-        raise InputError(
-            f"batches: expected at least max_steps={max_steps}, got {step}. "
-            "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
-        ) from None
-
-
-def _diverged(what: str, value: float, step: int, rate: float) -> InputError:
-    return InputError(
-        f"Training diverged at step {step + 1}: the {what} is {value} (learning rate then {rate:.3g}). "
-        "Lower learning_rate, or look for missing or extreme values in the input."
-    )
-
-
-def _check(learning_rate: float, **counts: int | None) -> None:
-    check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
-    if not 0 < learning_rate < math.inf:
-        raise InputError(f"learning_rate: expected a positive number, got {learning_rate}.")
+    # fused: 3 times faster on a CPU
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=True)

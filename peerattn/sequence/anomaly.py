@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError, check_share
 from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import centre_and_spread
 from peerattn.sequence.patches import PatchEncoder
 from peerattn.sequence.series import WindowedEstimator, check_series, windows_of
 
@@ -144,9 +144,16 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         return self
 
     def _examples(self, X: Any, y: Any) -> Tensor:
-        self._check_options()
+        if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:
+            raise InputError(
+                f"window: expected a multiple of patch={self.patch}, at least twice it, got {self.window}."
+            )
+        if self.method not in ("reconstruction", "prediction"):
+            raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
+        check_share(hidden=self.hidden)
+        check_share(0.5, contamination=self.contamination)
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
-        self._learn_scale(values)
+        self.mean_, self.scale_ = centre_and_spread(values)
         self.offset_ = float("nan")
         return self._windows((values - self.mean_) / self.scale_, self.window)
 
@@ -192,7 +199,24 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
             Rows that follow each other; at least one window.
         """
-        return self._scores(self._module().double(), self._scaled(X))
+        module, scaled = self._module().double(), self._scaled(X)
+        n, last, starts = len(scaled), len(scaled) - self.window, self._starts.tolist()
+        at = np.unique([*range(0, last, self.patch), last])
+        windows = windows_of(scaled, self.window)[at]
+
+        def errors(first: int) -> np.ndarray:
+            hidden = self._hidden(first)
+            return self._in_parts(lambda part: module.errors(self._tensor(part), hidden), windows)
+
+        # each patch is hidden once, or twice where blocks overlap
+        blocks = sorted({*starts[:: self._block], starts[-1]})
+        length = self._block * self.patch
+        rows = (np.concatenate([at + k * self.patch for k in blocks])[:, None] + np.arange(length)).ravel()
+        found = np.repeat(np.concatenate([errors(k) for k in blocks]), length)
+        count = np.bincount(rows, minlength=n)
+        first = np.flatnonzero(count)[0]
+        mean = np.bincount(rows, found, minlength=n)[first:] / count[first:]
+        return -np.pad(mean, (first, 0), mode="edge")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return ``score_samples(X) - offset_``: negative where ``predict`` calls a row an anomaly."""
@@ -206,10 +230,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
         last = self._last_window(X)
         hidden = self._hidden(self._n_patches - self._block)
-        starts = [self.patch * (k - self._n_patches) + 1 for k in range(self._n_patches)]
-        shown = self._n_patches - self._block
-        names = (f"{s}..{s + self.patch - 1}{' hidden' * (k >= shown)}" for k, s in enumerate(starts))
-        return self._map_of_patches(lambda module: module.double()(last, hidden), column, names)
+        return self._map_of_patches(lambda module: module.double()(last, hidden), column, self._block)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
@@ -217,32 +238,3 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         hidden = self._hidden(self._n_patches - self._block)
         for part in windows.split(256):
             yield module.errors(part.to(self.device), hidden).sum(), len(part)
-
-    def _scores(self, module: HiddenPatches, scaled: np.ndarray) -> np.ndarray:
-        n, last, starts = len(scaled), len(scaled) - self.window, self._starts.tolist()
-        at = np.unique([*range(0, last, self.patch), last])
-        windows = windows_of(scaled, self.window)[at]
-        blocks = sorted(
-            {*starts[:: self._block], starts[-1]}
-        )  # a patch is hidden once, or twice where they overlap
-        found = [self._in_parts(partial(self._errors_in, module, self._hidden(k)), windows) for k in blocks]
-        begins = np.concatenate([at + k * self.patch for k in blocks])
-        length = self._block * self.patch
-        rows = (begins[:, None] + np.arange(length)).ravel()
-        total = np.bincount(rows, np.repeat(np.concatenate(found), length), minlength=n)
-        count = np.bincount(rows, minlength=n)
-        first = np.flatnonzero(count)[0]
-        return -np.pad(total[first:] / count[first:], (first, 0), mode="edge")
-
-    def _errors_in(self, module: HiddenPatches, hidden: Tensor, windows: np.ndarray) -> Tensor:
-        return module.errors(torch.tensor(windows).to(self.device), hidden)
-
-    def _check_options(self) -> None:
-        if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:
-            raise InputError(
-                f"window: expected a multiple of patch={self.patch}, at least twice it, got {self.window}."
-            )
-        if self.method not in ("reconstruction", "prediction"):
-            raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
-        check_share(hidden=self.hidden)
-        check_share(0.5, contamination=self.contamination)

@@ -39,7 +39,7 @@ class AttentionMap:
     --------
     >>> seen = AttentionMap(np.eye(2)[None, None], ("a", "b"), ("a", "b"))
     >>> seen
-    AttentionMap(1 layer, 1 head, 2 queries, 2 keys)
+    AttentionMap(layers=1, heads=1, queries=2, keys=2)
     >>> seen.to_frame().query("weight > 0")[["query", "key", "weight"]].values.tolist()
     [['a', 'a', 1.0], ['b', 'b', 1.0]]
     """
@@ -55,11 +55,8 @@ class AttentionMap:
             )
 
     def __repr__(self) -> str:
-        counts = zip(
-            ("layer", "head", "query", "key"), ("layers", "heads", "queries", "keys"), self.weights.shape
-        )
-        words = [f"{n} {one if n == 1 else several}" for one, several, n in counts]
-        return f"AttentionMap({', '.join(words)})"
+        sizes = zip(("layers", "heads", "queries", "keys"), self.weights.shape)
+        return f"AttentionMap({', '.join(f'{name}={n}' for name, n in sizes)})"
 
     def matrix(self, layer: int = -1, head: int | None = None) -> np.ndarray:
         """Return the weights of one layer: of one head, or the mean over heads (None).
@@ -111,17 +108,9 @@ class AttentionMap:
         import pandas as pd
 
         layer, head, i, j = np.indices(self.weights.shape).reshape(4, -1)
-        return pd.DataFrame(
-            {
-                "layer": layer,
-                "head": head,
-                "query_position": i,
-                "query": np.array(self.queries, dtype=object)[i],
-                "key_position": j,
-                "key": np.array(self.keys, dtype=object)[j],
-                "weight": self.weights.ravel(),
-            }
-        )
+        query, key = (np.array(names, dtype=object) for names in (self.queries, self.keys))
+        at = {"layer": layer, "head": head, "query_position": i, "query": query[i]}
+        return pd.DataFrame(at | {"key_position": j, "key": key[j], "weight": self.weights.ravel()})
 
     def figure(self, layer: int = -1, head: int | None = None) -> Figure:
         """Return a heat map of one layer, every row and column under its symbol.

@@ -223,6 +223,9 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         """Whether the parameters are published ones, whose module differs a little."""
         return getattr(self, "published_", False)
 
+    def _tensor(self, values: Any) -> Tensor:
+        return torch.tensor(values).to(self.device)
+
     def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
         """Return what ``compute`` gives for the rows, in batches of ``size``, without gradients."""
         with torch.no_grad():
@@ -254,6 +257,33 @@ class StackEstimator(SequenceEstimator):
         window = getattr(self, self._reach)
         return nn.cheaper_attention(window=window, keep=self.keep, n_features=self.n_features, causal=causal)
 
+    def _stack(self, generator: torch.Generator, causal: bool = False, **options: Any) -> nn.Encoder:
+        """Return the stack at its random start."""
+        options = {"dropout": self.dropout, "attend": self._attend(causal), **options}
+        return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
+
+
+class BesideLine:
+    """What models share that start from a line in closed form, and add attention only where held-out data speak for it."""
+
+    _answers: ClassVar[str]  # what the line alone gives
+    line: Any
+    gain_: float
+    gain_error_: float
+
+    @property
+    def _line_alone(self) -> bool:
+        return self.line and self.gain_ <= self.gain_error_
+
+    def _check_attends(self) -> None:
+        """Raise an InputError where attention adds nothing."""
+        check_is_fitted(self)
+        if self._line_alone:
+            raise InputError(
+                f"line: {self._answers} are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
+                f"{self.gain_error_:.2g}), without attention. Make the model with line=False, or train it longer."
+            )
+
 
 class Classifies(ClassifierMixin):
     """What classifiers of texts, images and nodes share: a class is its place in ``classes_``."""
@@ -266,6 +296,12 @@ class Classifies(ClassifierMixin):
 
     def _likeliest(self, probabilities: np.ndarray) -> np.ndarray:
         return np.asarray(self.classes_[probabilities.argmax(1)])
+
+
+def centre_and_spread(values: np.ndarray, axes: Any = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation over the axes; 1 where nothing varies."""
+    spread = values.std(axes, dtype=float)
+    return values.mean(axes, dtype=float), np.where(spread > 0, spread, 1.0)
 
 
 def seeded(random_state: Any) -> torch.Generator:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn.exceptions import InputError, check_at_least, check_share
 from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import BesideLine, centre_and_spread
 from peerattn.sequence.patches import PatchForecast
 from peerattn.sequence.series import WindowedEstimator, check_series, later_index, windows_of
 from peerattn.sequence.window_ridge import WindowMoments, window_ridge
@@ -23,7 +23,7 @@ SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 
 
 @dataclass(eq=False, repr=False)
-class AttentionForecaster(WindowedEstimator):
+class AttentionForecaster(BesideLine, WindowedEstimator):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -93,6 +93,7 @@ class AttentionForecaster(WindowedEstimator):
     """
 
     _past: ClassVar[str] = "lookback"
+    _answers: ClassVar[str] = "forecasts"
     _fitted: ClassVar[tuple[str, ...]] = (
         "n_features_in_", "mean_", "scale_", "penalty_", "gain_", "gain_error_", "state_",
     )  # fmt: skip
@@ -141,7 +142,7 @@ class AttentionForecaster(WindowedEstimator):
                 f"{self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}), got "
                 f"n_samples={len(values)}, of which {n_train} train. Lower lookback or horizon, or give a longer series."
             )
-        self._learn_scale(values[:n_train])
+        self.mean_, self.scale_ = centre_and_spread(values[:n_train])
         scaled = (values - self.mean_) / self.scale_
         return scaled[:n_train], scaled[n_train - self.lookback :]
 
@@ -158,10 +159,9 @@ class AttentionForecaster(WindowedEstimator):
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
         train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
 
+        @torch.no_grad()
         def held_losses() -> np.ndarray:
-            module.eval()
-            with torch.no_grad():
-                losses = torch.cat(list(self._held_losses(module, validation)))
+            losses = torch.cat(list(self._held_losses(module.eval(), validation)))
             module.train()
             return losses.double().cpu().numpy()
 
@@ -175,10 +175,6 @@ class AttentionForecaster(WindowedEstimator):
 
     def _loss(self, module: PatchForecast, batch: Tensor) -> Tensor:
         return self._losses(module, batch).mean()
-
-    @property
-    def _line_alone(self) -> bool:
-        return self.line and self.gain_ <= self.gain_error_
 
     def _losses(self, module: PatchForecast, windows: Tensor) -> Tensor:
         """Return the mean loss of each window, (n,)."""
@@ -212,7 +208,7 @@ class AttentionForecaster(WindowedEstimator):
         DataFrame, Series or ndarray, shape (horizon, n_columns)
             Like X, under the labels that follow if those of X have an even step.
         """
-        return _like(X, self._forecast(self._last_window(X).cpu().numpy())[0].T)
+        return _like(X, self._forecast(self._scaled(X)[-self.lookback :])[0])
 
     def predict_windows(self, X: Any) -> np.ndarray:
         """Forecast from every row that has ``lookback`` rows up to it, the last ones too.
@@ -221,14 +217,14 @@ class AttentionForecaster(WindowedEstimator):
         -------
         ndarray, shape (n_rows - lookback + 1, horizon, n_columns)
         """
-        return self._forecast(windows_of(self._scaled(X), self.lookback)).transpose(0, 2, 1)
+        return self._forecast(self._scaled(X))
 
     def score(self, X: Any, y: None = None) -> float:
         """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
         values = self._scaled(X, self.horizon)
-        future = windows_of(values[self.lookback :], self.horizon)  # (n, columns, H)
-        found = (self.predict_windows(X)[: len(future)] - self.mean_) / self.scale_
-        return -float(np.mean((found.transpose(0, 2, 1) - future) ** 2))
+        future = windows_of(values[self.lookback :], self.horizon).transpose(0, 2, 1)
+        found = (self._forecast(values)[: len(future)] - self.mean_) / self.scale_
+        return -float(np.mean((found - future) ** 2))
 
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
         """Return the attention weights between the patches of the last window, for one column.
@@ -244,22 +240,15 @@ class AttentionForecaster(WindowedEstimator):
         InputError
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
-        check_is_fitted(self)
-        if self._line_alone:
-            raise InputError(
-                f"line: forecasts are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
-                f"{self.gain_error_:.2g}), without attention. Make the model with line=False, or train it longer."
-            )
-        window, n_patches = self._last_window(X), -(-self.lookback // self.patch)
-        ends = [self.patch * (k - n_patches) for k in range(n_patches)]
-        names = (f"{end + 1}..{end + self.patch}" for end in ends)
-        return self._map_of_patches(lambda module: module.double()(window), column, names)
+        self._check_attends()
+        window = self._last_window(X)
+        return self._map_of_patches(lambda module: module.double()(window), column)
 
-    def _forecast(self, windows: np.ndarray) -> np.ndarray:
-        """Return forecasts (n, columns, H) of scaled windows, in the units of the series."""
-        module = self._module().double()
-        found = self._in_parts(lambda part: module(torch.tensor(part).to(self.device)), windows)
-        return found * self.scale_[:, None] + self.mean_[:, None]
+    def _forecast(self, scaled: np.ndarray) -> np.ndarray:
+        """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""
+        module, windows = self._module().double(), windows_of(scaled, self.lookback)
+        found = self._in_parts(lambda part: module(self._tensor(part)), windows)
+        return found.transpose(0, 2, 1) * self.scale_ + self.mean_
 
 
 def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:

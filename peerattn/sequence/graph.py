@@ -170,13 +170,15 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         """
         check_at_least(1, n_layers=self.n_layers)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
-        labels, known = _labels(y, X.shape[0], "y")
-        self.classes_, codes = np.unique(labels[known], return_inverse=True)
+        at, labels = _labels(y, X.shape[0], "y")
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(X))
         generator = seeded(self.random_state)
         graph = self._tensors(X, edges)
-        shown, held = (np.flatnonzero(known), codes), self._validation(y_validation, X.shape[0])
-        options: dict[str, Any] = {}
+        shown, held, options = (at, codes), None, dict[str, Any]()
+        if y_validation is not None:
+            at, labels = _labels(y_validation, X.shape[0], "y_validation")
+            held = at, class_numbers(self.classes_, labels, "y_validation").numpy()
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
             apart = class_folds(codes, N_FOLDS, order) == 0
@@ -203,13 +205,10 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
     ) -> GraphNetwork:
         """Return a network fitted to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
-        (rows, truth), (later, answers) = (
-            [torch.tensor(values).to(self.device) for values in part or ((), ())] for part in (shown, held)
-        )
+        (rows, truth), (later, answers) = (map(self._tensor, part or ((), ())) for part in (shown, held))
 
         def error() -> float:
-            module.eval()
-            found = F.cross_entropy(module(*graph)[later], answers)
+            found = F.cross_entropy(module.eval()(*graph)[later], answers)
             module.train()
             return float(found)
 
@@ -217,21 +216,12 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         self._learn(module, (*graph, rows, truth), generator, validate=validate, **options)
         return module
 
-    def _validation(self, y: Any, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the nodes that choose the step, and their classes."""
-        if y is None:
-            return None
-        labels, known = _labels(y, n, "y_validation")
-        return np.flatnonzero(known), class_numbers(self.classes_, labels[known], "y_validation").numpy()
-
     def _build(self, generator: torch.Generator) -> GraphNetwork:
-        return GraphNetwork(
-            self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head,
-            self.dropout, generator,
-        )  # fmt: skip
+        sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
+        return GraphNetwork(*sizes, self.dropout, generator)
 
     def _tensors(self, X: Any, edges: Any, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        pairs = torch.tensor(_edges(edges, X.shape[0], self.directed)).to(self.device)
+        pairs = self._tensor(_edges(edges, X.shape[0], self.directed))
         if self.counts_:
             X = normalize(sparse.csr_array(X), "l1")
         if not sparse.issparse(X):
@@ -272,8 +262,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
     def score(self, X: Any, y: Any, *, edges: Any = None) -> float:
         """Return the share of nodes with known class (y ≠ −1) whose class is predicted."""
         predicted = self.predict(X, edges=edges)
-        labels, known = _labels(y, len(predicted), "y")
-        return float(np.mean(predicted[known] == labels[known]))
+        at, labels = _labels(y, len(predicted), "y")
+        return float(np.mean(predicted[at] == labels))
 
     def attention(self, X: Any, *, edges: Any = None) -> pd.DataFrame:
         """Return the attention weights: one row per layer, head and edge.
@@ -293,14 +283,13 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         x, pairs = self._tensors(X, edges, torch.float64)
         layers = self._recorded(lambda module: module.double()(x, pairs))
         node, neighbour = pairs.cpu().numpy()
-        frames = [
-            pd.DataFrame(
-                {"layer": k, "head": h, "node": node, "neighbour": neighbour, "weight": weight.cpu().numpy()}
-            )
+        frames = {
+            (k, h): pd.DataFrame({"node": node, "neighbour": neighbour, "weight": weight.cpu().numpy()})
             for k, layer in enumerate(layers)
             for h, weight in enumerate(layer)
-        ]
-        return pd.concat(frames, ignore_index=True)
+        }
+        table = pd.concat(frames, names=["layer", "head"]).reset_index(["layer", "head"])
+        return table.reset_index(drop=True)
 
     def _nodes(self, X: Any, edges: Any) -> Any:
         check_is_fitted(self)
@@ -332,17 +321,15 @@ def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
 
 
 def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return classes and which of them are known."""
+    """Return the nodes whose class is known, and their classes."""
     labels = checked_classes(y, n, "node, −1 where it is unknown", name)
-    if labels.dtype.kind in "OUST":
-        known = ~pd.isna(labels) & (labels.astype(object) != UNKNOWN)
-    else:
+    if labels.dtype.kind not in "OUST":
         assert_all_finite(labels, input_name=name)
-        known = labels != UNKNOWN
-    if not known.any():
+    known = np.flatnonzero(~pd.isna(labels) & (labels.astype(object) != UNKNOWN))
+    if not len(known):
         raise InputError(f"{name}: expected some known classes, got unknown ones (−1) only.")
     check_classification_targets(labels[known])
-    return labels, np.asarray(known, dtype=bool)
+    return known, labels[known]
 
 
 def _edges(edges: Any, n: int, directed: bool) -> np.ndarray:

@@ -304,12 +304,12 @@ class LanguageModel(TextEstimator):
         return self._map(lambda module: module(numbers[None].to(self.device)), names)
 
     def _build(self, generator: torch.Generator) -> LanguageModule:
-        options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         sizes = (self.n_symbols_, self.d_model, self.block_size)
-        embedding = nn.InputEmbedding(*sizes, positions=self.positions, std=0.02, **options)
-        options |= {"attend": self._attend(causal=True), "rotary": self.positions == "rotary"}
-        options["activation"] = "gelu_tanh" if self._is_published else "gelu"
-        return LanguageModule(embedding, nn.Encoder(self.n_layers, self.d_model, self.n_heads, **options))
+        options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
+        embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
+        activation = "gelu_tanh" if self._is_published else "gelu"
+        options = {"rotary": self.positions == "rotary", "activation": activation}
+        return LanguageModule(embedding, self._stack(generator, causal=True, **options))
 
     def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""

@@ -24,10 +24,9 @@ class PatchEncoder(nn.Module):
         Values in a patch, k. A window that is no multiple is filled up on the left with its first value.
     d_model, n_heads, n_layers : int
         Sizes of the blocks, which attend within each column.
-    dropout : float, default 0
     generator : torch.Generator, default None
-    **heads
-        Further options of attention within a column, ``attend`` among them; see `MultiheadAttention`.
+    **options
+        Further options of the blocks, ``dropout`` and ``attend`` among them; see `Encoder`.
 
     References
     ----------
@@ -40,23 +39,15 @@ class PatchEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        lookback: int,
-        patch: int,
-        d_model: int,
-        n_heads: int,
-        n_layers: int,
-        *,
-        dropout: float = 0.0,
-        generator: torch.Generator | None = None,
-        **heads: Any,
-    ):
+        self, lookback: int, patch: int, d_model: int, n_heads: int, n_layers: int, *,
+        generator: torch.Generator | None = None, **options: Any,
+    ):  # fmt: skip
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.patch, self.n_patches = patch, math.ceil(lookback / patch)
         self.embed = linear(patch, d_model, generator=generator)
         self.positions = LearnedPositions(self.n_patches, d_model, generator=generator)
-        self.blocks = Encoder(n_layers, d_model, n_heads, dropout=dropout, generator=generator, **heads)
+        self.blocks = Encoder(n_layers, d_model, n_heads, generator=generator, **options)
 
     def patches(self, windows: Tensor) -> Tensor:
         """Cut windows (..., lookback) into patches (..., n_patches, patch)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,11 +25,6 @@ class WindowedEstimator(StackEstimator):
     n_features_in_: Any
     mean_: np.ndarray
     scale_: np.ndarray
-
-    def _learn_scale(self, rows: np.ndarray) -> None:
-        """Set mean and spread of every column; a constant one has spread 1."""
-        self.mean_, spread = rows.mean(0), rows.std(0)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
 
     def _windows(self, rows: np.ndarray, length: int) -> Tensor:
         """Return every window of standardised rows in single precision, (n, columns, length), as a view."""
@@ -62,9 +57,15 @@ class WindowedEstimator(StackEstimator):
     def _last_window(self, X: Any) -> Tensor:  # (1, columns, length)
         return torch.tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1)).to(self.device)
 
-    def _map_of_patches(self, compute: Any, column: Any, names: Iterable[str]) -> AttentionMap:
-        """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches)."""
-        return self._map(compute, tuple(names), (0, column_number(self, column)))
+    def _map_of_patches(self, compute: Any, column: Any, n_hidden: int = 0) -> AttentionMap:
+        """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches).
+
+        A patch is named by its rows, counted from the last one; the last ``n_hidden`` of them are hidden.
+        """
+        n = -(-self._length // self.patch)
+        ends = [self.patch * (k - n) for k in range(n)]
+        names = [f"{e + 1}..{e + self.patch}{' hidden' * (k >= n - n_hidden)}" for k, e in enumerate(ends)]
+        return self._map(compute, names, (0, column_number(self, column)))
 
 
 def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
@@ -86,18 +87,17 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     InputError
         When numbers are missing, or rows too few; the message names where.
     """
-    labels = X.index if isinstance(X, pd.DataFrame | pd.Series) else None
     frame = X.to_frame() if isinstance(X, pd.Series) else X
     options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        row, column = bad[0]
-        name = frame.columns[column] if isinstance(frame, pd.DataFrame) else column
-        where = row if labels is None else labels[row]
+        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
+        axes: Any = frame.axes if isinstance(frame, pd.DataFrame) else map(range, values.shape)
+        row, name = (labels[k] for labels, k in zip(axes, bad[0]))
         raise InputError(
-            f"X: expected numbers without gaps, got {'NaN' if np.isnan(values[row, column]) else 'inf'} in column {name!r} "
-            f"at row {where} ({len(bad)} in all). Interpolate the gap, or cut the series after it."
+            f"X: expected numbers without gaps, got {kind} in column {name!r} at row {row} ({len(bad)} in all). Interpolate "
+            "the gap, or cut the series after it."
         )
     if len(values) < shortest:
         raise InputError(f"X: expected at least {shortest} rows ({why}), got n_samples={len(values)}.")

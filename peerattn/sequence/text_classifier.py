@@ -11,13 +11,12 @@ import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Classifies, checked_classes, class_numbers
+from peerattn.sequence.base import BesideLine, Classifies, checked_classes, class_numbers
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, batches_of_texts
@@ -43,7 +42,7 @@ class ClassifierModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class TextClassifier(Classifies, EncodedTexts):
+class TextClassifier(Classifies, BesideLine, EncodedTexts):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -123,6 +122,8 @@ class TextClassifier(Classifies, EncodedTexts):
         "tokenizer_", "classes_", "line_", "factor_", "gain_", "gain_error_", "state_",
     )  # fmt: skip
 
+    _answers: ClassVar[str] = "probabilities"
+
     tokenizer: str | Tokenizer = "words"
     _: KW_ONLY
     line: bool = True
@@ -183,11 +184,11 @@ class TextClassifier(Classifies, EncodedTexts):
         super()._learn(module, ([sequences[k] for k in shown], numbers[shown]), generator)
         attended = self._attended(module.eval(), [sequences[k] for k in held])
         symbols = [self.tokenizer_.encode(text) for text in texts]
-        sizes = {"n_classes": len(self.classes_), "n_symbols": len(self.tokenizer_.symbols_)}
-        before = SymbolRegression().fit([symbols[k] for k in shown], numbers[shown], **sizes)
+        n_classes = len(self.classes_)
+        before = SymbolRegression().fit([symbols[k] for k in shown], numbers[shown], n_classes=n_classes)
         line = before.log_probabilities([symbols[k] for k in held])
         self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
-        self.line_ = SymbolRegression().fit(symbols, numbers, **sizes)
+        self.line_ = SymbolRegression().fit(symbols, numbers, n_classes=n_classes)
 
     def _fix(self, weight: torch.nn.Parameter, embeddings: Mapping[str, Any]) -> None:
         """Set the vectors of symbols, and keep training from changing them."""
@@ -224,14 +225,6 @@ class TextClassifier(Classifies, EncodedTexts):
         """
         self._check_attends()
         return super().attention(X)
-
-    def _check_attends(self) -> None:
-        check_is_fitted(self)
-        if self.factor_ == 0:
-            raise InputError(
-                f"line: probabilities are the line's alone (gain_={self.gain_:.3g}, standard error {self.gain_error_:.2g}), "
-                "without attention. Make the model with line=False."
-            )
 
     def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
         """Return what attention adds to the logits, (n_texts, n_classes)."""

@@ -99,8 +99,7 @@ class EncodedTexts(TextEstimator):
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         bert, d_model = size._is_published, size.d_model
         embedding = nn.InputEmbedding(n_symbols, d_model, size.n_positions, std=0.02, norm=bert, **options)
-        options |= {"attend": size._attend(), "norm": "post" if bert else "pre"}
-        stack = nn.Encoder(size.n_layers, d_model, size.n_heads, **options)
+        stack = size._stack(**options, norm="post" if bert else "pre")
         module = self._with_output(TextEncoder(embedding, stack), d_model, generator)
         for part in module.modules():
             if bert and isinstance(part, torch.nn.LayerNorm):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,9 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
-from peerattn.nn import Encoder, LearnedPositions2d, attention, linear, local_mask, normal
+from peerattn.nn import LearnedPositions2d, attention, linear, local_mask, normal
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Classifies, StackEstimator, checked_classes, class_numbers
+from peerattn.sequence.base import (
+    Classifies,
+    StackEstimator,
+    centre_and_spread,
+    checked_classes,
+    class_numbers,
+)
 
 
 class VisionTransformer(nn.Module):
@@ -27,19 +33,10 @@ class VisionTransformer(nn.Module):
               \text{scores} = V\, \text{blocks}(z)_0 + c
     """
 
-    def __init__(
-        self, grid: tuple[int, int], d_patch: int, n_classes: int, sizes: tuple[int, int, int], dropout: float,
-        window: int | None, attend: Callable[..., Any], generator: torch.Generator,
-    ):  # fmt: skip
+    def __init__(self, window: int | None, *parts: Any):
         super().__init__()
-        n_layers, d_model, n_heads = sizes
-        self.embed = linear(d_patch, d_model, generator=generator)
-        self.summary = normal(1, d_model, std=0.02, generator=generator)
-        self.positions = LearnedPositions2d(*grid, d_model, std=0.5, generator=generator)
-        self.grid, self.window = grid, window
-        options: dict[str, Any] = {"dropout": dropout, "attend": attend, "generator": generator}
-        self.blocks = Encoder(n_layers, d_model, n_heads, **options)
-        self.head = linear(d_model, n_classes, generator=generator)
+        self.window = window
+        self.embed, self.summary, self.positions, self.blocks, self.head = parts
 
     def forward(self, patches: Tensor) -> Tensor:
         """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
@@ -50,7 +47,8 @@ class VisionTransformer(nn.Module):
 
     def _near(self, window: int) -> Tensor:
         """Return a mask, (1 + n_patches, 1 + n_patches): the summary row and all rows, and patches near on the grid."""
-        height, width = (local_mask(size, window) for size in self.grid)
+        sides = len(self.positions.rows), len(self.positions.columns)
+        height, width = (local_mask(size, window) for size in sides)
         near = (height[:, None, :, None] & width[None, :, None, :]).flatten(2).flatten(0, 1)
         return F.pad(near, (1, 0, 1, 0), value=True)
 
@@ -158,9 +156,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.image_shape_ = tuple(int(size) for size in shape)
-        self.mean_ = images.mean((0, 1, 2), dtype=float)
-        spread = images.std((0, 1, 2), dtype=float)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.mean_, self.scale_ = centre_and_spread(images, (0, 1, 2))
         return self._standardised(images), torch.tensor(codes).to(self.device)
 
     def _batches(
@@ -176,13 +172,18 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         return F.cross_entropy(module(self._patches(batch[0])), batch[1])
 
     def _build(self, generator: torch.Generator) -> VisionTransformer:
-        height, width, channels = self.image_shape_
-        grid = (height // self.patch, width // self.patch)
-        sizes = (self.n_layers, self.d_model, self.n_heads)
-        d_patch = self.patch * self.patch * channels
-        attend = self._attend() if self.window is None else attention  # the window is a mask on the grid
-        options = (self.dropout, self.window, attend, generator)
-        return VisionTransformer(grid, d_patch, len(self.classes_), sizes, *options)
+        draw: dict[str, Any] = {"generator": generator}
+        near: dict[str, Any] = {} if self.window is None else {"attend": attention}  # a mask on the grid
+        embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
+        summary = normal(1, self.d_model, std=0.02, **draw)
+        positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, **draw)
+        blocks, head = self._stack(**draw, **near), linear(self.d_model, len(self.classes_), **draw)
+        return VisionTransformer(self.window, embed, summary, positions, blocks, head)
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Number of rows and columns of patches."""
+        return self.image_shape_[0] // self.patch, self.image_shape_[1] // self.patch
 
     def _standardised(self, images: np.ndarray) -> Tensor:
         scaled = (images - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
@@ -206,13 +207,13 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
             When the images have another size than those of ``fit``.
         """
         check_is_fitted(self)
-        images, module = self._checked(X), self._module()
+        images, module = _images(X, self.image_shape_), self._module()
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        images, truth = self._checked(X), class_numbers(self.classes_, y)
+        images, truth = _images(X, self.image_shape_), class_numbers(self.classes_, y).to(self.device)
         for k in range(0, len(images), 256):
-            scores, classes = self._scores(module, images[k : k + 256]), truth[k : k + 256].to(self.device)
+            scores, classes = self._scores(module, images[k : k + 256]), truth[k : k + 256]
             yield F.cross_entropy(scores, classes, reduction="sum"), len(classes)
 
     def attention(self, image: Any) -> AttentionMap:
@@ -223,23 +224,13 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         image : array-like, shape (height, width) or (height, width, channels)
         """
         check_is_fitted(self)
-        one = self._checked(np.asarray(image)[None])
-        rows, columns = (size // self.patch for size in self.image_shape_[:2])
-        names = ["cls", *(f"{row},{column}" for row in range(rows) for column in range(columns))]
+        one = _images(np.asarray(image)[None], self.image_shape_)
+        names = ["cls", *(f"{row},{column}" for row, column in np.ndindex(*self._grid))]
         return self._map(lambda module: self._scores(module, one), names)
 
-    def _checked(self, X: Any) -> np.ndarray:
-        images = _images(X)
-        if images.shape[1:] != tuple(self.image_shape_):
-            raise InputError(
-                f"X: expected images of height, width and channels {tuple(self.image_shape_)} as in fit, got "
-                f"{images.shape[1:]}. Resize them."
-            )
-        return images
 
-
-def _images(X: Any) -> np.ndarray:
-    """Return images as float32, (n, height, width, channels)."""
+def _images(X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return images as float32, (n, height, width, channels), of the height, width and channels of ``fit``."""
     images = np.asarray(X)
     if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "biuf":
         hint = " Reshape rows of pixels: X.reshape(-1, height, width)." if images.ndim == 2 else ""
@@ -248,7 +239,12 @@ def _images(X: Any) -> np.ndarray:
             f"{images.dtype} of shape {images.shape}.{hint}"
         )
     assert_all_finite(images, input_name="X")
-    return (images[..., None] if images.ndim == 3 else images).astype(np.float32)
+    images = images[..., None] if images.ndim == 3 else images
+    if shape is not None and images.shape[1:] != tuple(shape):
+        raise InputError(
+            f"X: expected images of height, width and channels {tuple(shape)} as in fit, got {images.shape[1:]}. Resize them."
+        )
+    return images.astype(np.float32)
 
 
 def _shifted(images: Tensor, shift: int, generator: torch.Generator) -> Tensor:

@@ -47,19 +47,15 @@ class WindowMoments:
 
         λ is ``penalty`` times the mean eigenvalue of A, the moments of the past; B are those of past and future.
         """
-        past = self.matrix[: self.lookback, : self.lookback]
+        past, both = np.hsplit(self.matrix[: self.lookback], [self.lookback])
         ridge = penalty * max(np.trace(past) / self.lookback, np.finfo(float).tiny)
-        return np.linalg.solve(
-            past + ridge * np.eye(self.lookback), self.matrix[: self.lookback, self.lookback :]
-        )
+        return np.linalg.solve(past + ridge * np.eye(self.lookback), both)
 
     def mean_squared_error(self, coefficients: np.ndarray) -> float:
         """Return the error of a linear map over these windows, per value, without looking at them again."""
-        past, future = slice(self.lookback), slice(self.lookback, None)
-        explained = np.sum(coefficients * (2 * self.matrix[past, future]))
-        explained -= np.sum(coefficients * (self.matrix[past, past] @ coefficients))
-        left = np.trace(self.matrix[future, future]) - explained
-        return float(left / (self.n_windows * coefficients.shape[1]))
+        residual = np.vstack([-coefficients, np.eye(coefficients.shape[1])])
+        total = np.sum(residual * (self.matrix @ residual))
+        return float(total / (self.n_windows * coefficients.shape[1]))
 
 
 def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.ndarray, float]:

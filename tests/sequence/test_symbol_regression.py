@@ -25,7 +25,7 @@ def drawn(n: int, n_words: int, seed: int) -> list[list[int]]:
 def test_equals_logistic_regression_on_tf_idf(n_classes):
     sequences, new = drawn(90, 12, 0), [*drawn(20, 14, 1), [17, 18]]  # some symbols are new
     y = np.array([sequence[0] % n_classes for sequence in sequences])
-    model = SymbolRegression().fit(sequences, y, n_classes=n_classes, n_symbols=20)
+    model = SymbolRegression().fit(sequences, y, n_classes=n_classes)
     texts = [[" ".join(map(str, sequence)) for sequence in part] for part in (sequences, new)]
     tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
     control = make_pipeline(tf_idf, LogisticRegression(C=10, max_iter=1000)).fit(texts[0], y)
@@ -36,7 +36,7 @@ def test_equals_logistic_regression_on_tf_idf(n_classes):
 
 
 def test_a_class_without_a_text_is_as_probable_as_one_text_more():
-    model = SymbolRegression().fit([[5], [6]] * 2, np.zeros(4, int), n_classes=2, n_symbols=7)
+    model = SymbolRegression().fit([[5], [6]] * 2, np.zeros(4, int), n_classes=2)
     np.testing.assert_allclose(np.exp(model.log_probabilities([[5]])), [[4 / 5, 1 / 5]])
 
 
@@ -69,9 +69,7 @@ def test_attention_is_kept_where_it_adds_to_the_line_and_files_hold_both(tmp_pat
     X_new, y_new = order_matters(100, 1)
     tokenizer = WordTokenizer().fit(X)
     model = TextClassifier(tokenizer, **SMALL, n_epochs=12, learning_rate=1e-2).fit(X, y)
-    alone = SymbolRegression().fit(
-        [tokenizer.encode(text) for text in X], y, n_classes=2, n_symbols=len(tokenizer.symbols_)
-    )
+    alone = SymbolRegression().fit([tokenizer.encode(text) for text in X], y, n_classes=2)
     np.testing.assert_array_equal(model.line_.coef_, alone.coef_)
     assert model.factor_ > 0 and model.gain_ > model.gain_error_ > 0
     assert model.score(X_new, y_new) > 0.95

@@ -10,11 +10,12 @@ from numbers import Integral, Real
 import pandas as pd
 
 Cell = object
+MINUS = "\u2212"
 
 
 def with_minus(cell: str, raw: Cell) -> str:
     """A number's hyphen becomes a minus sign."""
-    return cell.replace("-", "\u2212", 1) if is_number(raw) and cell.startswith("-") else cell
+    return cell.replace("-", MINUS, 1) if is_number(raw) and cell.startswith("-") else cell
 
 
 def show_label(label: object) -> str:

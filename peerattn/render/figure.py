@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 from peerattn.render.escape import escape
@@ -25,7 +26,6 @@ PALETTE = ("#3478b8", "#d07a26", "#3f9470", "#b5547d", "#7f6bb5", "#8a8440", "#5
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 """The system's own sans serif, as a CSS font stack."""
 
-_MUTED = "#8b9096"
 _SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "peerattn"}
 
 
@@ -47,24 +47,15 @@ def figure_style() -> Iterator[None]:
     >>> (inside, matplotlib.rcParams["axes.spines.top"] == before)
     (False, True)
     """
-    import matplotlib
+    from matplotlib import style
     from matplotlib.rcsetup import cycler
 
-    settings: dict[Any, Any] = {
-        "axes.edgecolor": _MUTED, "axes.labelcolor": INK, "axes.labelsize": 9.5, "axes.linewidth": 0.7,
-        "axes.prop_cycle": cycler(color=PALETTE), "axes.spines.right": False, "axes.spines.top": False,
-        "axes.titlelocation": "left", "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlepad": 10,
-        "figure.dpi": 110, "figure.figsize": (5.6, 3.6), "figure.facecolor": "white",
-        "figure.constrained_layout.use": True, "font.size": 9.5, "font.family": ["sans-serif"],
-        "grid.color": _MUTED, "grid.linewidth": 0.5, "grid.alpha": 0.35,
-        "legend.frameon": False, "legend.fontsize": 9, "lines.linewidth": 1.6, "lines.markersize": 4,
-        "patch.edgecolor": "none", "savefig.dpi": 200, "text.color": INK,
-    }  # fmt: skip
-    for axis in ("xtick", "ytick"):
-        settings |= {f"{axis}.color": _MUTED, f"{axis}.labelcolor": INK, f"{axis}.labelsize": 9}
-        settings |= {f"{axis}.major.width": 0.7, f"{axis}.major.size": 3}
-    with matplotlib.rc_context(settings | _SVG):
-        yield
+    colours = dict.fromkeys(
+        ("text.color", *(f"{part}.labelcolor" for part in ("axes", "xtick", "ytick"))), INK
+    )
+    with as_file(files("peerattn.render") / "figure.mplstyle") as path:
+        with style.context([path, _SVG | colours | {"axes.prop_cycle": cycler(color=PALETTE)}]):
+            yield
 
 
 def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
@@ -88,12 +79,10 @@ def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     blue, orange = to_rgb("#2177c9"), to_rgb("#d2691e")
+    stops = [(0.0, (*blue, 0.0)), (1.0, (*blue, 1.0))]
     if signed:
-        stops = [(*orange, 1.0), (*orange, 0.0), (*blue, 0.0), (*blue, 1.0)]
-        return LinearSegmentedColormap.from_list(
-            "peerattn-signed", list(zip((0.0, 0.5, 0.5, 1.0), stops, strict=True))
-        )
-    return LinearSegmentedColormap.from_list("peerattn-weights", [(*blue, 0.0), (*blue, 1.0)])
+        stops = [(0.0, (*orange, 1.0)), (0.5, (*orange, 0.0)), (0.5, (*blue, 0.0)), (1.0, (*blue, 1.0))]
+    return LinearSegmentedColormap.from_list("peerattn-signed" if signed else "peerattn-weights", stops)
 
 
 def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
@@ -134,9 +123,7 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     text = text.replace(INK, "currentColor")
     text = re.sub(r"(font: (?:[\w. ]*?)[\d.]+px )[^;\"]*", lambda m: m.group(1) + SANS, text)
     prefix = "f" + hashlib.sha256(text.encode()).hexdigest()[:8] + "-"
-    text = re.sub(r'\bid="', f'id="{prefix}', text)
-    text = re.sub(r"url\(#", f"url(#{prefix}", text)
-    text = re.sub(r'href="#', f'href="#{prefix}', text)
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{prefix}", text)
     label = f'role="img" aria-label="{escape(description)}"' if description else 'role="img"'
     head, rest = text.replace("<svg ", f"<svg {label} ", 1).split(">", 1)
     # the size is the page's, at most the drawn width, so that a phone shows the whole figure

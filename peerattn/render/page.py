@@ -130,44 +130,37 @@ def page(
     >>> "&lt;b&gt;Firms&lt;/b&gt;" in text, "<script" in text
     (True, False)
     """
-    anchors: list[str] = []
+    taken: dict[str, Section] = {}  # by anchor
     for section in sections:
-        taken = section.anchor
-        while taken in anchors:
-            taken += "-again"
-        anchors.append(taken)
-    blocks = [[_block(block) for block in section.blocks] for section in sections]
-    scripts = {f"'{d}'" for s in sections for b in s.blocks if isinstance(b, Frame) for d in b.scripts}
-    parts = zip(sections, anchors, blocks, strict=True)
+        anchor = section.anchor
+        while anchor in taken:
+            anchor += "-again"
+        taken[anchor] = section
+    frames = [block for section in sections for block in section.blocks if isinstance(block, Frame)]
     return template("peerattn.render").render(
-        title=printable(title),
-        lead=printable(lead),
-        opening=[_block(picture) for picture in opening],
-        facts={printable(name): printable(value) for name, value in (facts or {}).items()},
-        sections=[{"title": printable(s.title), "anchor": a, "blocks": b} for s, a, b in parts],
-        footer=printable(footer),
-        scripts=sorted(scripts),
+        title=title,
+        lead=lead,
+        opening=opening,
+        facts=facts or {},
+        sections=taken,
+        footer=footer,
+        scripts=sorted({f"'{digest}'" for frame in frames for digest in frame.scripts}),
         style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
     )
 
 
-def _block(block: Block) -> dict[str, str]:
-    if isinstance(block, Code):
-        return {"kind": "code", "text": "\n".join(map(printable, block.text.splitlines()))}
-    if isinstance(block, Frame):
-        return {"kind": "frame", "html": block.html, "title": printable(block.title)}
-    if isinstance(block, Table):
-        return {"kind": "table", "html": block.html()}
-    if isinstance(block, Picture):
-        return {"kind": "picture", "html": block.svg, "caption": printable(block.caption)}
-    return {"kind": "text", "text": printable(block)}
-
-
 @cache
 def template(package: str) -> jinja2.Template:
-    """Return a package's ``page.html``, which escapes what is put into it and refuses what is missing."""
+    """Return a package's ``page.html``, which escapes what is put into it, on one line, and refuses what is missing.
+
+    What is markup, or keeps its lines, says so in the template (``safe``, ``escape``).
+    """
     made = extra("jinja2", "html", "An HTML page")
     environment = made.Environment(
-        autoescape=True, undefined=made.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=made.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else printable(value),
     )
     return environment.from_string((files(package) / "page.html").read_text(encoding="utf-8"))

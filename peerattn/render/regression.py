@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
+from peerattn.render.cells import formatted, with_minus
 from peerattn.render.table import Shown, Table
 
 #: Levels of one, two and three stars.
 STARS = (0.1, 0.05, 0.01)
-MINUS = "−"
 Parentheses = Literal["std_errors", "tstats", "pvalues"]
 _SHOWN = {"std_errors": "Standard errors", "tstats": "t statistics", "pvalues": "p values"}
 
@@ -37,6 +37,10 @@ class Regression(Shown):
         Degrees of freedom of t; None: the normal distribution.
     title : str
         Shown above the table.
+    notes : sequence of str
+        What a reader needs to know about the estimates, below the table.
+    effects : sequence of str
+        What was absorbed, such as firm and period.
     """
 
     params: pd.Series
@@ -46,6 +50,8 @@ class Regression(Shown):
     rsquared: float
     freedom: int | None = None
     title: str = "Regression"
+    notes: Sequence[str] = ()
+    effects: Sequence[str] = ()
     _below: ClassVar[Parentheses] = "std_errors"  # each coefficient, in the table of a paper
     _shown: ClassVar[str] = "summary"
 
@@ -70,16 +76,15 @@ class Regression(Shown):
 
     def _footnotes(self) -> list[str]:
         """What a reader needs to know about the estimates."""
-        return []
+        return list(self.notes)
 
     def _figures(self) -> dict[str, object]:
         """Figures below the coefficients in a paper's table, besides observations and R²."""
-        return {}
+        return {f"{name} effects": "yes" for name in self.effects}
 
     def summary(self) -> Table:
         """Return the estimates as a table in linearmodels' form."""
-        frame = self.to_frame()
-        rows = [(str(name), *values) for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
+        rows = list(self.to_frame().rename(index=str).itertuples(name=None))
         fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
         return Table(
             self.title,
@@ -106,20 +111,6 @@ class Regression(Shown):
         return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class OtherRegression(Regression):
-    """A regression that another package fitted, with what it says of its covariance and absorbed effects."""
-
-    notes: tuple[str, ...] = ()
-    effects: tuple[str, ...] = ()
-
-    def _figures(self) -> dict[str, object]:
-        return {f"{name} effects": "yes" for name in self.effects}
-
-    def _footnotes(self) -> list[str]:
-        return list(self.notes)
-
-
 def as_regression(result: Any) -> Regression:
     """Return a fitted result of linearmodels or statsmodels as a :class:`Regression`; one of this package as it is.
 
@@ -132,7 +123,7 @@ def as_regression(result: Any) -> Regression:
     --------
     >>> import statsmodels.api as sm
     >>> as_regression(sm.OLS([1.0, 2.0, 4.0, 4.0], pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0]})).fit())
-    OtherRegression(size=1.1, nobs=4)
+    Regression(size=1.1, nobs=4)
     """
     if isinstance(result, Regression):
         return result
@@ -148,19 +139,17 @@ def as_regression(result: Any) -> Regression:
     if effects:  # linearmodels has names of its own for the two levels of the index
         levels = dict(zip(("Entity", "Time"), map(str, result.fitted_values.index.names)))
         effects = tuple(levels.get(name, name) for name in effects)
-    kind = getattr(result, "cov_type", None) or getattr(
-        result, "_cov_type", ""
-    )  # the latter: panels of linearmodels
-    notes = [f"Covariance: {kind}."] if kind else []
+    # the second name: panels of linearmodels
+    kind = getattr(result, "cov_type", None) or getattr(result, "_cov_type", None)
     freedom = getattr(result, "df_resid", None)
-    return OtherRegression(
+    return Regression(
         params=pd.Series(list(result.params), names),
         std_errors=pd.Series(list(errors), names),
         pvalues=pd.Series(list(result.pvalues), names),
         nobs=int(result.nobs),
         rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))),
         freedom=None if freedom is None else int(freedom),
-        notes=tuple(notes),
+        notes=[f"Covariance: {kind}."] if kind else [],
         effects=effects,
     )
 
@@ -220,19 +209,23 @@ def regression_table(
     levels = sorted(stars, reverse=True)
     if not all(0 < level < 1 for level in levels):
         raise InputError(f"stars: expected levels between 0 and 1, got {stars!r}.")
-    known = dict.fromkeys(str(name) for result in columns.values() for name in result.params.index)
+    frames = [result.to_frame().rename(index=str) for result in columns.values()]
+    known = dict.fromkeys(name for frame in frames for name in frame.index)
     labels = {} if labels is None else labels
-    order = [*(name for name in labels if name in known), *(name for name in known if name not in labels)]
     rows: list[list[str]] = []
-    for name in order:
-        cells = [_pair(result, name, parentheses, levels, decimals) for result in columns.values()]
-        rows += [[labels.get(name, name), *(cell[0] for cell in cells)], ["", *(cell[1] for cell in cells)]]
-    figures: dict[str, list[str]] = {"Observations": [f"{result.nobs:,}" for result in columns.values()]}
-    if not all(np.isnan(result.rsquared) for result in columns.values()):
-        figures["R²"] = [_fixed(result.rsquared, 3) for result in columns.values()]
-    extras = [result._figures() for result in columns.values()]
-    for name in dict.fromkeys(key for extra in extras for key in extra):
-        figures[name] = [_figure(extra.get(name)) for extra in extras]
+    for name in [
+        *(name for name in labels if name in known),
+        *(name for name in known if name not in labels),
+    ]:
+        cells = [_pair(frame, name, parentheses, levels, decimals) for frame in frames]
+        rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
+    fits = not all(np.isnan(result.rsquared) for result in columns.values())
+    figures = [
+        {"Observations": result.nobs, **({"R²": result.rsquared} if fits else {}), **result._figures()}
+        for result in columns.values()
+    ]
+    for name in dict.fromkeys(key for each in figures for key in each):
+        rows.append([name, *(_figure(each.get(name), 3 if name == "R²" else 2) for each in figures)])
     marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
     notes = [f"{_SHOWN[parentheses]} in parentheses.{f' {marks}.' if marks else ''}"]
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
@@ -240,7 +233,7 @@ def regression_table(
     return Table(
         first.title if caption is None else caption,
         ("", *columns),
-        [*rows, *([name, *cells] for name, cells in figures.items())],
+        rows,
         alignment="l" + "r" * len(columns),
         footnotes=notes,
     )
@@ -259,16 +252,14 @@ def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
 
 
 def _pair(
-    result: Regression, name: str, parentheses: str, levels: list[float], decimals: int
+    frame: pd.DataFrame, name: str, parentheses: str, levels: Sequence[float], decimals: int
 ) -> tuple[str, str]:
     """Return a coefficient with its stars, and the entry below it; empty where the regressor is absent."""
-    at = {str(key): position for position, key in enumerate(result.params.index)}.get(name)
-    if at is None:
+    if name not in frame.index:
         return "", ""
-    p = float(result.pvalues.iloc[at])
+    value, p, below = frame.loc[[name], ["params", "pvalues", parentheses]].to_numpy()[0]
     marks = "*" * sum(p < level for level in levels)
-    value, below = float(result.params.iloc[at]), float(getattr(result, parentheses).iloc[at])
-    places = 2 if parentheses == "tstats" else 3 if parentheses == "pvalues" else decimals
+    places = {"tstats": 2, "pvalues": 3}.get(parentheses, decimals)
     return _fixed(value, decimals) + marks, "" if np.isnan(below) else f"({_fixed(below, places)})"
 
 
@@ -280,19 +271,11 @@ def _fixed(value: float, decimals: int) -> str:
     """
     if not np.isfinite(value):
         return "n/a"
-    size = abs(value)
-    if size >= 1000:
-        shown = f"{size:,.0f}"
-    elif 0 < size < 10.0**-decimals:
-        shown = f"{size:.{decimals}g}"
-    else:
-        shown = f"{size:.{decimals}f}"
-    return MINUS * (value < 0 and any(c in "123456789" for c in shown)) + shown
+    small, large = 0 < abs(value) < 10.0**-decimals, abs(value) >= 1000
+    return with_minus(formatted(value, ",.0f" if large else f".{decimals}{'g' if small else 'f'}"), value)
 
 
-def _figure(value: object) -> str:
-    if value is None:
-        return ""
+def _figure(value: object, decimals: int) -> str:
     if isinstance(value, float):
-        return _fixed(value, 2)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return _fixed(value, decimals)
+    return f"{value:,}" if isinstance(value, int) else str(value or "")

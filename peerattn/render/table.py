@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -66,20 +66,15 @@ class Table:
     marked: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        columns, rows = tuple(map(str, self.columns)), tuple(map(tuple, self.rows))
-        for position, row in enumerate(rows):
-            if len(row) != len(columns):
-                raise InputError(
-                    f"rows: expected {len(columns)} cells in each row, row {position} has {len(row)}: {row!r}."
-                )
-        alignment = self.alignment or "".join(map(side_of, zip(*rows, strict=True))) or "l" * len(columns)
-        if len(alignment) != len(columns) or set(alignment) - {"l", "r"}:
-            raise InputError(
-                f"alignment: expected {len(columns)} letters, each 'l' or 'r', got {self.alignment!r}."
-            )
-        formats = tuple(self.formats) or (".3f",) * len(columns)
-        if len(formats) != len(columns):
-            raise InputError(f"formats: expected {len(columns)} entries, got {len(formats)}.")
+        columns, rows, n = tuple(map(str, self.columns)), tuple(map(tuple, self.rows)), len(self.columns)
+        if wrong := [row for row in rows if len(row) != n]:
+            raise InputError(f"rows: expected {n} cells in each row, got {len(wrong[0])}: {wrong[0]!r}.")
+        alignment = self.alignment or "".join(map(side_of, zip(*rows))) or "l" * n
+        if len(alignment) != n or set(alignment) - {"l", "r"}:
+            raise InputError(f"alignment: expected {n} letters, each 'l' or 'r', got {self.alignment!r}.")
+        formats = tuple(self.formats) or (".3f",) * n
+        if len(formats) != n:
+            raise InputError(f"formats: expected {n} entries, got {len(formats)}.")
         vars(self).update(columns=columns, rows=rows, alignment=alignment, formats=formats)
         vars(self).update(footnotes=tuple(self.footnotes), marked=tuple(self.marked))
 
@@ -119,8 +114,7 @@ class Table:
         """
         shown = frame.reset_index() if index else frame
         names = [str(name) for name in shown.columns]
-        columns = [shown.iloc[:, position].tolist() for position in range(shown.shape[1])]
-        rows = [tuple(map(frame_cell, row)) for row in zip(*columns, strict=True)]
+        rows = [tuple(map(frame_cell, row)) for row in shown.itertuples(index=False, name=None)]
         specs = [(formats or {}).get(name, ".3f") for name in names]
         return cls(title, names, rows, formats=specs, footnotes=footnotes)
 
@@ -161,12 +155,12 @@ class Table:
         str
             Without a line break at the end.
         """
-        cells, heads = self.cells(), [printable(column) for column in self.columns]
-        if self.marked and heads:
-            heads[0] = "  " + heads[0]
-            cells = [[("* " if i in self.marked else "  ") + row[0], *row[1:]] for i, row in enumerate(cells)]
-        lines, widths = _broken_heads(heads, cells, width)
-        blocks = [self._block(block, lines, cells, widths) for block in _column_blocks(widths, width)]
+        cells = [[printable(column) for column in self.columns], *self.cells()]
+        if self.marked:
+            marks = ["  ", *("* " if i in self.marked else "  " for i in range(len(self.rows)))]
+            cells = [[mark + first, *rest] for mark, (first, *rest) in zip(marks, cells, strict=True)]
+        heads, widths = _broken_heads(cells[0], cells[1:], width)
+        blocks = [self._block(block, heads, cells[1:], widths) for block in _column_blocks(widths, width)]
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
         notes = ["\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)]
         title = [printable(self.title)] if self.title else []
@@ -178,9 +172,8 @@ class Table:
         def line(row: list[str]) -> str:
             return _GAP.join(padded(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
 
-        rule = "-" * (sum(widths[j] for j in block) + len(_GAP) * (len(block) - 1))
         titles = [text for text in map(line, heads) if text]  # the heads of other blocks may take more lines
-        return "\n".join([*(titles or [""]), rule, *map(line, cells)])
+        return "\n".join([*(titles or [""]), "-" * _total(widths[j] for j in block), *map(line, cells)])
 
     def html(self) -> str:
         """Return the table as an HTML fragment, every name escaped.
@@ -190,29 +183,25 @@ class Table:
         str
             A ``div`` that scrolls sideways when the table is wider than the page.
         """
-        cells = self._signed_cells()
+        cells, title = self._signed_cells(), escape(self.title)
         sides = [
             f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
             for j, side in enumerate(self.alignment)
         ]
         head = "".join(
             f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{escape(column)}</th>'
-            for side, column in zip(self.alignment, self.columns, strict=True)
+            for side, column in zip(self.alignment, self.columns)
         )
-        lines = []
+        body = ""
         for position, row in enumerate(cells):
-            tags = "".join(
-                f'<td class="{side}">{escape(cell)}</td>' for side, cell in zip(sides, row, strict=True)
-            )
-            mark = ' class="marked"' if position in self.marked else ""
-            lines.append(f"<tr{mark}>{tags}</tr>")
-        title = escape(self.title)
+            tags = "".join(f'<td class="{side}">{escape(cell)}</td>' for side, cell in zip(sides, row))
+            body += f'<tr class="marked">{tags}</tr>' if position in self.marked else f"<tr>{tags}</tr>"
         caption, label = (f"<caption>{title}</caption>", f' aria-label="{title}"') if title else ("", "")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
         notes = f'<div class="notes">{notes}</div>' if notes else ""
         return (
             f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
-            f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>{notes}</div>"
+            f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
         )
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "") -> str:
@@ -312,20 +301,26 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     return text
 
 
+def _total(widths: Iterable[int]) -> int:
+    """Return the width of columns with the gaps between them."""
+    return sum(width + len(_GAP) for width in widths) - len(_GAP)
+
+
 def _broken_heads(
     heads: list[str], cells: list[list[str]], limit: int | None
 ) -> tuple[list[list[str]], list[int]]:
     """Return the lines of the heads, broken at spaces where the table is too wide, and the widths of the columns."""
     bodies = [max([text_width(row[j]) for row in cells], default=0) for j in range(len(heads))]
+    parts = [[head] for head in heads]
     widths = [max(pair) for pair in zip(bodies, map(text_width, heads))]
-    if limit is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= limit:
-        return [heads], widths
-    parts = [textwrap.wrap(head, max(body, 8), break_long_words=False) for head, body in zip(heads, bodies)]
-    height = max(map(len, parts))
-    columns = [[""] * (height - len(part)) + part for part in parts]
-    return [list(line) for line in zip(*columns)], [
-        max(body, *map(text_width, column)) for body, column in zip(bodies, columns)
-    ]
+    if limit is not None and _total(widths) > limit:
+        parts = [
+            textwrap.wrap(head, max(body, 8), break_long_words=False) for head, body in zip(heads, bodies)
+        ]
+        widths = [max([body, *map(text_width, part)]) for body, part in zip(bodies, parts)]
+    height = max(map(len, parts), default=1)
+    tall = [[""] * (height - len(part)) + part for part in parts]
+    return [[part[k] for part in tall] for k in range(height)], widths
 
 
 def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:
@@ -333,12 +328,8 @@ def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:
     if limit is None or len(widths) < 3:
         return [list(range(len(widths)))]
     blocks: list[list[int]] = []
-    used = limit + 1
     for column in range(1, len(widths)):
-        step = len(_GAP) + widths[column]
-        if used + step > limit:
+        if not blocks or _total(widths[j] for j in [*blocks[-1], column]) > limit:
             blocks.append([0])
-            used = widths[0]
         blocks[-1].append(column)
-        used += step
     return blocks

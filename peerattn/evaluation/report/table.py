@@ -32,7 +32,7 @@ from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.render import Table, markdown_text, write_atomic
-from peerattn.render.regression import MINUS
+from peerattn.render.cells import MINUS
 
 __all__ = ["Path"]
 PathLike = str | os.PathLike[str]

@@ -15,7 +15,7 @@ from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, weight_colours
-from peerattn.render.regression import MINUS
+from peerattn.render.cells import MINUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import linalg, stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import (
-    InputError,
-    IsolateWarning,
-    PeerAttnWarning,
-    checked,
-    unknown_name,
-    warn_user,
-)
+from peerattn.exceptions import InputError, IsolateWarning, PeerAttnWarning, checked, unknown_name, warn_user
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.two_stage import PEERS_OUTCOME, describe
@@ -32,7 +25,6 @@ from peerattn.render import Shown, Table
 
 _KINDS = ("direct", "indirect", "total")
 _STABLE = 0.999  # draws of a larger |β| have no equilibrium
-_TERMS = 20_000
 _FEW = 0.2  # share of draws without an equilibrium beyond which a warning is given
 
 
@@ -67,9 +59,8 @@ class Impacts(Shown):
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each characteristic and kind of effect."""
         parts = ("params", "std_errors", "pvalues", "lower", "upper")
-        return pd.DataFrame({name: getattr(self, name).stack() for name in parts}).rename_axis(
-            ["characteristic", "effect"]
-        )
+        frame = pd.DataFrame({name: getattr(self, name).stack() for name in parts})
+        return frame.rename_axis(["characteristic", "effect"])
 
     def summary(self) -> Table:
         """Return the effects as a table that renders as text, HTML, LaTeX and Markdown."""
@@ -86,9 +77,8 @@ class Impacts(Shown):
         return self.summary().to_latex()
 
     def __repr__(self) -> str:
-        return (
-            f"Impacts({len(self.params)} characteristics, {self.n_draws:,} draws, {self.n_networks} networks)"
-        )
+        size = f"{len(self.params)} characteristics, {self.n_draws:,} draws, {self.n_networks} networks"
+        return f"Impacts({size})"
 
 
 def impacts(
@@ -138,7 +128,7 @@ def impacts(
     Notes
     -----
     Standard errors and percentile intervals are those of the draws; p values compare estimate and standard error with the
-    normal distribution. Direct effects take the eigenvalues of W, once for each network: n³.
+    normal distribution. They take the Schur form of W, once for each network: n³.
 
     References
     ----------
@@ -156,15 +146,11 @@ def impacts(
     [1.0, 0.9, 2.0]
     """
     models = [model, *others]
-    drawn = np.array_split(np.arange(n_draws), len(models))
-    rng, samples, estimates = check_random_state(random_state), [], []
-    for one, share in zip(models, drawn):
-        multiplier = _Multiplier(_weights(one, X, period))
-        values = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
-        estimates.append(_effects(one, one.coef_.to_numpy(dtype=float)[None, :], multiplier)[0])
-        beta = values[:, one.coef_.index == PEERS_OUTCOME].sum(axis=1)  # 0 where there is none
-        samples.append(_effects(one, values[np.abs(beta) < _STABLE], multiplier))
-    draws, names = np.concatenate(samples), model.feature_names_
+    networks = [_weights(one, X, period) for one in models]
+    drawn = zip(models, networks, _draws(models, n_draws, check_random_state(random_state)))
+    draws = np.concatenate([_effects(one, values, W) for one, W, values in drawn])
+    estimates = [_effects(one, one.coef_.to_frame().T, W)[0] for one, W in zip(models, networks)]
+    names = model.feature_names_
     _warn_of_unstable(n_draws - len(draws), n_draws)
     frame = lambda values: pd.DataFrame(values, pd.Index(names, name="characteristic"), _KINDS)  # noqa: E731
     params, errors = frame(np.mean(estimates, axis=0)), frame(draws.std(axis=0, ddof=1))
@@ -192,40 +178,25 @@ def _rows_in(panel: Panel, period: Any) -> np.ndarray:
     return np.flatnonzero(panel.period == when)
 
 
-class _Multiplier:
-    """Averages of ``(I − βW)⁻¹`` and of it times W, for any β: of the diagonal, and of the row sums."""
+def _effects(model: LinearInMeansRegressor, draws: pd.DataFrame, W: Any) -> np.ndarray:
+    """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3).
 
-    def __init__(self, W: Any) -> None:
-        self.values = np.linalg.eigvals(W.toarray())
-        self._W, self._sums, self._last = W, [1.0], np.full(W.shape[0], 1.0)
-
-    def __call__(self, beta: float) -> tuple[float, float, float, float]:
-        """Return the mean diagonal of ``M`` and ``MW``, and their mean row sums, ``M = (I − βW)⁻¹``."""
-        terms = 1 if beta == 0 else min(_TERMS, int(np.ceil(np.log(1e-14) / np.log(abs(beta)))) + 1)
-        while len(self._sums) <= terms:
-            self._last = self._W @ self._last
-            self._sums.append(float(self._last.mean()))
-        powers = beta ** np.arange(terms)
-        m = 1 / (1 - beta * self.values)
-        return (
-            float(m.real.mean()),
-            float((m * self.values).real.mean()),
-            float(powers @ self._sums[:terms]),
-            float(powers @ self._sums[1 : terms + 1]),
-        )
-
-
-def _effects(model: LinearInMeansRegressor, draws: np.ndarray, multiplier: _Multiplier) -> np.ndarray:
-    """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3)."""
+    They are averages over ``M = (I − βW)⁻¹`` and ``MW``, of the diagonal and of the row sums, by the Schur form ``W = ZTZ*``.
+    """
     names = model.feature_names_
     columns = [PEERS_OUTCOME, *names, *describe(names, "peers'")]
-    values = (
-        pd.DataFrame(draws, columns=model.coef_.index).reindex(columns=columns, fill_value=0.0).to_numpy()
-    )
+    values = draws.reindex(columns=columns, fill_value=0.0).to_numpy(dtype=float)
     beta, own, peers = np.split(values, [1, 1 + len(names)], axis=1)
-    parts = np.array([multiplier(float(b)) for b in beta[:, 0]]).reshape(-1, 4)
-    direct = parts[:, [0]] * own + parts[:, [1]] * peers
-    total = parts[:, [2]] * own + parts[:, [3]] * peers
+    T, Z = linalg.schur(W.toarray(), output="complex")
+    ones = Z.conj().sum(axis=0)
+    both, I = np.column_stack([ones, T @ ones]), np.eye(len(T))
+    sums = [Z.mean(axis=0) @ linalg.solve_triangular(I - b * T, both) for b in beta[:, 0]]
+    inverse = 1 / (1 - beta * np.diag(T))
+    means = [(inverse * part).mean(axis=1) for part in (1.0, np.diag(T))]
+    direct, total = (
+        parts[:, [0]].real * own + parts[:, [1]].real * peers
+        for parts in (np.column_stack(means), np.reshape(sums, (-1, 2)))
+    )
     return np.stack([direct, total - direct, total], axis=2)
 
 
@@ -296,34 +267,29 @@ def shock(
     rows = panel.take(_rows_in(panel, period))
     assert rows.firm is not None
     chosen = _chosen(rows, firms)
-    frame = rows.X.copy()
+    plain = rows.X.rename_axis([model.firm, model.period])
+    frame = plain.copy()
     for name, size in changes.items():
         if name not in rows.characteristics:
             raise unknown_name("changes", "characteristic", name, rows.characteristics)
-        frame.loc[chosen, name] = frame.loc[chosen, name] + float(size)
-    frame = frame.rename_axis([model.firm, model.period])
-    plain = rows.X.rename_axis(frame.index.names)
+        frame.loc[chosen, name] += float(size)
     shown = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
 
     def effect(one: PeerModel) -> np.ndarray:
-        changed = np.asarray(one.predict(frame, **shown))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IsolateWarning)  # given above
-            return changed - np.asarray(one.predict(plain, **shown))
+        return np.asarray(one.predict(frame, **shown)) - np.asarray(one.predict(plain, **shown))
 
     models = [model, *others]
-    found = np.mean([effect(one) for one in models], axis=0)
+    model.predict(frame, **shown)  # which warns of firms without peers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IsolateWarning)
+        found = np.mean([effect(one) for one in models], axis=0)
         draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
     if any(isinstance(one, LinearInMeansRegressor) for one in models):
         _warn_of_unstable(n_draws - len(draws), n_draws)
-    low, high = (
-        np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0) if len(draws) > 1 else (np.nan, np.nan)
-    )
-    return pd.DataFrame(
-        {"effect": found, "lower": low, "upper": high, "shocked": chosen}, index=rows.firm.rename("firm")
-    )
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(draws, ends, axis=0) if len(draws) > 1 else (np.nan, np.nan)
+    columns = {"effect": found, "lower": low, "upper": high, "shocked": chosen}
+    return pd.DataFrame(columns, index=rows.firm.rename("firm"))
 
 
 def _chosen(rows: Panel, firms: Any) -> np.ndarray:
@@ -357,14 +323,23 @@ def _warn_of_unstable(dropped: int, n_draws: int) -> None:
         )
 
 
-def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterable[PeerModel]:
-    """Yield models with drawn coefficients; those without coefficients as they are."""
+def _draws(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterator[pd.DataFrame]:
+    """Yield draws of each model's coefficients, those that have an equilibrium; no column for one without coefficients."""
     for one, share in zip(models, np.array_split(np.arange(n_draws), len(models))):
         if not isinstance(one, LinearInMeansRegressor):
-            yield one
+            yield pd.DataFrame()
             continue
-        for values in rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share)):
+        values = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
+        drawn = pd.DataFrame(values, columns=one.coef_.index)
+        yield drawn[drawn.get(PEERS_OUTCOME, 0.0 * drawn.iloc[:, 0]).abs() < _STABLE]
+
+
+def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterator[PeerModel]:
+    """Yield models with drawn coefficients; those without coefficients as they are."""
+    for one, draws in zip(models, _draws(models, n_draws, rng)):
+        if not len(draws.columns):
+            yield one
+        for _, values in draws.iterrows():
             drawn = copy(one)
-            drawn.coef_ = pd.Series(values, one.coef_.index)
-            if abs(drawn.coef_.get(PEERS_OUTCOME, 0.0)) < _STABLE:
-                yield drawn
+            drawn.coef_ = values  # type: ignore[attr-defined]
+            yield drawn

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from numpy.polynomial.polynomial import polyval
+from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,13 +19,14 @@ from peerattn.exceptions import InputError, IsolateWarning, PeerAttnWarning, che
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.two_stage import PEERS_OUTCOME, describe
-from peerattn.panel.labels import find_period
+from peerattn.panel.labels import find_firm, find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.render import Shown, Table
 
 _KINDS = ("direct", "indirect", "total")
 _STABLE = 0.999  # draws of a larger |β| have no equilibrium
+_TERMS = 20_000
 _FEW = 0.2  # share of draws without an equilibrium beyond which a warning is given
 
 
@@ -128,7 +130,8 @@ def impacts(
     Notes
     -----
     Standard errors and percentile intervals are those of the draws; p values compare estimate and standard error with the
-    normal distribution. They take the Schur form of W, once for each network: n³.
+    normal distribution. Direct effects take the eigenvalues of W, once for each network: n³. An estimate of
+    :math:`|\beta| \ge 1` has no effects: NaN.
 
     References
     ----------
@@ -181,23 +184,25 @@ def _rows_in(panel: Panel, period: Any) -> np.ndarray:
 def _effects(model: LinearInMeansRegressor, draws: pd.DataFrame, W: Any) -> np.ndarray:
     """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3).
 
-    They are averages over ``M = (I − βW)⁻¹`` and ``MW``, of the diagonal and of the row sums, by the Schur form ``W = ZTZ*``.
+    They are averages over ``M = (I − βW)⁻¹`` and ``MW``: of the diagonal, by the eigenvalues of W, and of the row sums, by powers
+    of W; NaN where ``|β| ≥ 1``, which has no equilibrium.
     """
     names = model.feature_names_
     columns = [PEERS_OUTCOME, *names, *describe(names, "peers'")]
     values = draws.reindex(columns=columns, fill_value=0.0).to_numpy(dtype=float)
     beta, own, peers = np.split(values, [1, 1 + len(names)], axis=1)
-    T, Z = linalg.schur(W.toarray(), output="complex")
-    ones = Z.conj().sum(axis=0)
-    both, I = np.column_stack([ones, T @ ones]), np.eye(len(T))
-    sums = [Z.mean(axis=0) @ linalg.solve_triangular(I - b * T, both) for b in beta[:, 0]]
-    inverse = 1 / (1 - beta * np.diag(T))
-    means = [(inverse * part).mean(axis=1) for part in (1.0, np.diag(T))]
-    direct, total = (
-        parts[:, [0]].real * own + parts[:, [1]].real * peers
-        for parts in (np.column_stack(means), np.reshape(sums, (-1, 2)))
-    )
-    return np.stack([direct, total - direct, total], axis=2)
+    stable = np.abs(beta) < _STABLE
+    beta = np.where(stable, beta, 0.0)
+    most = np.abs(beta).max(initial=1e-300)
+    sums, power = [1.0], np.ones(W.shape[0])
+    for _ in range(min(_TERMS, int(np.log(1e-14) / np.log(most)) + 2)):
+        power = W @ power
+        sums.append(float(power.mean()))
+    eigenvalues = np.linalg.eigvals(W.toarray())
+    inverse = 1 / (1 - beta * eigenvalues)
+    direct = inverse.real.mean(1)[:, None] * own + (inverse * eigenvalues).real.mean(1)[:, None] * peers
+    total = polyval(beta, sums[:-1]) * own + polyval(beta, sums[1:]) * peers
+    return np.where(stable[:, :, None], np.stack([direct, total - direct, total], axis=2), np.nan)
 
 
 @checked
@@ -302,11 +307,8 @@ def _chosen(rows: Panel, firms: Any) -> np.ndarray:
         if not chosen.any():
             raise unknown_name("firms", f"level of {firms[0]}", firms[1], codes.dropna().unique())
         return chosen
-    wanted = [firms] if isinstance(firms, str) else list(firms)
-    for name in wanted:
-        if name not in rows.firm:
-            raise unknown_name("firms", "firm", name, rows.firm)
-    return np.asarray(rows.firm.isin(wanted))
+    wanted = [firms] if isinstance(firms, str) else firms
+    return np.asarray(rows.firm.isin([find_firm(name, rows.firm) for name in wanted]))
 
 
 def _warn_of_unstable(dropped: int, n_draws: int) -> None:

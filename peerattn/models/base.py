@@ -37,6 +37,7 @@ from peerattn.processes import gathered
 from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
+NetworkMaker = Callable[[Iterator[Section]], PeerNetwork]
 
 
 class PeerModel(PanelModel):
@@ -131,7 +132,7 @@ class PeerModel(PanelModel):
         """
         return self._network_of(self._network_maker(), X, outcomes=outcomes)
 
-    def _network_of(self, network: Callable[[Iterator[Section]], PeerNetwork], X: Any, **options: Any) -> PeerNetwork:
+    def _network_of(self, network: NetworkMaker, X: Any, **options: Any) -> PeerNetwork:
         """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
         if not is_stored(X):
             return network(self._gate_call(X, **options)[1])
@@ -222,7 +223,7 @@ class PeerModel(PanelModel):
     def _predicted(self, panel: Panel, call: Any) -> Any:
         return self._predict_sections(panel, call)
 
-    def _network_maker(self) -> Callable[[Iterator[Section]], PeerNetwork]:
+    def _network_maker(self) -> NetworkMaker:
         """Return what makes the network of cross-sections."""
         return self._network
 

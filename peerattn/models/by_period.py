@@ -32,15 +32,16 @@ def training_panel(model: Any, X: Any, y: Any) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     stored = _stored(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
-        raise InputError("y: the stored panel has no outcome; name its column, y= or scan_panel(..., outcome=).")
+        raise InputError("y: the stored panel has no outcome; name its column, y= or scan_panel(outcome=).")
     return stored.sample()
 
 
 def _stored(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
-        kind = type(column).__name__
-        raise InputError(f"{name}: X is read from files, so {name} must name the column of the outcome, got {kind}.")
+        raise InputError(
+            f"{name}: X is read from files, so {name} must name the column of the outcome, got {type(column).__name__}."
+        )
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=column, firm=model.firm, period=model.period, **columns)
     if column not in (None, X.outcome):
@@ -60,7 +61,7 @@ def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel
     check_is_fitted(model)
     names, codes = model.column_names_, model.code_columns_
     if names is None:
-        raise InputError("X: the model was fitted on an array, whose columns have no names; files are read by name.")
+        raise InputError("X: the model was fitted on an array, without names; files are read by name.")
     wanted = [name for name in names if name not in codes]
     for panel in _stored(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes):
         if set(names) == set(panel.columns):
@@ -85,8 +86,9 @@ def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -
     """Write firm, period and the predictions of one period."""
     frame = predicted.to_frame("prediction") if isinstance(predicted, pd.Series) else predicted
     labels = dict(zip(panel.names, (panel.firm, panel.period)))
+    written = pd.DataFrame(labels | {str(name): frame[name].to_numpy() for name in frame})
     with atomic_path(path) as temporary:
-        pd.DataFrame(labels | {str(name): frame[name].to_numpy() for name in frame}).to_parquet(temporary, index=False)
+        written.to_parquet(temporary, index=False)
 
 
 def written(

@@ -343,5 +343,5 @@ def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState
             yield one
         for _, values in draws.iterrows():
             drawn = copy(one)
-            drawn.coef_ = values  # type: ignore[attr-defined]
+            drawn.coef_ = values
             yield drawn

@@ -30,6 +30,7 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.ridge import CrossSectionalRidge
 
+_RIDGE = RidgeCV(alphas=ALPHAS)
 _NEIGHBORS = KNeighborsRegressor(50, weights="distance")
 
 #: How a named model is shown, its class, and options; it needs the industry that its title names.
@@ -39,7 +40,7 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "firm_mean": ("Firm's mean", FirmMeanRegressor, {}),
     "last_value": ("Last value", LastValueRegressor, {}),
     "ols": ("Own characteristics (OLS)", OwnCharacteristicsRegressor, {}),
-    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": RidgeCV(alphas=ALPHAS)}),
+    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": _RIDGE}),
     "elastic_net": ("Own characteristics (elastic net)", ElasticNetRegressor, {}),
     "fama_macbeth": ("Fama-MacBeth", FamaMacBethRegressor, {}),
     "boosting": ("Gradient boosting", HistGradientBoostingRegressor, {"early_stopping": False}),

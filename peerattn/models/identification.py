@@ -66,14 +66,9 @@ def _interval(ends: tuple[float, float]) -> str:
 
 
 def identification(
-    y: np.ndarray,
-    endogenous: np.ndarray,
-    X: np.ndarray,
-    Z: np.ndarray,
-    weight: np.ndarray,
-    config: dict[str, Any],
-    scale: float = 1.0,
-) -> Identification:
+    y: np.ndarray, endogenous: np.ndarray, X: np.ndarray, Z: np.ndarray, weight: np.ndarray,
+    config: dict[str, Any], scale: float = 1.0,
+) -> Identification:  # fmt: skip
     """Return the tests of one endogenous column with excluded instruments Z (n, q), all net of absorbed effects.
 
     ``config`` is what linearmodels' ``fit`` takes for the covariance; ``scale`` brings the coefficient to its units.
@@ -85,47 +80,44 @@ def identification(
     moments estimators, Econometrica 50(4). Montiel Olea, J. L. and Pflueger, C. (2013), A robust test for weak instruments,
     Journal of Business & Economic Statistics 31(3).
     """
-    root = np.sqrt(weight / weight.mean())[:, None]
+    root, k = np.sqrt(weight / weight.mean())[:, None], X.shape[1]
     outside = np.linalg.qr(X * root)[0]
     net = Z * root - outside @ (outside.T @ (Z * root))
     Q = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
-    first, V = _reduced(endogenous, X, Q, weight, config)
+    iv = extra("linearmodels.iv", "regressions", "A test of identification")
+
+    def reduced(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients on Q of a regression on X and Q, and their covariance."""
+        fit = iv.IV2SLS(target, np.column_stack([X, Q]), None, None, weights=weight).fit(**config)
+        return np.asarray(fit.params)[k:], np.asarray(fit.cov)[k:, k:]
+
+    first, V = reduced(endogenous)
     f = float(first @ first / np.trace(V)) if np.trace(V) > 0 else np.inf
-    reduced, A = _reduced(y, X, Q, weight, config)
-    (_, plus), (_, minus) = (_reduced(y - b * endogenous, X, Q, weight, config) for b in (1, -1))
-    freedom = _denominator(len(y) - X.shape[1] - Q.shape[1], config)
+    second, A = reduced(y)
+    (_, plus), (_, minus) = (reduced(y - b * endogenous) for b in (1, -1))
+    groups = None if "clusters" not in config else np.asarray(config["clusters"]).reshape(len(y), -1)
+    n_groups = len(y) if groups is None else min(len(np.unique(column)) for column in groups.T)
+    freedom = max(len(y) - k - len(first) if groups is None else n_groups - 1, 1)
 
     def p(b: Any) -> np.ndarray:
         """Of coefficients b: their covariances are quadratic in b, known from three values."""
         at = np.asarray(b)[..., None]
-        slopes = reduced - at * first
+        slopes = second - at * first
         cov = A + at[..., None] * (plus - minus) / 2 + at[..., None] ** 2 * ((plus + minus) / 2 - A)
         sound = np.linalg.eigvalsh(cov)[..., 0] > 0
         cov[~sound] = np.eye(len(first))
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
         return np.where(sound, stats.f.sf(squares / len(first), len(first), freedom), np.nan)
 
-    j, j_p = _hansen(y, endogenous, X, Q, weight, config)
+    j = j_p = None
+    one_way = groups is None or groups.shape[1] == 1
+    if len(first) > 1 and one_way and max(n_groups - (groups is not None), 1) > k + len(first):
+        moments: dict[str, Any] = {"weight_type": "robust"}
+        if groups is not None:
+            moments = {"weight_type": "clustered", "clusters": groups[:, 0]}
+        test = iv.IVGMM(y, X if k else None, endogenous, Q, weights=weight, **moments).fit().j_stat
+        j, j_p = float(test.stat), float(test.pval)
     return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
-
-
-def _denominator(rest: int, config: dict[str, Any]) -> int:
-    """Return the degrees of freedom of F: those of the smaller number of clusters."""
-    groups = config.get("clusters")
-    if groups is not None:
-        rest = min(len(np.unique(column)) for column in np.atleast_2d(np.asarray(groups).T)) - 1
-    return max(rest, 1)
-
-
-def _reduced(
-    target: np.ndarray, X: np.ndarray, Q: np.ndarray, weight: np.ndarray, config: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coefficients on Q of ``target`` on X and Q, and their covariance."""
-    IV2SLS = extra("linearmodels.iv", "regressions", "A test of identification").IV2SLS
-
-    fit = IV2SLS(target, np.column_stack([X, Q]), None, None, weights=weight).fit(**config)
-    k = X.shape[1]
-    return np.asarray(fit.params)[k:], np.asarray(fit.cov)[k:, k:]
 
 
 def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
@@ -133,29 +125,5 @@ def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
     grid = np.unique(np.concatenate([GRID, -GRID]))
     kept = p(grid / scale) >= 1 - LEVEL
     edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int)))
-    ends = [(grid[start], grid[stop - 1]) for start, stop in edges.reshape(-1, 2)]
-    return tuple(
-        (-np.inf if low == grid[0] else float(low), np.inf if high == grid[-1] else float(high))
-        for low, high in ends
-    )
-
-
-def _hansen(
-    y: np.ndarray,
-    endogenous: np.ndarray,
-    X: np.ndarray,
-    Q: np.ndarray,
-    weight: np.ndarray,
-    config: dict[str, Any],
-) -> tuple[float | None, float | None]:
-    IVGMM = extra("linearmodels.iv", "regressions", "A test of identification").IVGMM
-
-    groups = config.get("clusters")
-    one_way = groups is None or np.ndim(groups) == 1 or groups.shape[1] == 1
-    if Q.shape[1] < 2 or not one_way or _denominator(len(y), config) <= X.shape[1] + Q.shape[1]:
-        return None, None
-    weights: dict[str, Any] = {"weight_type": "robust"}
-    if groups is not None:
-        weights = {"weight_type": "clustered", "clusters": np.asarray(groups).ravel()}
-    fit: Any = IVGMM(y, X if X.shape[1] else None, endogenous, Q, weights=weight, **weights).fit()
-    return float(fit.j_stat.stat), float(fit.j_stat.pval)
+    grid[[0, -1]] = -np.inf, np.inf
+    return tuple((float(grid[start]), float(grid[stop - 1])) for start, stop in edges.reshape(-1, 2))

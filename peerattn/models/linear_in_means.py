@@ -153,9 +153,7 @@ class LinearInMeansRegressor(PeerRegressor):
             return
         self.network_ = given_network(self.network, signed=True)
         if panel.firm is None:
-            raise InputError(
-                f"network: X carries no {self.firm!r} to find a row in it; index X by firm and period."
-            )
+            raise InputError(f"network: X carries no {self.firm!r}; index X by firm and period.")
         until = self.network_.learned_until if self.learned_until is None else self.learned_until
         explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
         refuse_learned(until, explained.unique() if panel.dated else None)
@@ -179,43 +177,36 @@ class LinearInMeansRegressor(PeerRegressor):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        blocks, gram = [], np.zeros((3, 3))
-        part = np.zeros(len(training), dtype=int)
         assert training.y is not None
-        for period, at in panel.cross_sections():
-            rows = training.take(at)
-            W = self._square(period if panel.dated else None, rows)
-            blocks.append(self._regressors(rows, W, self._known(period if panel.dated else None, rows)))
-            gram += _gram(W) if self.network_ is not None else 0.0
-            part[at] = sparse.csgraph.connected_components(W)[1]
-        x, peers_x, second_x, peers_y = (np.concatenate([block[k] for block in blocks]) for k in range(4))
+        parts, gram = [], np.zeros((3, 3))
+        for when, at in panel.cross_sections():
+            rows, period = training.take(at), when if panel.dated else None
+            W, shown = self._square(period, rows), rows.known()
+            peers_x = W @ rows.x
+            peers_y = self._between(period, rows, shown) @ shown.y
+            parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
+            gram += _gram(W)
+        peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
         known = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
+        y, labels = training.y[known], self._labels(training, panel.period)[known]
+        weight = None if training.weight is None else training.weight[known]
         groups = self._groups(training, panel.period, part)[known]
-        several = panel.dated and panel.period[known].nunique() > 1
-        if not several:
+        if not panel.dated or labels["period"].nunique() == 1:
             groups = groups.drop(columns="period", errors="ignore")
-        absorbed = list(groups)
-        columns, values = [*self.feature_names_], [x]
-        if not absorbed:
-            columns, values = ["intercept", *columns], [np.ones((len(x), 1)), x]
-        if self.network_ is not None:
-            columns += describe(self.feature_names_, "peers'")
-            values.append(peers_x)
+        regressors = self._regressors(training.x, peers_x)[known]
         second = pd.DataFrame(second_x[known], columns=describe(self.feature_names_, "peers of peers'"))
         instrumented = self.network_ is not None and self.peer_outcome
         if instrumented:
             self._check_identified(gram)
         clustered = list(_names(self.cluster)) if panel.firm is not None else []
-        regressors = pd.DataFrame(np.concatenate(values, axis=1)[known], columns=columns)
-        weight = None if training.weight is None else training.weight[known]
         self.results_: TwoStage = two_stage(
-            training.y[known],
-            regressors,
+            y,
+            regressors.drop(columns="intercept") if len(groups.columns) else regressors,
             peers_y[known] if instrumented else None,
             second if instrumented else None,
             weight=weight,
-            effects=groups if absorbed else None,
-            clusters=self._labels(training, panel.period).loc[known, clustered] if clustered else None,
+            effects=groups if len(groups.columns) else None,
+            clusters=labels[clustered] if clustered else None,
             n_bootstrap=self.n_bootstrap,
             random_state=self.random_state,
         )
@@ -225,26 +216,27 @@ class LinearInMeansRegressor(PeerRegressor):
                 "left to instrument the peers' outcome. Use peer_outcome=False."
             )
         self.coef_ = self.results_.params
-        fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
-        self.intercept_ = 0.0
-        self.effects_: dict[str, pd.Series] = {}
-        if absorbed:
-            rest = training.y[known] - fitted.to_numpy()
-            self.intercept_, self.effects_ = estimated_effects(rest, groups, weight)
+        self.intercept_, self.effects_ = 0.0, dict[str, pd.Series]()
+        if len(groups.columns):
+            fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
+            self.intercept_, self.effects_ = estimated_effects(y - fitted.to_numpy(), groups, weight)
+
+    def _regressors(self, x: np.ndarray, peers_x: np.ndarray) -> pd.DataFrame:
+        """Return a constant, own characteristics and those of peers."""
+        own = pd.DataFrame(x, columns=self.feature_names_).assign(intercept=1.0)
+        columns = ["intercept", *self.feature_names_]
+        if self.network_ is None:
+            return own[columns]
+        return own[columns].join(pd.DataFrame(peers_x, columns=describe(self.feature_names_, "peers'")))
 
     @staticmethod
     def _labels(rows: Rows, period: pd.Index) -> pd.DataFrame:
-        return pd.DataFrame(
-            {"firm": pd.Series(rows.label.to_numpy()), "period": pd.Series(period.to_numpy())}
-        )
+        return pd.DataFrame({"firm": rows.label.to_numpy(), "period": period.to_numpy()})
 
     def _groups(self, rows: Rows, period: pd.Index, part: np.ndarray) -> pd.DataFrame:
         """Return the groups of the absorbed effects, one column each."""
-        labels = self._labels(rows, period)
         codes = dict(zip(self._groupings(), rows.codes.T, strict=True))
-        return effect_labels(
-            self.effects, {"firm": labels["firm"], "period": labels["period"], "network": part} | codes
-        )
+        return effect_labels(self.effects, {**self._labels(rows, period), "network": part} | codes)
 
     @staticmethod
     def _check_identified(gram: np.ndarray) -> None:
@@ -259,54 +251,30 @@ class LinearInMeansRegressor(PeerRegressor):
         """Return the network among these rows, row-normalised, own firm left out."""
         return self._between(period, rows, rows)
 
-    def _known(self, period: Any, rows: Rows) -> tuple[sparse.csr_array, np.ndarray] | None:
-        """Return the network from all rows to those of known outcome, and these outcomes."""
-        if self.network_ is None or rows.y is None:
-            return None
-        known = rows.known()
-        assert known.y is not None
-        return self._between(period, rows, known), known.y
-
     def _between(self, period: Any, rows: Rows, peers: Rows) -> sparse.csr_array:
         if self.network_ is None:
             return sparse.csr_array((len(rows), len(peers)))
         return others_weights(self.network_, period, rows.label, peers.label)
-
-    @staticmethod
-    def _regressors(
-        rows: Rows, W: sparse.csr_array, known: tuple[sparse.csr_array, np.ndarray] | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return x, Wx, W²x and Wy."""
-        peers = W @ rows.x
-        return rows.x, peers, W @ peers, np.zeros(len(rows)) if known is None else known[0] @ known[1]
 
     # ------------------------------------------------------------------ prediction
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         rows = section.focal
         W = self._square(section.period, rows)
-        named = {"intercept": np.ones(len(rows))}
-        named |= dict(zip(self.feature_names_, rows.x.T, strict=True))
-        named |= dict(zip(describe(self.feature_names_, "peers'"), (W @ rows.x).T, strict=True))
-        own = np.full(len(rows), self.intercept_)
-        own += sum(value * named[name] for name, value in self.coef_.items() if name in named)
+        slopes = self.coef_.drop(PEERS_OUTCOME, errors="ignore")
+        own = self.intercept_ + (self._regressors(rows.x, W @ rows.x)[slopes.index] @ slopes).to_numpy()
         if self.effects_:
             part = sparse.csgraph.connected_components(W)[1]
             groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
             own += known_effects(self.effects_, groups)
-        nobody = np.zeros(len(rows), dtype=bool)
-        if self.network_ is None:
-            return own, nobody
+        beta = float(self.coef_.get(PEERS_OUTCOME, 0.0))
+        if PEERS_OUTCOME in self.coef_ and rows.y is not None:
+            W = self._between(section.period, rows, section.peers)
+            own = own + beta * (W @ section.peers.y)
+        elif beta:
+            own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
         alone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
-        if PEERS_OUTCOME not in self.coef_.index:
-            return own, alone
-        beta = float(self.coef_[PEERS_OUTCOME])
-        if rows.y is None:
-            return np.atleast_1d(
-                spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own)
-            ), alone
-        among, outcomes = self._between(section.period, rows, section.peers), section.peers.y
-        return own + beta * (among @ outcomes), np.asarray(abs(among).sum(axis=1)).reshape(-1) == 0
+        return own, alone & (self.network_ is not None)
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()

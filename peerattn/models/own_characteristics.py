@@ -136,7 +136,9 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     True
     """
 
-    def __init__(self, *, random_state: int | None = None, firm: str = "firm", period: str = "period") -> None:
+    def __init__(
+        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
+    ) -> None:
         self.random_state, self.firm, self.period = random_state, firm, period
 
     def _estimator(self, panel: Panel, known: np.ndarray) -> ElasticNetCV:

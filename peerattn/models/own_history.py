@@ -170,8 +170,9 @@ class OwnHistoryRegressor(PanelForecaster):
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_, self.outcome_bounds_ = float(y.mean()), bounds_of(y)
         many = [name for name, column in panel.codes.items() if column.nunique() > MOST_LEVELS]
-        usable = pd.concat([panel.characteristics, panel.codes.drop(columns=many)], axis=1).notna().any(axis=None)
-        self.design_ = Design.fit(panel, without=many, scale="standard") if usable else None
+        usable = pd.concat([panel.characteristics, panel.codes.drop(columns=many)], axis=1)
+        some = usable.notna().any(axis=None)
+        self.design_ = Design.fit(panel, without=many, scale="standard") if some else None
         self.with_history_ = panel.firm is not None and panel.dated
         learning, fitting = panel.take(known), _Fitted(self)
         rank = pd.factorize(learning.period, sort=True)[0]

@@ -138,57 +138,49 @@ def two_stage(
         )
     IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
 
-    ours, n_x = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float), exogenous.shape[1]
-    names, parts = [*map(str, exogenous.columns)], [exogenous.to_numpy(dtype=float)]
-    if instruments is not None and endogenous is not None:
-        names += map(str, instruments.columns)
-        parts += [instruments.to_numpy(dtype=float), endogenous[:, None]]
-    raw = np.column_stack([*parts, y])
+    ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
+    excluded = exogenous.iloc[:, :0] if instruments is None or endogenous is None else instruments
+    names, n_x = [str(name) for name in (*exogenous, *excluded)], exogenous.shape[1]
+    raw = np.column_stack([exogenous, excluded, y if endogenous is None else endogenous, y]).astype(float)
     table, absorbed = net_of(effects, raw, ours, clusters)
-    unit = np.linalg.norm(table, axis=0)
+    unit, root = np.linalg.norm(table, axis=0), np.sqrt(ours)[:, None]
     absent = unit <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
     unit = np.where(absent, 1.0, unit)
     table = np.where(absent, 0.0, table / unit)  # in units of its columns a rank does not depend on them
-    kept = independent_columns(table[:, : len(names)] * np.sqrt(ours)[:, None])
+    kept = independent_columns(table[:, :-2] * root)
     x_at, z_at = np.flatnonzero(kept[:n_x]), n_x + np.flatnonzero(kept[n_x:])
     used = np.r_[x_at, [len(names)] * bool(len(z_at))].astype(int)
     if not len(used):
         raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
-    X, W, Z = table[:, x_at], table[:, [len(names)]], table[:, z_at]
+    X, Z, W, target = table[:, x_at], table[:, z_at], table[:, [-2]], table[:, -1]
     degrees = len(y) - len(used) - absorbed
+    groups = np.zeros((len(y), 0), dtype=int) if clusters is None else integers(clusters).to_numpy()
+    counts = {} if clusters is None else dict(zip(map(str, clusters), (groups.max(axis=0) + 1).tolist()))
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
-    if clusters is not None:
-        config |= {"cov_type": "clustered", "clusters": integers(clusters).to_numpy()}
+    if counts:
+        config |= {"cov_type": "clustered", "clusters": groups}
     if absorbed and degrees > 0:
         config["extra_df"] = absorbed
     both = (W, Z) if len(z_at) else (None, None)
-    fit = IV2SLS(table[:, -1], X if len(x_at) else None, *both, weights=ours).fit(**config)
-    columns = pd.Index([*(names[k] for k in x_at), *[PEERS_OUTCOME] * bool(len(z_at))])
-    counts = {} if clusters is None else {str(name): int(clusters[name].nunique()) for name in clusters}
+    fit = IV2SLS(target, X if len(x_at) else None, *both, weights=ours).fit(**config)
     cov = np.asarray(fit.cov)
-    cluster = None if clusters is None or len(counts) > 1 else np.asarray(integers(clusters))[:, 0]
-    root = np.sqrt(ours)[:, None]
-    if cluster is not None and len(np.unique(cluster)) < FEW_CLUSTERS:
-        cov = _jackknife(
-            table[:, used] * root, table[:, np.r_[x_at, z_at]] * root, table[:, -1] * root[:, 0], cluster
-        )
-    residual, center = np.asarray(fit.resids), np.average(table[:, -1], weights=ours)
-    total = float(ours @ (table[:, -1] - center) ** 2)
+    if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
+        scaled = table * root
+        cov = _jackknife(scaled[:, used], scaled[:, np.r_[x_at, z_at]], scaled[:, -1], groups[:, 0])
+    total = float(ours @ (target - np.average(target, weights=ours)) ** 2)
     freedom = max(min(counts.values()) - 1 if counts else degrees, 1)
     params, errors = np.asarray(fit.params), np.sqrt(np.diag(cov))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
-        assert cluster is not None and clusters is not None
         p_of = partial(
-            wild_cluster_p, table[:, -1], cluster=cluster, weight=ours, effects=effects, n_draws=n_bootstrap,
+            wild_cluster_p, target, cluster=groups[:, 0], weight=ours, effects=effects, n_draws=n_bootstrap,
             random_state=random_state,
         )  # fmt: skip
-        if len(z_at):
-            # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
-            p = np.array([np.nan] * len(x_at) + [p_of(X, Z)])
-        else:
-            p = np.array([p_of(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))])
-    scale = unit[-1] / unit[used]
+        # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
+        tests = [(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))]
+        p = np.array([np.nan] * len(x_at) + [p_of(X, Z)] if len(z_at) else [p_of(*test) for test in tests])
+    scale, columns = unit[-1] / unit[used], pd.Index([*names, PEERS_OUTCOME])[used]
+    found = identification(target, W[:, 0], X, Z, ours, config, float(scale[-1])) if len(z_at) else None
     return TwoStage(
         params=pd.Series(params * scale, index=columns),
         std_errors=pd.Series(errors * scale, index=columns),
@@ -198,11 +190,9 @@ def two_stage(
         nobs=len(y) if weight is None else int(ours.sum()),
         clusters=counts,
         effects=() if effects is None else tuple(effects.columns),
-        rsquared=1 - float(ours @ residual**2) / total if total > 0 else 0.0,
+        rsquared=1 - float(ours @ np.asarray(fit.resids) ** 2) / total if total > 0 else 0.0,
         instrumented=None if endogenous is None else PEERS_OUTCOME,
-        identification=identification(table[:, -1], W[:, 0], X, Z, ours, config, float(scale[-1]))
-        if len(z_at)
-        else None,
+        identification=found,
         instruments=tuple(names[k] for k in z_at),
         dropped=tuple(name for name, keep in zip(names, kept) if not keep),
         n_bootstrap=n_bootstrap,

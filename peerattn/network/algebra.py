@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.attributes import firm_level, places_of
+from peerattn.network.attributes import Values, by_firm, firm_level
 from peerattn.network.base import BaseNetwork, Net, last_learned
-from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
-
-Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
+from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
+from peerattn.network.peers import mean_weights
 
 
 @checked
@@ -32,30 +30,11 @@ def mean(network: Net) -> Net:
         past outcomes, and without a date nothing says which of these were known.
     """
     rows, columns = (network.labels.get_indexer_for(side) for side in (network.firms, network.reference))
-    counts = np.zeros(len(rows))
-    shape = (len(rows), len(columns))
-    every_sparse = all(section.is_sparse for _, section in network.sections())
-    total: Any = sparse.csr_array(shape) if every_sparse else np.zeros(shape)
-    for _, section in network.sections():
-        i, j = np.searchsorted(rows, section.rows), np.searchsorted(columns, section.columns)
-        counts[i[~section.isolates()]] += 1
-        if every_sparse:
-            found = section.csr().tocoo()
-            total = total + sparse.csr_array((found.data, (i[found.row], j[found.col])), shape=shape)
-        else:
-            total[np.ix_(i, j)] += section.dense()
-    averaged = _scaled_rows(total, 1.0 / np.maximum(counts, 1))
-    section = CrossSection(rows, rows if np.array_equal(rows, columns) else columns, frozen(averaged))
+    section = CrossSection(rows, columns, frozen(mean_weights(network, rows, columns)))
     until = network.learned_until
     if until is not None and network.is_dated:
         until = last_learned([until, network.periods.max()])
     return network.replaced([section], periods=pd.Index([None], dtype=object), learned_until=until)
-
-
-def _scaled_rows(weights: Any, factors: Array) -> Weights:
-    if sparse.issparse(weights):
-        return sparse.csr_array(sparse.diags_array(factors) @ weights)
-    return np.asarray(weights * factors[:, None].astype(weights.dtype))
 
 
 @checked
@@ -86,16 +65,11 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     if firms is None:
         return network.replaced(sections, periods=found, stability=network.stability)
     chosen = [network.firm_position(firm) for firm in _listed(firms)]
-    among = [_among(section, chosen) for section in sections]
-    return network.replaced(among, periods=found, row_normalized=False)
-
-
-def _among(section: CrossSection, firms: list[int]) -> CrossSection:
-    i, j = np.flatnonzero(np.isin(section.rows, firms)), np.flatnonzero(np.isin(section.columns, firms))
-    rows = section.rows[i]
-    columns = rows if section.is_square else section.columns[j]
-    weights: Any = section.csr()[i][:, j] if section.is_sparse else section.dense()[np.ix_(i, j)]
-    return CrossSection(rows, columns, frozen(weights))
+    kept = []
+    for each in sections:
+        i, j = (np.flatnonzero(np.isin(side, chosen)) for side in (each.rows, each.columns))
+        kept.append(CrossSection(each.rows[i], each.columns[j], frozen(each.weights[np.ix_(i, j)])))
+    return network.replaced(kept, periods=found, row_normalized=False)
 
 
 def _listed(labels: Any) -> Iterable[Any]:
@@ -159,8 +133,8 @@ def _row_normalised(network: Net, given: list[CrossSection]) -> Net:
     for section in given:
         sums = section.row_sums()
         factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-        exact: Any = section.weights.astype(np.float64)
-        sections.append(CrossSection(section.rows, section.columns, frozen(_scaled_rows(exact, factors))))
+        scaled = section.weights.astype(np.float64) * factors[:, None]
+        sections.append(replace(section, weights=frozen(scaled)))
     return network.replaced(sections, row_normalized=True, signed=False, top_k=None)
 
 
@@ -173,37 +147,23 @@ def peer_average(network: BaseNetwork, values: Values) -> Values:
         )
     frame = values.to_frame() if isinstance(values, pd.Series) else values
     level = firm_level(network, frame.index, "W @ x")
-    parts = [
-        _product(section, _values_of(network, frame, section, period, level))
-        for period, section in network.sections()
-    ]
+    parts = []
+    for period, section in network.sections():
+        here, peers = by_firm(network, frame, period, "W @ x"), network.labels.take(section.columns)
+        if len(missing := peers[here.index.get_indexer_for(peers) < 0]):
+            shown = ", ".join(repr(label) for label in missing[:3])
+            raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({shown}).")
+        parts.append(_product(section.weights, here.reindex(peers).to_numpy(dtype=np.float64)))
     index = _result_index(network, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
-    if isinstance(values, pd.Series):
-        return pd.Series(result.iloc[:, 0], name=values.name)
-    return result
+    return pd.Series(result.iloc[:, 0], name=values.name) if isinstance(values, pd.Series) else result
 
 
-def _values_of(
-    network: BaseNetwork, frame: pd.DataFrame, section: CrossSection, period: Any, level: int | None
-) -> Array:
-    place = places_of(network, frame.index, level, section.columns, period)
-    if (place < 0).any():
-        missing = network.labels.take(section.columns[place < 0])
-        shown = ", ".join(repr(label) for label in missing[:3])
-        raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({shown}).")
-    return np.asarray(frame.to_numpy(dtype=np.float64))[place]
-
-
-def _product(section: CrossSection, values: Array) -> Array:
+def _product(weights: Any, values: Array) -> Array:
     """Weights times values, where an unknown value matters only to those who put weight on it."""
     unknown = np.isnan(values)
-    weights: Any = section.weights
-    result = np.asarray(weights @ np.where(unknown, 0.0, values))
-    if unknown.any():
-        touched = np.asarray((weights != 0).astype(np.float64) @ unknown.astype(np.float64)) > 0
-        result = np.where(touched, np.nan, result)
-    return result
+    touched = (weights != 0).astype(np.float64) @ unknown.astype(np.float64) > 0
+    return np.where(touched, np.nan, weights @ np.where(unknown, 0.0, values))
 
 
 def _result_index(network: BaseNetwork, given: pd.Index, level: int | None) -> pd.Index:

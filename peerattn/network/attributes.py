@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from peerattn.exceptions import InputError
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, where_in
 from peerattn.render import show_label
+
+Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
 
 
 def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | None:
@@ -57,24 +59,25 @@ def _firms_are(network: BaseNetwork, index: pd.Index) -> int:
     return 1 if matches[0] > matches[1] else 0
 
 
-def places_of(
-    network: BaseNetwork, index: pd.Index, level: int | None, positions: Array, period: Any
-) -> Array:
-    """Return the row of ``index`` that belongs to each firm in a period, -1 where there is none.
+def by_firm(network: BaseNetwork, values: Values, period: Any, argument: str) -> Values:
+    """Return values by firm, or by firm and period, as those of one period by firm.
+
+    Raises
+    ------
+    InputError
+        As :func:`firm_level`.
 
     Examples
     --------
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
-    >>> places_of(network, pd.Index(["B"]), None, np.array([0, 1]), 2001)
-    array([-1,  0])
+    >>> by_firm(network, pd.Series({("A", 2001): 7, ("B", 2000): 8}), 2001, "size").to_dict()
+    {'A': 7}
     """
-    firms = network.labels.take(positions)
+    level = firm_level(network, values.index, argument)
     if level is None:
-        return np.asarray(index.get_indexer_for(firms))
-    here = np.flatnonzero(index.get_level_values(1 - level) == period)
-    found = index[here].get_level_values(level).get_indexer_for(firms)
-    return np.where(found >= 0, here[found] if len(here) else -1, -1)
+        return values
+    return values[values.index.get_level_values(1 - level) == period].droplevel(1 - level)
 
 
 def characteristic(
@@ -96,10 +99,10 @@ def characteristic(
     >>> characteristic(network, pd.Series({"B": 2.0}), np.array([0, 1]), 2001, "size")
     array([nan,  2.])
     """
-    place = _series_places(network, values, positions, period, argument)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
-    return np.append(values.to_numpy(dtype=np.float64, na_value=np.nan), np.nan)[place]
+    found = by_firm(network, values, period, argument).reindex(network.labels.take(positions))
+    return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def code_numbers(
@@ -116,8 +119,9 @@ def code_numbers(
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
-    place = _series_places(network, codes, positions, period, argument)
-    return np.append(pd.factorize(codes)[0], -1)[place]
+    numbers = pd.Series(pd.factorize(codes)[0], codes.index)
+    here = by_firm(network, numbers, period, argument)
+    return here.reindex(network.labels.take(positions), fill_value=-1).to_numpy()
 
 
 def labels_of(
@@ -134,15 +138,10 @@ def labels_of(
     >>> labels_of(network, pd.Series({("A", 2001): 7, ("B", 2000): 8}), np.array([0, 1]), 2001, "order")
     ['7', 'unknown']
     """
-    place = _series_places(network, codes, positions, period, argument)
-    values = list(codes)
-    found = ["unknown" if p < 0 or pd.isna(values[p]) else show_label(values[p]) for p in place]
+    here = by_firm(network, codes.astype(object), period, argument).reindex(network.labels.take(positions))
+    found = ["unknown" if pd.isna(code) else show_label(code) for code in here]
     if found and set(found) == {"unknown"}:
         raise InputError(
             f"{argument}: the code of every firm{where_in(period)} is unknown. Index it by firm, or by firm and period."
         )
     return found
-
-
-def _series_places(network: BaseNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
-    return places_of(network, values.index, firm_level(network, values.index, argument), positions, period)

@@ -83,13 +83,10 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
-        if not len(self.columns):
-            return np.zeros(len(self.rows))
-        order = np.argsort(self.columns)
-        place = np.searchsorted(self.columns, self.rows, sorter=order).clip(max=len(order) - 1)
-        at = order[place]
-        own = np.asarray(as_dense(self.weights[np.arange(len(at)), at])).ravel()
-        return np.where(self.columns[at] == self.rows, own, 0.0)
+        own, place = np.zeros(len(self.rows)), place_in(self.columns, self.rows)
+        here = np.flatnonzero(place >= 0)
+        own[here] = np.asarray(as_dense(self.weights[here, place[here]])).ravel()
+        return own
 
     def effective(self) -> Array:
         """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""
@@ -127,6 +124,30 @@ class CrossSection:
         i, j, w = self.entries(top_k)
         return self.rows[i], self.columns[j], w.astype(np.float64)
 
+    def block(self, firms: Array, peers: Array) -> Any:
+        """Return the weights of some firms on others, in float64, zero where one of them is not of this period.
+
+        Parameters
+        ----------
+        firms, peers : ndarray of int
+            Positions in the network's labels.
+
+        Returns
+        -------
+        ndarray or scipy.sparse.csr_array, shape (len(firms), len(peers))
+            Sparse where the weights are.
+        """
+        places = place_in(self.rows, firms), place_in(self.columns, peers)
+        i, j = (np.flatnonzero(place >= 0) for place in places)
+        known: Any = self.weights[np.ix_(places[0][i], places[1][j])].astype(np.float64)
+        if self.is_sparse:
+            found = known.tocoo()
+            entries = (found.data, (i[found.row], j[found.col]))
+            return sparse.csr_array(entries, shape=(len(firms), len(peers)))
+        whole = np.zeros((len(firms), len(peers)))
+        whole[np.ix_(i, j)] = known
+        return whole
+
     def square(self) -> tuple[Array, Array]:
         """Return the firms that are both focal firms and peers, and their dense weights among each other.
 
@@ -140,10 +161,8 @@ class CrossSection:
                 f"network: this measure needs n² numbers and there are {len(self.rows):,} firms; take "
                 f"subset(firms=...) of at most {_DENSE:,} first."
             )
-        if self.is_square:
-            return self.rows, np.asarray(self.dense(), dtype=np.float64)
-        both, i, j = np.intersect1d(self.rows, self.columns, return_indices=True)
-        return both, np.asarray(self.dense()[np.ix_(i, j)], dtype=np.float64)
+        both = self.rows if self.is_square else np.intersect1d(self.rows, self.columns)
+        return both, as_dense(self.block(both, both))
 
 
 def _largest_in_rows(sizes: Array, k: int) -> Array:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net, last_learned
-from peerattn.network.cross_section import CrossSection, frozen
-from peerattn.network.peers import found_firm, largest_first, weights_from, weights_to
+from peerattn.network.cross_section import CrossSection, as_dense, frozen
+from peerattn.network.peers import found_firm, largest_first
 
 
 @checked
@@ -49,10 +49,12 @@ def paths(
       through  firm_to_through  through_to_peer  weight
     0       B              0.9              0.8    0.72
     """
-    network.section(period)  # one period, not the mean over several
+    _, section = network.section(period)  # one period, not the mean over several
     one, i = found_firm(network, firm, period, "rows")
     _, end = found_firm(one, peer, None, "columns", "peer")
-    first, second = weights_from(one, i), weights_to(one, end)
+    everyone = np.arange(len(network.labels))
+    first = as_dense(section.block(np.array([i]), everyone))[0]
+    second = as_dense(section.block(everyone, np.array([end])))[:, 0]
     steps = {"through": network.labels, "firm_to_through": first, "through_to_peer": second}
     return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
@@ -91,23 +93,10 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
-    _check_layers(layers)
-    if not 0 <= residual <= 1:
-        raise InputError(f"residual: expected a number between 0 and 1, got {residual!r}.")
-    sections = []
-    for stack in zip(*(network.sections() for network in layers), strict=True):
-        rows = stack[0][1].rows
-        product = np.eye(len(rows))
-        for _, section in stack:
-            passed_by = np.where(section.isolates(), 1.0, residual)
-            product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
-        sections.append(CrossSection(rows, rows, frozen(product)))
-    return layers[0].replaced(sections, learned_until=last_learned(each.learned_until for each in layers))
-
-
-def _check_layers(layers: Sequence[Net]) -> None:
     if not layers:
         raise InputError("layers: expected at least one network.")
+    if not 0 <= residual <= 1:
+        raise InputError(f"residual: expected a number between 0 and 1, got {residual!r}.")
     for number, network in enumerate(layers):
         if not network.row_normalized:
             raise InputError(f"layers: rows of layer {number} do not sum to one; use normalized() first.")
@@ -118,3 +107,13 @@ def _check_layers(layers: Sequence[Net]) -> None:
                 f"layers: layer {number} does not have the firms and periods of layer 0, in the same order, "
                 "as rows and as columns."
             )
+    sections = []
+    for stack in zip(*(network.sections() for network in layers), strict=True):
+        rows = stack[0][1].rows
+        product = np.eye(len(rows))
+        for _, section in stack:
+            passed_by = np.where(section.isolates(), 1.0, residual)
+            product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
+        sections.append(CrossSection(rows, rows, frozen(product)))
+    return layers[0].replaced(sections, learned_until=last_learned(each.learned_until for each in layers))
+

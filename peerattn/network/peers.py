@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork, Net
-from peerattn.network.cross_section import Array, as_dense, where_in
+from peerattn.network.cross_section import as_dense, where_in
 
 
 @checked
@@ -39,7 +40,7 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
         When the firm or period is unknown, or is not a focal firm in that period.
     """
     chosen, position = found_firm(network, firm, period, "rows")
-    weights = weights_from(chosen, position)
+    weights = as_dense(mean_weights(chosen, position))[0]
     found = largest_first(pd.DataFrame({"peer": network.labels, "weight": weights}), k)
     if not weights.any():
         return found
@@ -78,7 +79,7 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
         When the firm or period is unknown, or is not a possible peer in that period.
     """
     chosen, position = found_firm(network, firm, period, "columns")
-    weights = weights_to(chosen, position)
+    weights = as_dense(mean_weights(chosen, peers=position))[:, 0]
     return largest_first(pd.DataFrame({"firm": network.labels, "weight": weights}), k)
 
 
@@ -101,26 +102,16 @@ def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
     return kept[:k].reset_index(drop=True)
 
 
-def weights_from(network: BaseNetwork, firm: int) -> Array:
-    """Return a firm's mean weight on every label, shape (n_labels,): its row of the mean network.
+def mean_weights(network: BaseNetwork, firms: Any = None, peers: Any = None) -> Any:
+    """Return mean weights of firms on peers, by their positions in the labels, shape (len(firms), len(peers)).
 
-    The mean is over the periods in which the firm has a peer; a peer absent in one of them counts zero there.
+    By default of and on all labels. The mean of a firm is over the periods in which it has a peer, whoever that is; a peer
+    absent in one of them counts zero there. Sparse where all periods are.
     """
-    total, count = np.zeros(len(network.labels)), 0
+    everyone = np.arange(len(network.labels))
+    firms, peers = (everyone if side is None else np.atleast_1d(side) for side in (firms, peers))
+    counts, total = np.zeros(len(firms)), sparse.csr_array((len(firms), len(peers)))
     for _, section in network.sections():
-        row = as_dense(section.weights[np.flatnonzero(section.rows == firm)])
-        if row.any():
-            total[section.columns] += row[0]
-            count += 1
-    return total / max(count, 1)
-
-
-def weights_to(network: BaseNetwork, firm: int) -> Array:
-    """Return every label's mean weight on a firm, shape (n_labels,): its column of the mean network."""
-    total, counts = np.zeros((2, len(network.labels)))
-    for _, section in network.sections():
-        counts[section.rows[~section.isolates()]] += 1
-        column = np.flatnonzero(section.columns == firm)
-        if len(column):
-            total[section.rows] += as_dense(section.weights[:, column]).ravel()
-    return total / np.maximum(counts, 1)
+        counts += np.isin(firms, section.rows[~section.isolates()])
+        total = total + section.block(firms, peers)
+    return total * (1.0 / np.maximum(counts, 1))[:, None]

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked, extra
-from peerattn.network.attributes import firm_level, places_of
+from peerattn.network.attributes import by_firm
 from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
 from peerattn.network.building import from_matrices
 from peerattn.network.cross_section import Array, CrossSection
@@ -261,13 +261,13 @@ def _text_graph(
         taken.add(text)
     if attributes is not None:
         frame = attributes.to_frame() if isinstance(attributes, pd.Series) else attributes
-        level = firm_level(network, frame.index, "attributes")
         when, section = network.section(period)
-        place = places_of(network, frame.index, level, _nodes(section), when)
-        for name, values in frame.items():
-            for facts, row in zip(graph.nodes.values(), place.tolist(), strict=True):
-                if row >= 0 and not pd.isna(values.iloc[row]):
-                    facts[printable(name)] = _plain(values.iloc[row])
+        here = by_firm(network, frame.astype(object), when, "attributes")
+        here = here.reindex(network.labels.take(_nodes(section)))
+        for name, values in here.items():
+            for facts, value in zip(graph.nodes.values(), values, strict=True):
+                if not pd.isna(value):
+                    facts[printable(name)] = _plain(value)
     shown = {
         "name": printable(network.name),
         "period": printable(show_label(graph.graph["period"])) if network.is_dated else None,

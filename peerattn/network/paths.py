@@ -116,4 +116,3 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
             product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
         sections.append(CrossSection(rows, rows, frozen(product)))
     return layers[0].replaced(sections, learned_until=last_learned(each.learned_until for each in layers))
-

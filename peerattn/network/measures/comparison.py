@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, CrossSection, as_dense, place_in, strongest
+from peerattn.network.cross_section import Array, CrossSection, as_dense, strongest
 from peerattn.render import show_label
 
 
@@ -51,36 +51,26 @@ def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
     network.check_whole("overlap")
     rows = []
     for period, section in network.sections():
-        own = code_numbers(network, codes, section.rows, period, "codes")
-        peers = code_numbers(network, codes, section.columns, period, "codes")
-        rows.append(_overlap(section, own, peers))
+        sides = (section.rows, section.columns)
+        own, peers = (code_numbers(network, codes, side, period, "codes") for side in sides)
+        focal, known = np.flatnonzero(own >= 0), peers >= 0
+        count, own = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1, own[focal]
+        to_code = weight_to_groups(abs(section.others())[focal], peers, count)
+        is_peer = np.isin(section.rows[focal], section.columns[known])
+        same = np.bincount(peers[known], minlength=count)[own] - is_peer
+        expected = same / np.maximum(known.sum() - is_peer, 1)
+        parts = np.array([to_code[np.arange(len(focal)), own].sum(), to_code.sum(axis=1) @ expected])
+        with np.errstate(invalid="ignore"):
+            share, chance = parts / to_code.sum()
+            rows.append({"share": share, "chance": chance, "lift": share / chance, "firms": len(focal)})
     return pd.DataFrame(rows, index=network.periods.rename("period"))
 
 
-def _overlap(section: CrossSection, own: Array, peers: Array) -> dict[str, float]:
-    known = peers >= 0
-    count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
-    sizes = replace(section, weights=abs(section.weights))
-    to_code, itself = weight_to_groups(sizes, peers, count), sizes.on_itself()
-    focal = np.flatnonzero(own >= 0)
-    own = own[focal]
-    within, total = to_code[focal, own] - itself[focal], to_code[focal].sum(axis=1) - itself[focal]
-    is_peer = np.isin(section.rows[focal], section.columns[known]).astype(float)
-    same = np.bincount(peers[known], minlength=count)[own] - is_peer if count else np.zeros(0)
-    others = known.sum() - is_peer
-    expected = np.divide(same, others, out=np.zeros(len(focal)), where=others > 0)
-    weight = total.sum()
-    share = float(within.sum() / weight) if weight else np.nan
-    chance = float((total * expected).sum() / weight) if weight else np.nan
-    lift = share / chance if chance else np.nan
-    return {"share": share, "chance": chance, "lift": lift, "firms": len(focal)}
-
-
-def weight_to_groups(section: CrossSection, group: Array, count: int) -> Array:
+def weight_to_groups(weights: Any, group: Array, count: int) -> Array:
     """Return each focal firm's weight on every group of peers, (n_firms, count); ``group`` is -1 where unknown."""
     known = np.flatnonzero(group >= 0)
     member = sparse.csr_array((np.ones(len(known)), (known, group[known])), shape=(len(group), count))
-    return np.asarray(as_dense(section.weights @ member))
+    return np.asarray(as_dense(weights @ member))
 
 
 @checked
@@ -116,17 +106,15 @@ def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> 
     own = code_numbers(network, groups, section.rows, when, "groups")
     peers = code_numbers(network, groups, section.columns, when, "groups")
     names = pd.Index([show_label(name) for name in pd.factorize(groups)[1]])
-    to_group = weight_to_groups(section, peers, len(names))
-    frame = pd.DataFrame(to_group, columns=names.rename("looked to"))
-    frame["looks"] = pd.Series(own).map(dict(enumerate(names)))
-    flows = frame.dropna(subset="looks").groupby("looks").mean()
-    looked_to = [name for n, name in enumerate(names) if (peers == n).any()]
-    return flows.loc[_in_order(flows.index), _in_order(looked_to)].rename_axis(columns="looked to")
+    frame = pd.DataFrame(weight_to_groups(section.weights, peers, len(names)), columns=names)
+    flows = frame.groupby(np.append(names.to_numpy(dtype=object), None)[own]).mean()
+    found = names[np.unique(peers[peers >= 0])]
+    looks, looked_to = (sorted(side, key=_number_first) for side in (flows.index, found))
+    return flows.loc[looks, looked_to].rename_axis(index="looks", columns="looked to")
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Numbers as numbers, then names by the alphabet."""
-    return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+def _number_first(name: str) -> tuple[bool, int, str]:
+    return not name.isdigit(), int(name) if name.isdigit() else 0, name
 
 
 @checked
@@ -165,28 +153,17 @@ def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
     network.check_whole("turnover")
     if not network.row_normalized:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
+    rows, everyone = [], np.arange(len(network.labels))
     sections = [section for _, section in network.sections()]
-    rows = [_moved(*pair, len(network.labels), top_k) for pair in zip(sections[:-1], sections[1:])]
+    for pair in itertools.pairwise(sections):
+        firms = np.intersect1d(*(section.rows[~section.isolates()] for section in pair))
+        first, second = (sparse.csr_array(section.block(firms, everyone)) for section in pair)
+        both, one, other = common_tops(first, second, top_k)
+        moved = abs(first - second).sum(axis=1) / 2
+        shares = np.column_stack([moved, both / (one + other - both)])
+        rows.append((*(shares.mean(axis=0) if len(firms) else (np.nan, np.nan)), len(firms)))
     names = ["turnover", "jaccard", "firms"]
     return pd.DataFrame(rows, index=network.periods[1:].rename("period"), columns=names)
-
-
-def _moved(before: CrossSection, now: CrossSection, size: int, top_k: int) -> tuple[float, float, int]:
-    """Turnover and the Jaccard index of the firms with peers in both periods, and their number."""
-    firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
-    if not len(firms):
-        return np.nan, np.nan, 0
-    first, second = (_rows_over_labels(section, firms, size) for section in (before, now))
-    both, one, other = common_tops(first, second, top_k)
-    either = one + other - both
-    moved = float(abs(first - second).sum()) / (2 * len(firms))
-    return moved, float(np.mean(both[either > 0] / either[either > 0])), len(firms)
-
-
-def _rows_over_labels(section: CrossSection, firms: Array, size: int) -> sparse.csr_array:
-    found = section.csr()[place_in(section.rows, firms)].tocoo()
-    entries = (found.data.astype(np.float64), (found.row, section.columns[found.col]))
-    return sparse.csr_array(entries, shape=(len(firms), size))
 
 
 def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
@@ -200,9 +177,10 @@ def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
 
 def aligned(
     first: BaseNetwork, second: BaseNetwork
-) -> Iterator[tuple[Any, pd.Index, pd.Index, sparse.csr_array, sparse.csr_array]]:
+) -> Iterator[tuple[Any, Array, Array, sparse.csr_array, sparse.csr_array]]:
     """Yield each common period, the focal firms and the peers that both networks have, and both weights among them.
 
+    Firms are positions in the first network's labels, ascending.
     Weights on oneself are left out.
 
     Raises
@@ -216,28 +194,15 @@ def aligned(
             f"the two networks have no period in common ({dates[0]} in the first, {dates[1]} in the second); pass mean() of "
             "both, or periods spelled alike."
         )
+    across = second.labels.get_indexer_for(first.labels)  # where each label of the first is in the second
     for period, section in first.sections():
         if first.is_dated and period not in second.periods:
             continue
         other = second.section(period if second.is_dated else None)[1]
-        rows, columns = (
-            first.labels.take(mine).intersection(second.labels.take(theirs), sort=False)
-            for mine, theirs in ((section.rows, other.rows), (section.columns, other.columns))
-        )
-        both = (_among(network, one, rows, columns) for network, one in ((first, section), (second, other)))
-        yield period, rows, columns, *both
-
-
-def _among(
-    network: BaseNetwork, section: CrossSection, rows: pd.Index, columns: pd.Index
-) -> sparse.csr_array:
-    i, j = (
-        network.labels.take(side).get_indexer_for(wanted)
-        for side, wanted in ((section.rows, rows), (section.columns, columns))
-    )
-    found = section.csr().astype(np.float64)[i][:, j].tocoo()
-    off = columns.get_indexer_for(rows)[found.row] != found.col
-    return sparse.csr_array((found.data[off], (found.row[off], found.col[off])), shape=found.shape)
+        rows = np.sort(section.rows[np.isin(across[section.rows], other.rows)])
+        columns = np.sort(section.columns[np.isin(across[section.columns], other.columns)])
+        blocks = section.block(rows, columns), other.block(across[rows], across[columns])
+        yield period, rows, columns, *(CrossSection(rows, columns, block).others() for block in blocks)
 
 
 @checked
@@ -279,7 +244,7 @@ def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
     count, moments = 0, np.zeros(5)
     for _, rows, columns, a, b in aligned(first, second):
         weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
-        count += int(weighs.sum()) * len(columns) - int(rows[weighs].isin(columns).sum())
+        count += int(weighs.sum()) * len(columns) - int(np.isin(rows[weighs], columns).sum())
         moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
     if not count:
         return float("nan")
@@ -347,16 +312,9 @@ def stability_sentence(network: BaseNetwork) -> str:
     """
     if network.stability is None or network.stability.empty:
         return ""
-    means = network.stability.groupby("comparison", sort=False).mean()
-    return "Stability: weights estimated from different " + "; from different ".join(_clauses(means)) + "."
-
-
-def _clauses(means: pd.DataFrame) -> Iterable[str]:
-    for name, row in means.iterrows():
-        if np.isnan(row["correlation"]):
-            yield f"{_REPEATED[str(name)]} cannot be compared (a network is empty)"
-        else:
-            yield (
-                f"{_REPEATED[str(name)]} correlate {row['correlation']:.2f}, with {row['common_top5']:.0%} of the five "
-                "largest peers in common"
-            )
+    means, clauses = network.stability.groupby("comparison", sort=False).mean(), []
+    for name, correlation, common in means.itertuples(name=None):
+        agreement = f"correlate {correlation:.2f}, with {common:.0%} of the five largest peers in common"
+        unknown = "cannot be compared (a network is empty)"
+        clauses.append(f"{_REPEATED[name]} {unknown if np.isnan(correlation) else agreement}")
+    return "Stability: weights estimated from different " + "; from different ".join(clauses) + "."

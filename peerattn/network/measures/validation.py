@@ -77,16 +77,19 @@ class Validation:
             Rows: precision against all firms, precision against firms of the same industry and size (where they were given),
             recall, AUC.
         """
-        beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {
             f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
-            "against same industry and size": beyond,
+            "against same industry and size": (
+                self.precision,
+                self.matched,
+                self.lift_beyond,
+                self.p_matched,
+            ),
             f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
             "AUC": (self.auc, 0.5, np.nan, self.p_auc),
         }
-        if np.isnan(self.matched):
-            del rows["against same industry and size"]
-        return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
+        frame = pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
+        return frame.drop(frame.index[1:2] if np.isnan(self.matched) else [])
 
     def summary(self) -> Table:
         """Return the measures as a table.
@@ -100,10 +103,10 @@ class Validation:
             f"among all firms or, with codes or size, among firms of the same group. P values by {self.n_permutations:,} "
             "exchanges of firms, one-sided."
         )
-        formats = {"value": ".3f", "benchmark": ".3f", "lift": ".2f", "p_value": ".3f"}
         frame = self.to_frame().rename_axis("").reset_index()
-        title = "The network against observed links"
-        return Table.from_frame(frame, title=title, formats=formats, footnotes=(note,))
+        return Table.from_frame(
+            frame, title="The network against observed links", formats={"lift": ".2f"}, footnotes=(note,)
+        )
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, filter(None, (self.summary(), self.regression))))
@@ -180,37 +183,35 @@ def validate(
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
-    rng, everyone = np.random.default_rng(random_state), np.zeros(len(network.labels), dtype=int)
-    cell = _cells(network, codes, size, n_size_groups)
-    drawn = [
-        [within(rng, groups) for _ in range(n_permutations)]
-        for groups in (everyone, cell)
-        if groups is not None
-    ]
-    total, exchanged, kept = np.zeros(7), np.zeros((2, n_permutations, 3)), None
+    rng, cell = np.random.default_rng(random_state), _cells(network, codes, size, n_size_groups)
+    everyone = np.zeros(len(network.labels), dtype=int)
+    groups = [everyone] if cell is None else [everyone, cell]
+    drawn = [[within(rng, group) for _ in range(n_permutations)] for group in groups]
+    total, exchanged, last = np.zeros(7), np.zeros((2, n_permutations, 7)), None
     for period, rows, columns, weights, others in aligned(network, links):
-        i, j = network.labels.get_indexer_for(rows), network.labels.get_indexer_for(columns)
-        one = _Period(i, j, weights, others, k)
-        if one.scores()[-1]:
-            total += [*one.scores(), *one.coverage(), *one.benchmarks(cell)]
-            for found, orders in zip(exchanged, drawn):
-                found += [one.scores(order) for order in orders]
-            kept = period, one
-    if kept is None:
+        one = _Period(rows, columns, weights, others, k)
+        found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
+        if found[0]:
+            total += found
+            for sums, orders in zip(exchanged, drawn):
+                sums += [one.scores(one.exchanged(order)) for order in orders]
+            last = period, one
+    if last is None:
         raise InputError(
             f"links: no firm of the network (such as {network.labels[0]!r}) has a peer and a link; labels of "
             f"links (such as {links.labels[0]!r}) must be spelled alike."
         )
-    precision, auc, n, recall, count, chance, matched = total
-    values = np.array([precision, auc]) / n
+    n, count = total[:2]
+    precision, auc, recall, chance, matched = total[2:] / n
     with np.errstate(invalid="ignore"):
-        null = exchanged[:, :, :2] / exchanged[:, :, 2:]
-    p_all, p_cell = ((1 + (part >= values - 1e-12).sum(axis=0)) / (1 + n_permutations) for part in null)
+        null = exchanged[:, :, 2:4] / exchanged[:, :, :1]
+    beyond = (null >= np.array([precision, auc]) - 1e-12).sum(axis=1)
+    p_all, p_cell = (1 + beyond) / (1 + n_permutations)
     return Validation(
-        precision=values[0], recall=recall / n, auc=values[1], chance=chance / n, matched=matched / n,
+        precision=precision, recall=recall, auc=auc, chance=chance, matched=matched,
         p_precision=p_all[0], p_auc=p_all[1], p_matched=np.nan if cell is None else p_cell[0],
-        k=int(k), n_firms=int(n), n_links=int(count),
-        n_permutations=n_permutations, regression=_regression(network, *kept, codes, size),
+        k=int(k), n_firms=int(n), n_links=int(count), n_permutations=n_permutations,
+        regression=_regression(network.at(last[0]), last[1], codes, size),
     )  # fmt: skip
 
 
@@ -219,55 +220,39 @@ class _Period:
 
     def __init__(self, rows: Array, columns: Array, weights: Any, others: Any, k: int) -> None:
         self.rows, self.columns = rows, columns
-        self.square = set(rows.tolist()) == set(columns.tolist())
         self.other = rows[:, None] != columns[None]
         self.weights, self.links = weights.toarray(), (others.toarray() > 0) & self.other
         self.possible = self.other.sum(axis=1)
         lowest = np.where(self.other, self.weights, -np.inf)
         self.ranks = stats.rankdata(lowest, axis=1) - (len(columns) - self.possible)[:, None]
-        self.top = strongest(weights.maximum(0), k) > 0
+        self.top = strongest(weights.maximum(0), k).toarray() > 0
 
-    def _firms(self, links: Array) -> tuple[Array, Array, Array]:
-        """Links of each firm, peers considered, and which firms have some of both and are not linked to all."""
-        count, taken = links.sum(axis=1), self.top.sum(axis=1)
-        return count, taken, (count > 0) & (count < self.possible) & (taken > 0)
+    def scores(self, links: Array, rate: Any = np.nan) -> Array:
+        """Sums over firms: their number, links, precision, AUC, recall, chance, and precision where peers are links at a rate.
 
-    def _hits(self, values: Array) -> Array:
-        """Sum of values over the peers considered, by firm."""
-        return np.asarray(self.top.multiply(values).sum(axis=1)).ravel()
+        Of firms with a peer and a link that are not linked to all.
+        """
+        count, taken, possible = links.sum(axis=1), self.top.sum(axis=1), self.possible
+        hits, expected = (self.top & links).sum(axis=1), (self.top * rate).sum(axis=1)
+        area = (self.ranks * links).sum(axis=1) - count * (count + 1) / 2
+        used = (count > 0) & (count < possible) & (taken > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            precision, auc = hits / taken, area / (count * (possible - count))
+            parts = [used, count, precision, auc, hits / count, count / possible, expected / taken]
+        return np.stack(parts, axis=1)[used].sum(axis=0)
 
-    def scores(self, order: Array | None = None) -> Array:
-        """Sums of precision and AUC over firms, and the number of firms; of the links under an exchange of firms."""
-        links = self.links if order is None else self._exchanged(order)
-        count, taken, used = self._firms(links)
-        area = ((self.ranks * links).sum(axis=1) - count * (count + 1) / 2)[used]
-        area /= (count * (self.possible - count))[used]
-        return np.array([(self._hits(links)[used] / taken[used]).sum(), area.sum(), used.sum()])
-
-    def _exchanged(self, order: Array) -> Array:
-        places = [np.arange(len(self.rows)), np.arange(len(self.columns))]
-        for side, firms in enumerate((self.rows, self.columns)):
-            if side or self.square:
-                here = np.sort(firms)
-                image = here[among(order, here)][np.searchsorted(here, firms)]
-                places[side] = np.argsort(firms)[np.searchsorted(here, image)]
+    def exchanged(self, order: Array) -> Array:
+        """Return the links when firms take each other's places: peers alone where focal firms are others."""
+        places = [among(order, side) for side in (self.rows, self.columns)]
+        if not np.array_equal(self.rows, self.columns):
+            places[0] = np.arange(len(self.rows))
         return self.links[np.ix_(*places)] & self.other
 
-    def coverage(self) -> tuple[float, int]:
-        """Sum over firms of the share of links that are among the largest weights, and the number of links."""
-        count, _, used = self._firms(self.links)
-        return float((self._hits(self.links)[used] / count[used]).sum()), int(count[used].sum())
-
-    def benchmarks(self, cell: Array | None) -> tuple[float, float]:
-        """Sums over firms of the precision of random peers: of all firms, and of the cell of each peer."""
-        count, taken, used = self._firms(self.links)
-        chance = float((count[used] / self.possible[used]).sum())
-        if cell is None:
-            return chance, float("nan")
+    def rate(self, cell: Array) -> Array:
+        """Return the share of links in the cell of each peer, for each focal firm."""
         groups, group = np.unique(cell[self.columns], return_inverse=True)
         member = (group[:, None] == np.arange(len(groups))).astype(float)
-        rate = (self.links @ member) / np.maximum(self.other @ member, 1.0)
-        return chance, float((self._hits(rate[:, group])[used] / taken[used]).sum())
+        return ((self.links @ member) / np.maximum(self.other @ member, 1.0))[:, group]
 
 
 def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array | None:
@@ -287,25 +272,16 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     return np.unique(np.column_stack([code, group]), axis=0, return_inverse=True)[1].ravel()
 
 
-def _regression(
-    network: BaseNetwork, period: Any, one: _Period, codes: Any, size: Any
-) -> DyadicRegression | None:
+def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:
     """Links of one period on weights and what else pairs have in common; None where no firm is on both sides."""
-    both, i, j = np.intersect1d(one.rows, one.columns, return_indices=True)
-    if len(both) < 3:
+    if len(np.intersect1d(one.rows, one.columns)) < 3:
         return None
+    links = CrossSection(one.rows, one.columns, frozen(one.links.astype(float)))
+    linked = network.replaced([links], signed=False, row_normalized=False, top_k=None)
+    sides = [network.labels.take(side) for side in (one.rows, one.columns)]
     spread = one.weights[one.other].std() or 1.0
-    parts = [(values[np.ix_(i, j)]) for values in (one.links.astype(float), one.weights / spread)]
-    made = [
-        network.replaced(
-            [CrossSection(both, both, frozen(part))], periods=pd.Index([period], dtype=network.periods.dtype),
-            signed=True, row_normalized=False, top_k=None,
-        )
-        for part in parts
-    ]  # fmt: skip
-    regressors: dict[str, Any] = {"weight (standard deviations)": made[1]}
+    regressors: dict[str, Any] = {"weight (standard deviations)": pd.DataFrame(one.weights / spread, *sides)}
     regressors |= {} if codes is None else {"same industry": SameCode(codes)}
     regressors |= {} if size is None else {"difference in size": Difference(size)}
-    return replace(
-        dyadic_regression(made[0], regressors), title="Links of the last period on weights of pairs"
-    )
+    found = dyadic_regression(linked, regressors)
+    return replace(found, title="Links of the last period on weights of pairs")

@@ -167,7 +167,7 @@ def _product(weights: Any, values: Array) -> Array:
 
 
 def _result_index(network: BaseNetwork, given: pd.Index, level: int | None) -> pd.Index:
-    rows = network.labelled({"firm": [section.rows for _, section in network.sections()]})
+    rows = network.tidy({"firm": section.rows} for _, section in network.sections())
     if not network.is_dated:
         return pd.Index(rows["firm"], name=given.name or "firm")
     order = ["period", "firm"] if level == 1 else ["firm", "period"]

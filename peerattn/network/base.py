@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
@@ -139,7 +139,7 @@ class BaseNetwork:
     @property
     def isolates(self) -> pd.DataFrame:
         """Firms whose weights are all zero: columns ``period``, ``firm``."""
-        return self.labelled({"firm": [section.rows[section.isolates()] for section in self._sections]})
+        return self.tidy({"firm": section.rows[section.isolates()]} for section in self._sections)
 
     def sections(self) -> Iterator[tuple[Any, CrossSection]]:
         """Iterate over (period, cross-section) in the order of :attr:`periods`."""
@@ -240,10 +240,11 @@ class BaseNetwork:
         InputError
             When the period is unknown or ``top_k`` is not a positive integer.
         """
-        chosen = self.at(period)
-        found = [section.edges(top_k) for section in chosen._sections]
-        firms, peers, weights = ([edges[k] for edges in found] for k in range(3))
-        return self._marked(chosen.labelled({"firm": firms, "peer": peers, "weight": weights}))
+        chosen, names = self.at(period), ("firm", "peer", "weight")
+        found = chosen.tidy(
+            dict(zip(names, section.edges(top_k), strict=True)) for section in chosen._sections
+        )
+        return self._marked(found.reindex(columns=["period", *names]))
 
     def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame of weights that says what they were learned from: in ``attrs``, which Parquet keeps, too."""
@@ -268,18 +269,17 @@ class BaseNetwork:
         found, section = self.section(period)
         return self.replaced([section], periods=self.periods[self.periods == found], stability=self.stability)
 
-    def labelled(self, columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-        """Return one tidy frame, ``period`` first, from columns that hold one array for each period.
+    def tidy(self, parts: Iterable[Mapping[str, Any] | pd.DataFrame]) -> pd.DataFrame:
+        """Return one frame, ``period`` first, of the columns that each period has.
 
         ``firm`` and ``peer`` hold positions in :attr:`labels` and come out as labels.
         """
-        counts = np.array([len(part) for part in next(iter(columns.values()))], dtype=np.intp)
-        frame: dict[str, Any] = {"period": self.periods.repeat(counts)}
-        for name, parts in columns.items():
-            values = np.concatenate(parts) if len(parts) else np.empty(0)
-            is_label = name in ("firm", "peer")
-            frame[name] = self.labels.take(values.astype(np.intp)) if is_label else values
-        return pd.DataFrame(frame)
+        frames = [pd.DataFrame(part) for part in parts] or [pd.DataFrame({"firm": np.empty(0, dtype=int)})]
+        found = pd.concat(frames, ignore_index=True)
+        for side in found.columns.intersection(["firm", "peer"]):
+            found[side] = self.labels.take(found[side])
+        found.insert(0, "period", self.periods.repeat([len(frame) for frame in frames][: len(self.periods)]))
+        return found
 
     def check_whole(self, measure: str, k: int | None = None, *, signed: bool = True) -> None:
         """Refuse a measure of all weights (or of the k largest of each firm) of a network that was cut to fewer.

@@ -12,13 +12,12 @@ from scipy import linalg, sparse
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
+from peerattn.network.measures.concentration import by_period_table
 from peerattn.panel.labels import find_period
-from peerattn.render import Shown, Table, show_label
+from peerattn.render import Shown, Table
 
 Kind = Literal["difference", "popularity", "direction"]
 _KEPT_PAIRS = 50
-_MEASURES = ("raw", "log_ratio", "popularity", "direction", "direction_share", "one_way", "pairs")
-_PAIR = ("firm", "peer", "weight", "reverse", "log_ratio", "popularity", "direction", "gap", "kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,28 +92,15 @@ class Asymmetry(Shown):
         -------
         Table
         """
-        frame = self.by_period
-        step = max(1, -(-len(frame) // 24))
-        rows: list[list[object]] = [
-            [show_label(period) or "all", *values]
-            for period, values in zip(frame.index[::step], frame[::step].itertuples(index=False), strict=True)
+        formats = {"Direction share": ".1%", "One way": ".1%", "Pairs": ",.0f"}
+        frame = self.by_period.rename(columns=lambda name: name.capitalize().replace("_", " "))
+        notes = [
+            "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, pairs weighted by w_ij + w_ji, "
+            "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
+            "with none in return."
         ]
-        if len(frame) > 1:
-            means = frame.mean()
-            rows.append(["mean", *means.drop("pairs"), round(float(means["pairs"]))])
-        of = f" of {self.name}" if self.name else ""
-        return Table(
-            f"Asymmetry{of}",
-            ("Period", *(column.capitalize().replace("_", " ") for column in _MEASURES)),
-            rows,
-            formats=("", ".3f", ".3f", ".3f", ".3f", ".1%", ".1%", ",.0f"),
-            footnotes=(
-                "Raw: ‖W − W'‖ / ‖W + W'‖. Log ratio: root mean square of log w_ij − log w_ji, pairs weighted by w_ij + w_ji, "
-                "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
-                "with none in return.",
-                *((f"One in {step} of {len(frame)} periods; the mean is over all.",) if step > 1 else ()),
-            ),
-            marked=(len(rows) - 1,) if len(frame) > 1 else (),
+        return by_period_table(
+            frame, f"Asymmetry{self.name and f' of {self.name}'}", notes, formats, mean=True
         )
 
     def __repr__(self) -> str:
@@ -187,19 +173,12 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
                 "network with a separate reference universe has no asymmetry."
             )
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
-        split = _split(weights)
-        measures.append(_measures(weights, split))
-        potentials.append({"firm": positions, "popularity": split[0]})
-        pairs.append(_extreme_pairs(weights, split, positions))
+        c, *split = _split(weights)
+        measures.append(_measures(weights, *split))
+        potentials.append({"firm": positions, "popularity": c})
+        pairs.append(_extreme_pairs(weights, *split, positions))
     by_period = pd.DataFrame(measures, index=network.periods.rename("period"))
-    return Asymmetry(
-        by_period,
-        potential=network.labelled(
-            {name: [part[name] for part in potentials] for name in ("firm", "popularity")}
-        ),
-        pairs=network.labelled({name: [part[name] for part in pairs] for name in _PAIR}),
-        name=network.name,
-    )
+    return Asymmetry(by_period, network.tidy(potentials), network.tidy(pairs), network.name)
 
 
 @checked
@@ -236,27 +215,25 @@ def reciprocity(network: BaseNetwork) -> pd.Series:
     network.check_whole("reciprocity", signed=False)
     found = []
     for _, section in network.sections():
-        if not section.is_square:
-            both, weights = section.square()
-            section = CrossSection(both, both, weights)
-        others = section.others().astype(np.float64)
+        both = np.intersect1d(section.rows, section.columns)
+        others = CrossSection(both, both, section.block(both, both)).others()
         total = others.sum()
         found.append(float(others.minimum(others.T).sum() / total) if total else np.nan)
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
-def _split(weights: Array) -> tuple[Array, Array, Array]:
-    """Potential c (n,), log ratios D (n, n) with zeros where undefined, and where they are defined."""
+def _split(weights: Array) -> tuple[Array, dict[str, Array], Array]:
+    """Potential c (n,), log ratios and their two parts (n, n), zero where undefined, and how much a pair counts, w_ij + w_ji.
+
+    That is at least a billionth of the largest, so that all c are determined, and zero where a weight is zero.
+    """
     both = (weights > 0) & (weights.T > 0)
     logs = np.log(weights, out=np.zeros_like(weights), where=both)
-    ratios = np.where(both, logs - logs.T, 0.0)
-    return potential(ratios, _mutual(weights, both)), ratios, both
-
-
-def _mutual(weights: Array, both: Array) -> Array:
-    """What a pair counts, w_ij + w_ji; at least a billionth of the largest, so that all c are determined."""
-    pairs = weights + weights.T
-    return np.where(both, np.maximum(pairs, 1e-9 * pairs.max(initial=0.0)), 0.0)
+    ratios, pairs = np.where(both, logs - logs.T, 0.0), weights + weights.T
+    counts = np.where(both, np.maximum(pairs, 1e-9 * pairs.max(initial=0.0)), 0.0)
+    c = potential(ratios, counts)
+    step = np.where(both, c[None, :] - c[:, None], 0.0)
+    return c, {"log_ratio": ratios, "popularity": step, "direction": ratios - step}, counts
 
 
 def cyclic_part(weights: Array) -> Array:
@@ -269,8 +246,7 @@ def cyclic_part(weights: Array) -> Array:
     >>> bool(np.abs(cyclic_part(np.array([[0, 0.8, 0.2], [0.5, 0, 0.5], [0.2, 0.8, 0]]))).max() < 1e-12)
     True
     """
-    c, ratios, both = _split(np.where(np.eye(len(weights), dtype=bool), 0.0, weights))
-    return np.where(both, ratios - (c[None, :] - c[:, None]), 0.0)
+    return _split(np.where(np.eye(len(weights), dtype=bool), 0.0, weights))[1]["direction"]
 
 
 def potential(ratios: Array, counts: Array) -> Array:
@@ -304,42 +280,33 @@ def potential(ratios: Array, counts: Array) -> Array:
     return np.asarray(linalg.solve(laplacian, (counts * ratios).sum(axis=0), assume_a="pos"))
 
 
-def _measures(weights: Array, split: tuple[Array, Array, Array]) -> dict[str, float]:
-    found = dict.fromkeys(_MEASURES, np.nan) | {"pairs": 0}
-    if both_ways := np.linalg.norm(weights + weights.T):
-        found["raw"] = float(np.linalg.norm(weights - weights.T) / both_ways)
-    c, ratios, both = split
-    found["pairs"] = pairs = int(both.sum()) // 2
-    if total := float(weights.sum()):
-        found["one_way"] = float(weights[~both].sum()) / total
-    if pairs:
-        step, counts = np.where(both, c[None, :] - c[:, None], 0.0), _mutual(weights, both)
-        squares = [float((counts * part**2).sum() / counts.sum()) for part in (ratios, step, ratios - step)]
-        found["log_ratio"], found["popularity"], found["direction"] = (float(np.sqrt(s)) for s in squares)
-        found["direction_share"] = squares[2] / squares[0] if squares[0] else 0.0
-    return found
-
-
-def _extreme_pairs(weights: Array, split: tuple[Array, Array, Array], firms: Array) -> pd.DataFrame:
-    """The pairs with the largest gaps of each kind, the stronger direction first; columns as ``_PAIR``."""
-    c, ratios, both = split
-    popularity = np.where(both, c[None, :] - c[:, None], 0.0)
-    mutual = weights + weights.T
-    gaps: dict[Kind, Array] = {
-        "difference": weights - weights.T,
-        "popularity": mutual * np.tanh(popularity / 2),
-        "direction": mutual * np.tanh((ratios - popularity) / 2),
+def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[str, float]:
+    norms = [float(np.linalg.norm(found)) for found in (weights - weights.T, weights + weights.T)]
+    total, known = weights.sum(), counts.sum()
+    size = {
+        name: float(np.sqrt((counts * part**2).sum() / (known or np.nan))) for name, part in parts.items()
     }
+    share = (size["direction"] / size["log_ratio"]) ** 2 if size["log_ratio"] else 0.0
+    one_way = float(weights[counts == 0].sum() / (total or np.nan))
+    pairs = np.count_nonzero(counts) // 2
+    return {
+        "raw": norms[0] / (norms[1] or np.nan),
+        **size,
+        "direction_share": share,
+        "one_way": one_way,
+        "pairs": pairs,
+    }
+
+
+def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms: Array) -> pd.DataFrame:
+    """The pairs with the largest gaps of each kind, the stronger direction first."""
+    gaps = {name: (weights + weights.T) * np.tanh(parts[name] / 2) for name in ("popularity", "direction")}
     blocks = []
-    for kind, gap in gaps.items():
+    for kind, gap in ({"difference": weights - weights.T} | gaps).items():
         i, j = np.nonzero(gap > 0)
-        if len(i) > _KEPT_PAIRS:
-            kept = np.argpartition(-gap[i, j], _KEPT_PAIRS)[:_KEPT_PAIRS]
-            i, j = i[kept], j[kept]
-        order = np.lexsort((np.maximum(i, j), np.minimum(i, j), -gap[i, j]))
-        i, j = i[order], j[order]
-        log_ratio, step = (np.where(both, part, np.nan)[i, j] for part in (ratios, popularity))
-        sides = (firms[i], firms[j], weights[i, j], weights[j, i])
-        values = (*sides, log_ratio, step, log_ratio - step, gap[i, j], kind)
-        blocks.append(pd.DataFrame(dict(zip(_PAIR, values, strict=True))))
+        kept = np.argsort(-gap[i, j], kind="stable")[:_KEPT_PAIRS]
+        i, j = i[kept], j[kept]
+        known = {name: np.where(counts[i, j] > 0, part[i, j], np.nan) for name, part in parts.items()}
+        sides = {"firm": firms[i], "peer": firms[j], "weight": weights[i, j], "reverse": weights[j, i]}
+        blocks.append(pd.DataFrame(sides | known | {"gap": gap[i, j], "kind": kind}))
     return pd.concat(blocks)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -37,9 +39,8 @@ def in_strength(network: BaseNetwork) -> pd.DataFrame:
     2    C          2.0
     """
     network.check_whole("in_strength")
-    sections = [section for _, section in network.sections()]
-    strength = [section.column_sums() for section in sections]
-    return network.labelled({"firm": [section.columns for section in sections], "in_strength": strength})
+    sections = (section for _, section in network.sections())
+    return network.tidy({"firm": each.columns, "in_strength": each.column_sums()} for each in sections)
 
 
 @checked
@@ -63,9 +64,8 @@ def effective_peers(network: BaseNetwork) -> pd.DataFrame:
     [2.0, nan, nan]
     """
     network.check_whole("effective_peers")
-    sections = [section for _, section in network.sections()]
-    effective = [section.effective() for section in sections]
-    return network.labelled({"firm": [section.rows for section in sections], "effective_peers": effective})
+    sections = (section for _, section in network.sections())
+    return network.tidy({"firm": each.rows, "effective_peers": each.effective()} for each in sections)
 
 
 @checked
@@ -96,16 +96,9 @@ def concentration(network: BaseNetwork) -> pd.DataFrame:
     rows = []
     for _, section in network.sections():
         strength = np.asarray(abs(section.weights).sum(axis=0), dtype=np.float64).ravel()
-        effective = section.effective()
-        known = effective[~np.isnan(effective)]
-        total = strength.sum()
-        rows.append(
-            {
-                "effective_peers": float(np.median(known)) if len(known) else np.nan,
-                "herfindahl": float(((strength / total) ** 2).sum()) if total else np.nan,
-                "gini": gini(strength),
-            }
-        )
+        shares = strength / (strength.sum() or np.nan)
+        effective = pd.Series(section.effective()).median()
+        rows.append({"effective_peers": effective, "herfindahl": (shares**2).sum(), "gini": gini(strength)})
     return pd.DataFrame(rows, index=network.periods.rename("period"))
 
 
@@ -170,13 +163,10 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     parts = []
     for _, section in network.sections():
         sizes = abs(section.others()).astype(np.float64)
-        sides = {"to": (section.columns, sizes.sum(axis=0)), "from": (section.rows, sizes.sum(axis=1))}
-        found = pd.DataFrame(
-            {name: pd.Series(sums, firms) for name, (firms, sums) in sides.items()}
-        ).sort_index()
+        sides = {"to": (sizes.sum(axis=0), section.columns), "from": (sizes.sum(axis=1), section.rows)}
+        found = pd.DataFrame({name: pd.Series(*side) for name, side in sides.items()}).sort_index()
         parts.append(found.assign(net=found["to"] - found["from"]).rename_axis("firm").reset_index())
-    columns = ("firm", "to", "from", "net")
-    return network.labelled({name: [part[name] for part in parts] for name in columns})
+    return network.tidy(parts)
 
 
 @checked
@@ -187,31 +177,38 @@ def summary_table(network: BaseNetwork) -> Table:
     -------
     Table
     """
-    step = max(1, -(-len(network.periods) // 24))
     whole = network.top_k is None
-    spread = np.full((len(network.periods), 2), np.nan)
+    rows = [
+        (len(section.rows), len(section.columns), section.n_edges, np.nan, np.nan, section.isolates().sum())
+        for _, section in network.sections()
+    ]
+    names = ("Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates")
+    frame = pd.DataFrame(rows, index=network.periods.rename("Period"), columns=names)
     if whole:
-        spread = concentration(network)[["effective_peers", "gini"]].to_numpy()
-    rows = []
-    for (period, section), measures in list(zip(network.sections(), spread))[::step]:
-        counts = (len(section.rows), len(section.columns), section.n_edges)
-        rows.append((show_label(period) or "undated", *counts, *measures, int(section.isolates().sum())))
+        frame[["Effective peers", "Gini"]] = concentration(network)[["effective_peers", "gini"]]
     notes = [
         "Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."
         if whole
         else f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
     ]
-    if step > 1:
-        notes.append(f"One in {step} of {len(network.periods)} periods.")
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
-    if not any(section.n_edges for _, section in network.sections()):
+    if not frame["Edges"].any():
         notes.append("The network is empty: no firm has a peer.")
     notes += [sentence] if (sentence := stability_sentence(network)) else []
-    return Table(
-        ": ".join(part for part in ("Peer network", network.name) if part),
-        ("Period", "Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates"),
-        rows,
-        formats=("", ",.0f", ",.0f", ",.0f", ".1f", ".2f", ",.0f"),
-        footnotes=notes,
-    )
+    title = ": ".join(part for part in ("Peer network", network.name) if part)
+    return by_period_table(frame, title, notes, {"Effective peers": ".1f", "Gini": ".2f"})
+
+
+def by_period_table(
+    frame: pd.DataFrame, title: str, notes: list[str], formats: Mapping[str, str], *, mean: bool = False
+) -> Table:
+    """Return a table with a row for each period (of more than 24 for every n-th), and the mean of several periods last."""
+    step = max(1, -(-len(frame) // 24))
+    shown = frame[::step].set_axis([show_label(period) or "undated" for period in frame.index[::step]])
+    if mean and len(frame) > 1:
+        shown = pd.concat([shown, frame.mean().to_frame("mean").T])
+    if step > 1:
+        notes = [*notes, f"One in {step} of {len(frame)} periods{'; the mean is over all' * mean}."]
+    shown = shown.rename_axis("Period").reset_index()
+    return Table.from_frame(shown, title=title, formats=formats, footnotes=notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import BaseNetwork
-from peerattn.network.cross_section import Array, CrossSection
+from peerattn.network.cross_section import Array, CrossSection, as_dense
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.render import INK, PALETTE
 
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 _NAME = 20  # characters
 _FAINT = 0.15  # of the largest weight: less is not drawn
 _LETTER, _LINE = 0.062, 0.27  # inches a character is wide and a point with its name is high
-_GAP = 0.15  # inches between firms without a tie to each other
-_MARGINS = np.array(
-    [[0.55, 0.12], [0.55, 0.35]]
-)  # inches at the left and below, at the right and above, for names
+# inches for names: at the left and below, at the right and above
+_BELOW, _ABOVE = np.array([0.55, 0.12]), np.array([0.55, 0.35])
 _OTHERS = "#8b9096"
 
 
@@ -78,12 +77,12 @@ def ties_plot(
     from matplotlib.patheffects import withStroke
 
     label, section = network.section(period)
-    weights = network.matrix(label if network.is_dated else None)
     if isinstance(firms, int):
-        drawn = network.labels.take(_at_strongest(section, firms))
+        positions = _at_strongest(section, firms)
     else:
-        drawn = network.labels.take([network.firm_position(firm) for firm in firms])
-    ties = _strongest(weights.reindex(index=drawn, columns=drawn, fill_value=0.0).to_numpy(), k)
+        positions = np.array([network.firm_position(firm) for firm in firms])
+    drawn = network.labels.take(positions)
+    ties = _strongest(as_dense(section.block(positions, positions)), k)
     if not ties:
         raise InputError("ties_plot: none of these firms gives another one weight; there is nothing to draw.")
     with drawing(ax, (7.4, 5.8), title_of(network, label), bare=True) as axes:
@@ -111,10 +110,10 @@ def ties_plot(
             above.set(fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
-        unit = (high - low) / np.maximum(size - np.sum(_MARGINS, axis=0), 1.0)  # of the axes, in an inch
-        unit = np.where(unit > 0, unit, 1.0)
-        limits = np.transpose([low - _MARGINS[0] * unit, high + _MARGINS[1] * unit])
-        axes.set(xlim=limits[0], ylim=limits[1])
+        unit = (high - low) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
+        unit[unit == 0] = 1.0
+        (left, bottom), (right, top) = low - _BELOW * unit, high + _ABOVE * unit
+        axes.set(xlim=(left, right), ylim=(bottom, top))
     return axes
 
 
@@ -136,54 +135,32 @@ def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
 
 
 def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> dict[int, Array]:
-    """Return a place in inches for each firm with a tie: names apart, components on shelves that fill the figure."""
+    """Return a place in inches for each firm with a tie: names apart, firms without a path to each other a little further."""
     import networkx as nx
 
     graph = nx.Graph([(i, j) for i, j, _ in ties])
-    parts = []
-    for part in sorted(map(sorted, nx.connected_components(graph)), key=lambda part: (-len(part), part)):
-        found = nx.kamada_kawai_layout(graph.subgraph(part))
-        boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in part])
-        spread = size * np.sqrt(len(part) / len(graph)) / 2
-        points = _apart(np.array([found[node] for node in part]) * spread, boxes)
-        low, high = (points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)
-        parts.append((part, points - low + _GAP / 2, high - low + _GAP))
-    shelves = [
-        _on_shelves([room for *_, room in parts], width) for width in size[0] * np.linspace(0.4, 3, 27)
-    ]
-    best, _ = max(shelves, key=lambda found: float((size / found[1]).min()))
-    return {
-        node: point + corner
-        for (part, points, _), corner in zip(parts, best, strict=True)
-        for node, point in zip(part, points, strict=True)
-    }
-
-
-def _on_shelves(rooms: list[Array], width: float) -> tuple[list[Array], Array]:
-    """Put rooms side by side on shelves of a width; return their corners and the size of the whole."""
-    corners, at, floor, height = [], 0.0, 0.0, 0.0
-    for room in rooms:
-        if at > 0 and at + room[0] > width:
-            at, floor, height = 0.0, floor + height, 0.0
-        corners.append(np.array([at, floor]))
-        at, height = at + room[0], max(height, room[1])
-    whole = np.max([corner + room for corner, room in zip(corners, rooms, strict=True)], axis=0)
-    return corners, whole
+    steps = dict(nx.all_pairs_shortest_path_length(graph))
+    apart = 2 + max(max(found.values()) for found in steps.values())
+    distances = {i: {j: steps[i].get(j, apart) for j in graph} for i in graph}
+    found = nx.kamada_kawai_layout(graph, dist=distances)
+    boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in graph])
+    points = _apart(np.array([found[node] for node in graph]) * size / 2, boxes)
+    return dict(zip(graph, points, strict=True))
 
 
 def _apart(points: Array, boxes: Array) -> Array:
     """Move points until their boxes (width, height) do not overlap: each pair along the side that needs less."""
-    points = points.copy()
+    points, pairs = points.copy(), list(itertools.combinations(range(len(points)), 2))
     for _ in range(500):
         moved = False
-        for i in range(len(points) - 1):
-            gap = points[i + 1 :] - points[i]
-            lack = (boxes[i + 1 :] + boxes[i]) / 2 - np.abs(gap)
-            for at in np.flatnonzero((lack > 1e-6).all(axis=1)):
-                side = int(np.argmin(lack[at]))
-                push = (lack[at, side] / 2 + 1e-6) * (1 if gap[at, side] >= 0 else -1)
+        for i, j in pairs:
+            gap = points[j] - points[i]
+            lack = (boxes[i] + boxes[j]) / 2 - np.abs(gap)
+            if (lack > 1e-6).all():
+                side = int(np.argmin(lack))
+                push = (lack[side] / 2 + 1e-6) * (1 if gap[side] >= 0 else -1)
                 points[i, side] -= push
-                points[i + 1 + at, side] += push
+                points[j, side] += push
                 moved = True
         if not moved:
             break

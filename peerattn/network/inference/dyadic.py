@@ -13,7 +13,7 @@ from scipy import stats
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
-from peerattn.network.inference.dyads import dyads, observations, refuse_dependent
+from peerattn.network.inference.dyads import observations, refuse_dependent
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
 
@@ -119,8 +119,7 @@ def dyadic_regression(
     >>> dyadic_regression(network, {"same code": SameCode(codes)}).params.round(4).to_dict()
     {'constant': 0.1375, 'same code': 0.5875}
     """
-    blocks = dyads(network, regressors, periods)
-    pairs, y, X = observations(blocks)
+    pairs, y, X = observations(network, regressors, periods)
     names = list(regressors)
     if not effects:
         names, X = ["constant", *names], np.column_stack([np.ones(len(y)), X])
@@ -158,7 +157,7 @@ def dyadic_regression(
         cov=pd.DataFrame(cov, index=index, columns=index),
         nobs=len(y),
         n_firms=n_firms,
-        n_periods=sum(len(positions) > 1 for positions, _, _ in blocks),
+        n_periods=pairs["period"].nunique(),
         rsquared=float(1 - rest @ rest / ((y - y.mean()) @ (y - y.mean()))) if np.ptp(y) else float("nan"),
         effects=tuple(map(str, groups)),
     )

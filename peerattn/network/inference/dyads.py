@@ -58,12 +58,17 @@ class Difference:
         return np.abs(gap) if self.absolute else gap
 
 
-def dyads(
+def observations(
     network: BaseNetwork, regressors: Mapping[str, Any], periods: Any = None
-) -> list[tuple[Array, Array, Array]]:
-    """Return, for each period, positions of the firms, the weights (n, n), and regressors (p, n, n).
+) -> tuple[pd.DataFrame, Array, Array]:
+    """Return the ordered pairs of distinct firms in all periods as observations.
 
     Firms that are only focal firms or only peers, and firms with an unknown regressor, are left out.
+
+    Returns
+    -------
+    tuple
+        Columns ``firm``, ``peer`` (positions in the labels) and ``period`` of each pair; weights (N,); regressors (N, p).
 
     Raises
     ------
@@ -75,25 +80,25 @@ def dyads(
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({1: ("ABC", None, np.eye(3)[[1, 2, 0]])})
     >>> size = pd.Series({"A": 1.0, "B": 2.0})
-    >>> [(positions, weights, x)] = dyads(network, {"size": Difference(size)})
-    >>> positions.tolist(), x.tolist()
-    ([0, 1], [[[0.0, 1.0], [1.0, 0.0]]])
+    >>> pairs, y, X = observations(network, {"size": Difference(size)})
+    >>> pairs.to_numpy().tolist(), y.tolist(), X.tolist()
+    ([[0, 1, 0], [1, 0, 0]], [1.0, 0.0], [[1.0], [1.0]])
     """
     if not regressors:
         raise InputError("regressors: expected at least one, such as {'same SIC': SameCode(codes)}.")
     network.check_whole("regressors of pairs")
-    chosen = network if periods is None else subset(network, periods=periods)
-    found = []
-    for period, section in chosen.sections():
-        positions, weights = section.square()
-        order = np.argsort(positions)  # the same draws whatever the order of rows
-        positions, weights = positions[order], weights[np.ix_(order, order)]
-        stack = np.stack([_matrix(x, name, chosen, positions, period) for name, x in regressors.items()])
-        off = ~np.eye(len(positions), dtype=bool)
-        unknown = np.isnan(stack).any(axis=0) & off
-        kept = np.flatnonzero(_complete(unknown))
-        found.append((positions[kept], weights[np.ix_(kept, kept)], stack[:, kept][:, :, kept]))
-    return found
+    chosen, parts = network if periods is None else subset(network, periods=periods), []
+    for number, (period, section) in enumerate(chosen.sections()):
+        firms, weights = section.square()
+        order = np.argsort(firms)  # the same draws whatever the order of rows
+        firms, weights = firms[order], weights[np.ix_(order, order)]
+        stack = np.stack([_matrix(x, name, chosen, firms, period) for name, x in regressors.items()])
+        off = ~np.eye(len(firms), dtype=bool)
+        known = _complete(np.isnan(stack).any(axis=0) & off)
+        i, j = np.nonzero(off & known & known[:, None])
+        parts.append((firms[i], firms[j], np.full(len(i), number), weights[i, j], *stack[:, i, j]))
+    focal, peers, period, y, *X = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return pd.DataFrame({"firm": focal, "peer": peers, "period": period}), y, np.column_stack(X)
 
 
 def _complete(unknown: Array) -> Array:
@@ -118,34 +123,6 @@ def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, p
             f"{type(regressor).__name__}."
         )
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
-
-
-def observations(blocks: list[tuple[Array, Array, Array]]) -> tuple[pd.DataFrame, Array, Array]:
-    """Return the ordered pairs of distinct firms in all periods as observations.
-
-    Parameters
-    ----------
-    blocks : list
-        As :func:`dyads` gives them.
-
-    Returns
-    -------
-    tuple
-        Columns ``firm``, ``peer`` (positions in the labels) and ``period`` of each pair; weights (N,); regressors (N, p).
-
-    Examples
-    --------
-    >>> pairs, y, X = observations([(np.array([3, 5]), np.array([[9.0, 1], [2, 9]]), np.zeros((1, 2, 2)))])
-    >>> pairs.to_numpy().tolist(), y.tolist(), X.shape
-    ([[3, 5, 0], [5, 3, 0]], [1.0, 2.0], (2, 1))
-    """
-    pairs, y, X = [], [], []
-    for period, (positions, weights, regressors) in enumerate(blocks):
-        i, j = np.nonzero(~np.eye(len(positions), dtype=bool))
-        pairs.append(pd.DataFrame({"firm": positions[i], "peer": positions[j], "period": period}))
-        y.append(weights[i, j])
-        X.append(regressors[:, i, j].T)
-    return pd.concat(pairs, ignore_index=True), np.concatenate(y), np.concatenate(X)
 
 
 def refuse_dependent(X: Array) -> None:

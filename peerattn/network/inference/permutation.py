@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
-from peerattn.network.inference.dyads import dyads, observations, refuse_dependent
+from peerattn.network.inference.dyads import observations, refuse_dependent
 from peerattn.render import Regression
 from peerattn.render.regression import Parentheses
 
@@ -117,21 +117,19 @@ def mrqap(
     >>> mrqap(network, {"same code": SameCode(codes)}, n_permutations=99).pvalues.tolist()
     [0.02]
     """
-    blocks = [block for block in dyads(network, regressors, periods) if len(block[0]) >= 4]
-    if not blocks:
+    pairs, y, X = observations(network, regressors, periods)
+    enough = (pairs.groupby("period")["firm"].transform("nunique") >= 4).to_numpy()
+    if not enough.any():
         raise InputError("network: no period has four firms with every regressor known.")
-    rng = np.random.default_rng(random_state)
-    pairs, weights, stack = observations(blocks)
-    values = pd.DataFrame(np.column_stack([weights, stack]))
-    centred = (
-        values - values.groupby(pairs["period"]).transform("mean")
-    ).to_numpy()  # a constant for each period
-    y, X = centred[:, 0], centred[:, 1:]
-    firms = [positions for positions, _, _ in blocks]
+    pairs, values = pairs[enough], pd.DataFrame(np.column_stack([y, X])[enough])
+    means = values.groupby(pairs["period"].to_numpy()).transform("mean")  # a constant for each period
+    y, *columns = (values - means).to_numpy().T
+    X = np.column_stack(columns)
     refuse_dependent(X)
     coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
     rest = y - X @ coefficients
-    t, p = np.transpose([_tested(firms, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
+    rng, exchange = np.random.default_rng(random_state), _exchanges(pairs)
+    t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
     scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
@@ -146,18 +144,32 @@ def mrqap(
     )
 
 
+def _exchanges(pairs: pd.DataFrame) -> Callable[[np.random.Generator], Array]:
+    """Return what draws, for each pair, the observation of the pair whose places its firms take."""
+    i, j, period = (pairs[name].to_numpy() for name in ("firm", "peer", "period"))
+    places = np.zeros((period.max() + 1, i.max() + 1, i.max() + 1), dtype=np.int32)
+    places[period, i, j] = np.arange(len(pairs))
+    here = [np.unique(i[period == t]) for t in range(len(places))]
+
+    def drawn(rng: np.random.Generator) -> Array:
+        order, image = rng.permutation(places.shape[1]), np.zeros(places.shape[:2], dtype=int)
+        for t, firms in enumerate(here):
+            image[t, firms] = firms[among(order, firms)]
+        return places[period, image[period, i], image[period, j]]
+
+    return drawn
+
+
 def _tested(
-    firms: list[Array], y: Array, X: Array, k: int, count: int, rng: np.random.Generator
+    exchange: Callable[[np.random.Generator], Array], y: Array, X: Array, k: int, count: int, rng: Any
 ) -> tuple[float, float]:
     """The t statistic of one coefficient, and its p value by permutations of firms."""
     basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
     rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))
-    squares = _as_squares(rest, [len(here) for here in firms])
     degrees = len(y) - X.shape[1] - 1
-    observed = _partial_t(y_rest, rest, degrees)
-    extreme, n_firms = 0, 1 + max(int(here.max()) for here in firms)
+    observed, extreme = _partial_t(y_rest, rest, degrees), 0
     for _ in range(count):
-        z = _permuted(squares, firms, rng.permutation(n_firms))
+        z = rest[exchange(rng)]
         z -= basis @ (basis.T @ z)
         extreme += abs(_partial_t(y_rest, z, degrees)) >= abs(observed) * (1 - 1e-12)
     return observed, (1 + extreme) / (1 + count)
@@ -168,24 +180,6 @@ def _partial_t(y: Array, z: Array, degrees: int) -> float:
     zz, zy, yy = z @ z, z @ y, y @ y
     rest = yy - zy**2 / zz
     return float(zy / np.sqrt(max(zz * rest / degrees, np.finfo(float).tiny)))
-
-
-def _as_squares(values: Array, sizes: list[int]) -> list[Array]:
-    squares, start = [], 0
-    for size in sizes:
-        square = np.zeros((size, size))
-        square[~np.eye(size, dtype=bool)] = values[start : start + size * (size - 1)]
-        start += size * (size - 1)
-        squares.append(square)
-    return squares
-
-
-def _permuted(squares: list[Array], firms: list[Array], order: Array) -> Array:
-    parts = []
-    for square, here in zip(squares, firms, strict=True):
-        place = among(order, here)
-        parts.append(square[np.ix_(place, place)][~np.eye(len(square), dtype=bool)])
-    return np.concatenate(parts)
 
 
 def among(order: Array, here: Array) -> Array:

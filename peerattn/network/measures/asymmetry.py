@@ -173,10 +173,10 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
                 "network with a separate reference universe has no asymmetry."
             )
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
-        c, *split = _split(weights)
-        measures.append(_measures(weights, *split))
+        c, parts, counts = _split(weights)
+        measures.append(_measures(weights, parts, counts))
         potentials.append({"firm": positions, "popularity": c})
-        pairs.append(_extreme_pairs(weights, *split, positions))
+        pairs.append(_extreme_pairs(weights, parts, counts, positions))
     by_period = pd.DataFrame(measures, index=network.periods.rename("period"))
     return Asymmetry(by_period, network.tidy(potentials), network.tidy(pairs), network.name)
 
@@ -288,7 +288,7 @@ def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[st
     }
     share = (size["direction"] / size["log_ratio"]) ** 2 if size["log_ratio"] else 0.0
     one_way = float(weights[counts == 0].sum() / (total or np.nan))
-    pairs = np.count_nonzero(counts) // 2
+    pairs = int(np.count_nonzero(counts)) // 2
     return {
         "raw": norms[0] / (norms[1] or np.nan),
         **size,

@@ -107,7 +107,7 @@ def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> 
     peers = code_numbers(network, groups, section.columns, when, "groups")
     names = pd.Index([show_label(name) for name in pd.factorize(groups)[1]])
     frame = pd.DataFrame(weight_to_groups(section.weights, peers, len(names)), columns=names)
-    flows = frame.groupby(np.append(names.to_numpy(dtype=object), None)[own]).mean()
+    flows = frame.groupby(np.array([*names, None], dtype=object)[own]).mean()
     found = names[np.unique(peers[peers >= 0])]
     looks, looked_to = (sorted(side, key=_number_first) for side in (flows.index, found))
     return flows.loc[looks, looked_to].rename_axis(index="looks", columns="looked to")
@@ -155,9 +155,9 @@ def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
     rows, everyone = [], np.arange(len(network.labels))
     sections = [section for _, section in network.sections()]
-    for pair in itertools.pairwise(sections):
-        firms = np.intersect1d(*(section.rows[~section.isolates()] for section in pair))
-        first, second = (sparse.csr_array(section.block(firms, everyone)) for section in pair)
+    for before, now in itertools.pairwise(sections):
+        firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
+        first, second = (sparse.csr_array(each.block(firms, everyone)) for each in (before, now))
         both, one, other = common_tops(first, second, top_k)
         moved = abs(first - second).sum(axis=1) / 2
         shares = np.column_stack([moved, both / (one + other - both)])

@@ -278,9 +278,9 @@ def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> Dy
         return None
     links = CrossSection(one.rows, one.columns, frozen(one.links.astype(float)))
     linked = network.replaced([links], signed=False, row_normalized=False, top_k=None)
-    sides = [network.labels.take(side) for side in (one.rows, one.columns)]
-    spread = one.weights[one.other].std() or 1.0
-    regressors: dict[str, Any] = {"weight (standard deviations)": pd.DataFrame(one.weights / spread, *sides)}
+    focal, peers = (network.labels.take(side) for side in (one.rows, one.columns))
+    weights = pd.DataFrame(one.weights / (one.weights[one.other].std() or 1.0), focal, peers)
+    regressors: dict[str, Any] = {"weight (standard deviations)": weights}
     regressors |= {} if codes is None else {"same industry": SameCode(codes)}
     regressors |= {} if size is None else {"difference in size": Difference(size)}
     found = dyadic_regression(linked, regressors)

@@ -277,7 +277,7 @@ class BaseNetwork:
         frames = [pd.DataFrame(part) for part in parts] or [pd.DataFrame({"firm": np.empty(0, dtype=int)})]
         found = pd.concat(frames, ignore_index=True)
         for side in found.columns.intersection(["firm", "peer"]):
-            found[side] = self.labels.take(found[side])
+            found[side] = self.labels.take(found[side].to_numpy())
         found.insert(0, "period", self.periods.repeat([len(frame) for frame in frames][: len(self.periods)]))
         return found
 

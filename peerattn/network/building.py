@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import union_categoricals
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
@@ -62,24 +61,18 @@ def from_matrices(
     """
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
     periods = _as_periods(matrices.keys())
-    learned = last_learned(getattr(entry, "attrs", {}).get("learned_until") for entry in matrices.values())
-    facts: dict[str, Any] = {"name": name, "signed": signed, "row_normalized": row_normalized}
-    return _made(cls, periods, parts, learned_until=learned, **facts)
-
-
-def _made(
-    cls: type[Net], periods: pd.Index, parts: Sequence[tuple[pd.Index, pd.Index, Any]], **facts: Any
-) -> Net:
-    """Return a network from the firms, peers and weights of each period."""
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
-        rows = labels.get_indexer_for(firms)
-        columns = rows if peers is firms else labels.get_indexer_for(peers)
-        checked = checked_weights(weights, (len(rows), len(columns)), where_in(period))
-        sections.append(CrossSection(rows, columns, checked))
+        rows, columns = labels.get_indexer_for(firms), labels.get_indexer_for(peers)
+        own = checked_weights(weights, (len(rows), len(columns)), where_in(period))
+        sections.append(CrossSection(rows, columns, own))
     order = periods.argsort()
-    return cls(labels, periods.take(order), [sections[position] for position in order], **facts)
+    return cls(
+        labels, periods.take(order), [sections[position] for position in order],
+        name=name, signed=signed, row_normalized=row_normalized,
+        learned_until=last_learned(getattr(entry, "attrs", {}).get("learned_until") for entry in matrices.values()),
+    )  # fmt: skip
 
 
 def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
@@ -90,10 +83,10 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
             f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry).__name__}."
         )
     firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
-    peers = firms if entry[1] is None else _as_labels(entry[1], "peers" + where)
-    if peers.equals(firms) and peers.dtype == firms.dtype:
-        return firms, firms, entry[2]
-    return firms, _check_unique(peers, "peers" + where), entry[2]
+    peers = (
+        firms if entry[1] is None else _check_unique(_as_labels(entry[1], "peers" + where), "peers" + where)
+    )
+    return firms, peers, entry[2]
 
 
 @checked
@@ -143,7 +136,7 @@ def from_edges(
     framed = isinstance(firms, pd.DataFrame)
     listed = None if firms is None else _as_labels(firms["firm"] if framed else firms, "firms")
     periods, when, when_listed = _period_codes(edges, firms)
-    parts = []
+    matrices = {}
     for position, period in enumerate(periods):
         where, here = where_in(period), when == position
         focal, peers = (end[here] for end in ends)
@@ -162,12 +155,12 @@ def from_edges(
                 f"edges{where}: {int(again.sum())} edges are given twice, such as {focal[first]!r} to {peers[first]!r}; add "
                 "their weights up or keep one."
             )
-        shape = (len(members), len(members))
-        parts.append((members, members, sparse.coo_array((weights[here], (i, j)), shape=shape)))
+        entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
+        matrices[period] = (members, None, entries)
+    made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
     said: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
     learned = last_learned([edges.attrs.get("learned_until"), *(label for label in said if label != "")])
-    facts: dict[str, Any] = {"name": name, "signed": signed, "row_normalized": row_normalized}
-    return _made(cls, periods, parts, learned_until=learned, **facts)
+    return made.replaced(learned_until=learned)
 
 
 def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:
@@ -210,29 +203,14 @@ def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:
 
 def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
     """Return every label that occurs in ``indexes`` once, sorted where labels can be sorted."""
-    distinct: list[pd.Index] = []
-    for index in indexes:
-        if not any(
-            index is seen or (index.dtype == seen.dtype and index.equals(seen)) for seen in distinct[-2:]
-        ):
-            distinct.append(index)
-    everything = _joined(distinct).unique()
+    if not indexes:
+        return pd.Index([], dtype=str)
+    plain = [index for index in indexes if len(index)] or list(indexes[:1])
+    everything = _of_one_kind(plain[0].append(plain[1:]).unique(), "firms")
     try:
         return everything.sort_values()
     except TypeError:
         return everything
-
-
-def _joined(indexes: Sequence[pd.Index]) -> pd.Index:
-    if not indexes:
-        return pd.Index([], dtype=str)
-    if all(isinstance(index.dtype, pd.CategoricalDtype) for index in indexes):
-        same = all(index.dtype == indexes[0].dtype for index in indexes)
-        return pd.CategoricalIndex(
-            union_categoricals([pd.Categorical(index) for index in indexes], ignore_order=not same)
-        )
-    plain = [index for index in indexes if len(index)] or list(indexes[:1])
-    return _of_one_kind(plain[0].append(list(plain[1:])), "firms")
 
 
 def _as_periods(keys: Iterable[Any]) -> pd.Index:

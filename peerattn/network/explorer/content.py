@@ -13,14 +13,14 @@ from peerattn.exceptions import InputError
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
-from peerattn.network.measures.asymmetry import asymmetry
+from peerattn.network.measures.asymmetry import Kind, asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
 from peerattn.panel.columns import refuse_unknown
 from peerattn.render import printable, show_label
 
 _MOST_GROUPS = 60
 _PAIRS = 25
-_KINDS = ("direction", "popularity", "difference")
+_KINDS: tuple[Kind, ...] = ("direction", "popularity", "difference")
 
 
 def explorer_content(
@@ -31,22 +31,37 @@ def explorer_content(
     ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
     of 4-byte numbers, in base64.
     """
-    groups: list[str] = []
-    if codes is not None:
-        groups = [str(name) for name in pd.factorize(codes)[1]]
+    groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
         raise InputError(
             f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."
         )
     bounds = None if intervals is None else _bounds(network, intervals)
-    everyone, unknown = np.arange(len(network.labels)), np.full(len(network.labels), -1)
-    sections = []
-    for position, (period, section) in enumerate(network.sections()):
-        number = unknown if codes is None else code_numbers(network, codes, everyone, period, "codes")
-        here = None if bounds is None else bounds[bounds.index.get_level_values(0) == position].droplevel(0)
-        packed, edges = _packed(network, section, number, top_k, here)
-        flows, pairs = _flows(network, codes, groups, period), _pairs(network, section)
-        sections.append({"packed": packed, "edges": edges, "flows": flows, "pairs": pairs})
+    everyone, sections = np.arange(len(network.labels)), []
+    for period, section in network.sections():
+        number = (
+            -np.ones_like(everyone)
+            if codes is None
+            else code_numbers(network, codes, everyone, period, "codes")
+        )
+        edges = _strongest(section, top_k)
+        numbers = [edges["weight"].to_numpy()]
+        if bounds is not None:
+            here = (
+                bounds[bounds.index.get_level_values(0) == period].droplevel(0)
+                if network.is_dated
+                else bounds
+            )
+            ends = [network.labels.take(edges[side].to_numpy()) for side in ("firm", "peer")]
+            numbers += list(here.reindex(pd.MultiIndex.from_arrays(ends)).to_numpy().T)
+        sections.append(
+            {
+                "packed": _packed(section, number, edges, numbers),
+                "edges": len(edges),
+                "flows": _flows(network, codes, groups, period),
+                "pairs": _pairs(network, period),
+            }
+        )
     kept = (
         f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
     )
@@ -67,40 +82,29 @@ def explorer_content(
     }
 
 
-def _packed(
-    network: BaseNetwork, section: CrossSection, group: Array, top_k: int, bounds: pd.DataFrame | None
-) -> tuple[str, int]:
-    """One period's numbers as text, and how many edges they hold; page.js reads them in this order."""
-    size = len(network.labels)
-    i, j, w = _strongest(section, top_k)
-    blocks = [group.astype("<i4")]
-    for positions, values in (
-        (section.columns, section.column_sums()),
-        (section.rows, section.effective()),
-        (section.rows, section.row_sums()),
-    ):
-        whole = np.full(size, np.nan)
-        whole[positions] = values
-        blocks.append(_rounded(whole))
-    blocks += [np.bincount(section.rows[i], minlength=size).astype("<i4"), section.columns[j].astype("<i4")]
-    blocks.append(_rounded(w))
-    if bounds is not None:
-        wanted = pd.MultiIndex.from_arrays([section.rows[i], section.columns[j]])
-        found = bounds.reindex(wanted)
-        blocks += [_rounded(found[side].to_numpy()) for side in ("lower", "upper")]
-    content = gzip.compress(b"".join(block.tobytes() for block in blocks), compresslevel=9, mtime=0)
-    return base64.b64encode(content).decode("ascii"), len(w)
+def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: list[Array]) -> str:
+    """One period's numbers as text; page.js reads them in this order."""
+    measures = (
+        (section.column_sums(), section.columns),
+        (section.effective(), section.rows),
+        (section.row_sums(), section.rows),
+    )
+    of_firms = [pd.Series(*found).reindex(range(len(group))).to_numpy() for found in measures]
+    degree = np.bincount(edges["firm"], minlength=len(group))
+    blocks = [group, *map(_rounded, of_firms), degree, edges["peer"], *map(_rounded, numbers)]
+    kinds = ["<i4" if np.issubdtype(block.dtype, np.integer) else "<f4" for block in blocks]
+    content = b"".join(np.asarray(block, kind).tobytes() for block, kind in zip(blocks, kinds, strict=True))
+    return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
 
 
-def _strongest(section: CrossSection, top_k: int) -> tuple[Array, Array, Array]:
+def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
     """The largest weights of each row and of each column, in the order of the focal firms' labels."""
-    i, j, w = section.entries(top_k)
     turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
-    j_back, i_back, w_back = turned.entries(top_k)
-    i, j, w = np.append(i, i_back), np.append(j, j_back), np.append(w, w_back)
-    _, first = np.unique(i.astype(np.int64) * len(section.columns) + j, return_index=True)
-    order = first[np.lexsort((section.columns[j[first]], section.rows[i[first]]))]
-    return i[order], j[order], w[order]
+    found = [
+        pd.DataFrame(dict(zip(names, each.edges(top_k), strict=True)))
+        for each, names in ((section, ("firm", "peer", "weight")), (turned, ("peer", "firm", "weight")))
+    ]
+    return pd.concat(found).drop_duplicates(["firm", "peer"]).sort_values(["firm", "peer"])
 
 
 def _rounded(values: Array) -> Array:
@@ -120,35 +124,29 @@ def _flows(
     return [[None if np.isnan(w) else float(f"{w:.4g}") for w in row] for row in flows.to_numpy()]
 
 
-def _pairs(network: BaseNetwork, section: CrossSection) -> dict[str, list[Any]] | None:
+def _pairs(network: BaseNetwork, period: Any) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
+    section = network.section(period)[1]
     if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
-    one = network.replaced([section], periods=pd.Index([None], dtype=object))
-    found = asymmetry(one).pairs
-    pairs: dict[str, list[Any]] = {}
+    found, pairs = asymmetry(network.at(period)), {}
     for kind in _KINDS:
-        chosen = found[found["kind"] == kind].head(_PAIRS)
+        chosen = found.most_one_sided(_PAIRS, kind=kind)
         ends = [network.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
-        weights = [[float(f"{w:.4g}") for w in np.nan_to_num(chosen[side])] for side in ("weight", "reverse")]
+        weights = [[float(f"{w:.4g}") for w in chosen[side]] for side in ("weight", "reverse")]
         pairs[kind] = [list(row) for row in zip(*ends, *weights, strict=True)]
     return pairs if any(pairs.values()) else None
 
 
 def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> pd.DataFrame:
-    """``lower`` and ``upper`` by the positions of period, firm and peer."""
-    when = ["period"] if network.is_dated else []
-    refuse_unknown("intervals", [*when, "firm", "peer", "lower", "upper"], intervals.columns)
-    ends = [network.labels.get_indexer_for(pd.Index(intervals[side])) for side in ("firm", "peer")]
-    for side, positions in zip(("firm", "peer"), ends, strict=True):
-        if (positions < 0).any():
-            stranger = intervals[side].iloc[int(np.argmax(positions < 0))]
-            raise InputError(f"intervals: {side} {stranger!r} is not in the network.")
-    place = np.zeros(len(intervals), dtype=int)
-    if network.is_dated:
-        place = network.periods.get_indexer_for(pd.Index(intervals["period"]))
-    frame = intervals[["lower", "upper"]].astype(np.float64)
-    frame = frame.set_axis(pd.MultiIndex.from_arrays([place, *ends]))[place >= 0]
+    """``lower`` and ``upper`` by period, firm and peer."""
+    keys = [*(["period"] if network.is_dated else []), "firm", "peer"]
+    refuse_unknown("intervals", [*keys, "lower", "upper"], intervals.columns)
+    for side in ("firm", "peer"):
+        strangers = intervals.loc[~intervals[side].isin(network.labels), side]
+        if len(strangers):
+            raise InputError(f"intervals: {side} {strangers.iloc[0]!r} is not in the network.")
+    frame = intervals.set_index(keys)[["lower", "upper"]].astype(np.float64)
     if frame.index.has_duplicates:
         raise InputError("intervals: a pair of firms is given twice in one period.")
     return frame

@@ -23,7 +23,7 @@ from peerattn.cli.model_file import SavedModel, load_model
 from peerattn.evaluation.running import store as pieces
 from peerattn.evaluation.running.fold_results import FoldResult
 from peerattn.exceptions import InputError
-from peerattn.network.io import parquet
+from peerattn.network.io import tables
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.sealed import UNSEALED, seal
 from peerattn.training import Checkpoint
@@ -152,7 +152,7 @@ def newer(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     (folder / "newer").mkdir()
     with (
         mock.patch("peerattn.store.sealed.VERSION", 2),
-        mock.patch.object(parquet, "_VERSION", 99),
+        mock.patch.object(tables, "_VERSION", 99),
     ):
         read = written(folder / "newer")
     yield from ((name, how) for name, (_, how) in read.items())

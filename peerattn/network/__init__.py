@@ -1,13 +1,11 @@
 """The directed peer network: its measures, tests, figures and files."""
 
+from peerattn.network.algebra import rollout
 from peerattn.network.explorer import write_explorer
-from peerattn.network.figures.ego import ego_plot
 from peerattn.network.figures.matrices import flow_map, heat_map, search_map
-from peerattn.network.figures.ties import ties_plot
-from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
-from peerattn.network.inference.dyads import Difference, SameCode
-from peerattn.network.inference.permutation import PermutationRegression, mrqap
-from peerattn.network.inference.placebo import placebo
+from peerattn.network.figures.ties import ego_plot, ties_plot
+from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
+from peerattn.network.inference.permutation import PermutationRegression, mrqap, placebo
 from peerattn.network.measures.asymmetry import Asymmetry, asymmetry, reciprocity
 from peerattn.network.measures.comparison import (
     common_peers,
@@ -18,8 +16,8 @@ from peerattn.network.measures.comparison import (
 )
 from peerattn.network.measures.concentration import concentration, connectedness, effective_peers, in_strength
 from peerattn.network.measures.validation import Validation, validate
-from peerattn.network.paths import paths, rollout
 from peerattn.network.peer_network import PeerNetwork
+from peerattn.network.peers import paths
 
 __all__ = [
     "Asymmetry", "Difference", "DyadicRegression", "PeerNetwork", "PermutationRegression", "SameCode", "Validation", "asymmetry",

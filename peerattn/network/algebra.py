@@ -1,8 +1,8 @@
-"""Networks from networks: choices, averages, transposes, and weighted averages of characteristics."""
+"""Networks from networks: choices, averages, products of layers; and weighted averages of characteristics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -16,7 +16,6 @@ from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
 from peerattn.network.peers import mean_weights
 
 
-@checked
 def mean(network: Net) -> Net:
     """Return the mean over periods as one undated cross-section.
 
@@ -37,7 +36,6 @@ def mean(network: Net) -> Net:
     return network.replaced([section], periods=pd.Index([None], dtype=object), learned_until=until)
 
 
-@checked
 def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     """Return the network among some firms, in some periods.
 
@@ -77,7 +75,6 @@ def _listed(labels: Any) -> Iterable[Any]:
     return [labels] if one else cast("Iterable[Any]", labels)
 
 
-@checked
 def normalized(network: Net) -> Net:
     """Return the network with every row divided by its sum; isolates stay isolates.
 
@@ -97,7 +94,6 @@ def normalized(network: Net) -> Net:
     return _row_normalised(network, [section for _, section in network.sections()])
 
 
-@checked
 def positive(network: Net) -> Net:
     """Return the positive weights on other firms, each row divided by its sum: ``w⁺_ij = max(w_ij, 0) / Σ_{k≠i} max(w_ik, 0)``.
 
@@ -173,3 +169,62 @@ def _result_index(network: BaseNetwork, given: pd.Index, level: int | None) -> p
     order = ["period", "firm"] if level == 1 else ["firm", "period"]
     named = [None, None] if level is None else given.names
     return pd.MultiIndex.from_frame(rows[order], names=[a or b for a, b in zip(named, order, strict=True)])
+
+
+@checked
+def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
+    """Return what stacked attention layers add up to: the product of ``(1 − residual) A + residual I``.
+
+    Parameters
+    ----------
+    layers : sequence of PeerNetwork
+        One for each layer, the first layer first, with the same firms in the same periods; heads averaged.
+    residual : float, default 0.5
+        Share that passes by the attention; an isolate's information passes by wholly.
+
+    Returns
+    -------
+    PeerNetwork
+        ``W[i, k]``: how much of firm k's input reaches firm i's last layer. Rows sum to one; a firm has weight
+        on itself.
+
+    Raises
+    ------
+    InputError
+        When layers differ in firms or periods, do not have rows that sum to one, or are rectangular.
+
+    References
+    ----------
+    Abnar and Zuidema (2020), "Quantifying attention flow in transformers", ACL, section 3.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> swap = PeerNetwork.from_matrices({None: ("AB", None, np.eye(2)[::-1])})
+    >>> rollout([swap, swap]).matrix().to_numpy()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    if not layers:
+        raise InputError("layers: expected at least one network.")
+    if not 0 <= residual <= 1:
+        raise InputError(f"residual: expected a number between 0 and 1, got {residual!r}.")
+    for number, network in enumerate(layers):
+        if not network.row_normalized:
+            raise InputError(f"layers: rows of layer {number} do not sum to one; use normalized() first.")
+        same = network.labels.equals(layers[0].labels) and network.periods.equals(layers[0].periods)
+        pairs = zip(network.sections(), layers[0].sections(), strict=False)
+        if not same or not all(np.array_equal(a.rows, b.rows) and a.is_square for (_, a), (_, b) in pairs):
+            raise InputError(
+                f"layers: layer {number} does not have the firms and periods of layer 0, in the same order, "
+                "as rows and as columns."
+            )
+    sections = []
+    for stack in zip(*(network.sections() for network in layers), strict=True):
+        rows = stack[0][1].rows
+        product = np.eye(len(rows))
+        for _, section in stack:
+            passed_by = np.where(section.isolates(), 1.0, residual)
+            product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
+        sections.append(CrossSection(rows, rows, frozen(product)))
+    return layers[0].replaced(sections, learned_until=last_learned(each.learned_until for each in layers))

@@ -27,7 +27,7 @@ class Constructor(Generic[Arguments]):
     """A function of a class and what to make, as a class method that gives what the class is."""
 
     def __init__(self, function: Callable[Concatenate[Any, Arguments], Any]) -> None:
-        self.function = function
+        self.function = checked(function)
 
     def __get__(self, instance: object, owner: type[Made]) -> Callable[Arguments, Made]:
         """Return the function bound to a class."""

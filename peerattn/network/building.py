@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError
 from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.time_order import in_time
 
 
-@checked
 def from_matrices(
     cls: type[Net],
     matrices: Mapping[Any, Any],
@@ -89,7 +88,6 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     return firms, peers, entry[2]
 
 
-@checked
 def from_edges(
     cls: type[Net],
     edges: pd.DataFrame,

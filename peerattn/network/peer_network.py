@@ -13,7 +13,7 @@ from peerattn.network import peers as peers_of
 from peerattn.network.base import BaseNetwork, Constructor
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures import matrices
-from peerattn.network.io import graphs, parquet, tables
+from peerattn.network.io import graphs, tables
 from peerattn.network.measures import concentration
 from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 
@@ -85,8 +85,8 @@ class PeerNetwork(BaseNetwork):
     heat_map = matrices.heat_map
     table = concentration.summary_table
 
-    to_parquet = parquet.to_parquet
-    from_parquet = Constructor(parquet.from_parquet)
+    to_parquet = tables.to_parquet
+    from_parquet = Constructor(tables.from_parquet)
     to_csv = tables.to_csv
     from_csv = Constructor(tables.from_csv)
     from_edge_file = Constructor(tables.from_edge_file)

@@ -1,4 +1,4 @@
-"""One firm's peers, and its followers."""
+"""One firm's peers, its followers, and the firms between it and another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import as_dense, where_in
 
 
-@checked
 def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's peers, most weight first.
 
@@ -54,7 +53,6 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
     return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
 
-@checked
 def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's followers, the firms that have it as a peer, most weight first.
 
@@ -81,6 +79,51 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
     chosen, position = found_firm(network, firm, period, "columns")
     weights = as_dense(mean_weights(chosen, peers=position))[:, 0]
     return largest_first(pd.DataFrame({"firm": network.labels, "weight": weights}), k)
+
+
+@checked
+def paths(
+    network: BaseNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
+) -> pd.DataFrame:
+    """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
+
+    Parameters
+    ----------
+    network : PeerNetwork
+    firm, peer : label
+        The focal firm (i) and the peer of its peers (k).
+    period : label, optional
+        May be left out when there is only one.
+    k : int, optional
+        Largest number of firms between; None for all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``through, firm_to_through, through_to_peer, weight``, the largest first. The weights of all paths
+        add up to the entry of W².
+
+    Raises
+    ------
+    InputError
+        When a label is unknown or not of this period.
+
+    Examples
+    --------
+    >>> from peerattn.network import PeerNetwork
+    >>> W = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.8], [0.6, 0.4, 0.0]])
+    >>> paths(PeerNetwork.from_matrices({1: ("ABC", None, W)}), "A", "C")
+      through  firm_to_through  through_to_peer  weight
+    0       B              0.9              0.8    0.72
+    """
+    _, section = network.section(period)  # one period, not the mean over several
+    one, i = found_firm(network, firm, period, "rows")
+    _, end = found_firm(one, peer, None, "columns", "peer")
+    everyone = np.arange(len(network.labels))
+    first = as_dense(section.block(np.array([i]), everyone))[0]
+    second = as_dense(section.block(everyone, np.array([end])))[:, 0]
+    steps = {"through": network.labels, "firm_to_through": first, "through_to_peer": second}
+    return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
 
 def found_firm(

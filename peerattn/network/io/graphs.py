@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, extra
+from peerattn.exceptions import InputError, extra
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
 from peerattn.network.building import from_matrices
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@checked
 def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the focal firm to the peer.
 
@@ -71,7 +70,6 @@ def _nodes(section: CrossSection) -> Array:
     return np.asarray(pd.unique(np.concatenate([section.rows, section.columns])))
 
 
-@checked
 def from_networkx(
     cls: type[Net],
     graphs: Any,
@@ -140,7 +138,6 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | N
     return [nodes[n] for n in looks], peers, block
 
 
-@checked
 def to_graphml(
     network: BaseNetwork,
     path: str | os.PathLike[str],
@@ -171,7 +168,6 @@ def to_graphml(
     _write_text(network, path, "graphml", period, attributes, top_k)
 
 
-@checked
 def to_gexf(
     network: BaseNetwork,
     path: str | os.PathLike[str],
@@ -207,7 +203,6 @@ def _write_text(
     write_atomic(path, undated)
 
 
-@checked
 def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
     """Read a network of one period from GraphML, as :meth:`to_graphml` or another tool wrote it.
 
@@ -282,7 +277,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else printable(show_label(value))
 
 
-@checked
 def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
 

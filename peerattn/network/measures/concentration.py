@@ -169,7 +169,6 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     return network.tidy(parts)
 
 
-@checked
 def summary_table(network: BaseNetwork) -> Table:
     """Return a summary: sizes, spread and isolates, a row for each period (of more than 24 every n-th).
 

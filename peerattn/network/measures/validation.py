@@ -13,8 +13,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen, strongest
-from peerattn.network.inference.dyadic import DyadicRegression, dyadic_regression
-from peerattn.network.inference.dyads import Difference, SameCode
+from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
 from peerattn.network.inference.permutation import among, within
 from peerattn.network.measures.comparison import aligned
 from peerattn.render import Table

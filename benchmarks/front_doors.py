@@ -86,7 +86,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "compared": compared, "comparison": compared, "benchmark": "b", "n_trials": 3, "trial_variance": 0.1, "quantile": 0.5,
         "schemes": {"industry": codes}, "keep": heads.index, "importance": heads, "profile": pd.DataFrame(np.eye(2)),
         "edges": network.edges(), "matrices": {None: network.matrix()}, "graphs": network.to_networkx(), "measure": "paths",
-        "position": 0, "side": "rows", "columns": {"weight": [[0.5]]}, "other": network, "peer": peer, "random_state": 0,
+        "position": 0, "side": "rows", "parts": [{"weight": [0.5]}], "other": network, "peer": peer, "random_state": 0,
         "n_draws": 2, "n_bootstrap": 9, "n_permutations": 9, "n_placebo": 2, "n_refits": 2, "n_batches": 2, "verbose": False,
     }  # fmt: skip
     columns = {"codes": ["industry"], "outcome": "y", "firm": "firm", "period": "period"}

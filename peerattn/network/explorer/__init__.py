@@ -197,7 +197,8 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
     )
     of_firms = [pd.Series(*found).reindex(range(len(group))).to_numpy() for found in measures]
     degree = np.bincount(edges["firm"], minlength=len(group))
-    blocks = [group, *map(_rounded, of_firms), degree, edges["peer"], *map(_rounded, numbers)]
+    peers = edges["peer"].to_numpy()
+    blocks: list[Array] = [group, *map(_rounded, of_firms), degree, peers, *map(_rounded, numbers)]
     kinds = ["<i4" if np.issubdtype(block.dtype, np.integer) else "<f4" for block in blocks]
     content = b"".join(np.asarray(block, kind).tobytes() for block, kind in zip(blocks, kinds, strict=True))
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
@@ -235,7 +236,8 @@ def _pairs(network: BaseNetwork, period: Any) -> dict[str, list[Any]] | None:
     section = network.section(period)[1]
     if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
-    found, pairs = asymmetry(network.at(period)), {}
+    found = asymmetry(network.at(period))
+    pairs: dict[str, list[Any]] = {}
     for kind in _KINDS:
         chosen = found.most_one_sided(_PAIRS, kind=kind)
         ends = [network.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]

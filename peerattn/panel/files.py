@@ -6,9 +6,9 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,20 +17,11 @@ from peerattn.exceptions import InputError
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
-KINDS = {
-    ".feather": "feather",
-    ".arrow": "feather",
-    ".ipc": "feather",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-BATCH = 2**14  # rows read at once
-BUFFER = 2**16  # bytes of a column read at once
+KINDS = dict.fromkeys((".feather", ".arrow", ".ipc"), "feather") | dict.fromkeys((".parquet", ".pq"), "parquet")
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Successive rows of one file."""
 
     file: int
@@ -38,91 +29,56 @@ class Run:
     stop: int
 
 
-class File:
-    """One file, its columns in the types of the panel, read forwards in batches."""
-
-    def __init__(self, fragment: Any, schema: Any) -> None:
-        import pyarrow.dataset as ds
-
-        self.fragment, self.schema = fragment, schema
-        self.keys = ds.get_partition_keys(fragment.partition_expression)
-        self.rows = fragment.count_rows()
-
-    def tables(self, columns: Sequence[str], start: int = 0) -> tuple[int, Iterator[Any]]:
-        """Return a row at or before ``start``, and tables of the rows from there on; little is read ahead."""
-        there = [name for name in columns if name in self.fragment.physical_schema.names]
-        if not hasattr(self.fragment, "row_groups"):
-            batches = self.fragment.to_batches(columns=there, batch_size=BATCH, batch_readahead=0)
-            return 0, (self._typed(batch, columns) for batch in batches)
-        import pyarrow.parquet as pq
-
-        file = pq.ParquetFile(self.fragment.open(), buffer_size=BUFFER)
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        ends = np.cumsum(sizes)
-        first = int(np.searchsorted(ends, start, side="right"))
-        # one reader a row group: it keeps the buffers of all that it has read
-        each = (file.iter_batches(BATCH, row_groups=[g], columns=there) for g in range(first, len(sizes)))
-        batches = (self._typed(batch, columns) for several in each for batch in several)
-        return int(ends[first] - sizes[first]), batches
-
-    def _typed(self, batch: Any, columns: Sequence[str]) -> Any:
-        import pyarrow as pa
-
-        made = {}
-        for name in columns:
-            kind = self.schema.field(name).type
-            if name in self.keys:
-                made[name] = pa.repeat(pa.scalar(self.keys[name]).cast(kind), len(batch))
-            elif name not in batch.schema.names:
-                made[name] = pa.nulls(len(batch), kind)
-            else:
-                made[name] = batch[name] if batch[name].type == kind else batch[name].cast(kind, safe=False)
-        return pa.table(made)
-
-
 class Reader:
     """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
 
-    def __init__(self, file: File, columns: Sequence[str]) -> None:
-        self.file, self.columns, self.position = file, columns, file.rows
-        self.tables: Iterator[Any] = iter(())
+    def __init__(self, file: Any, schema: Any, columns: Sequence[str]) -> None:
+        parts = file.split_by_row_group() if hasattr(file, "row_groups") else [file]
+        sizes = [file.count_rows()] if parts == [file] else [part.row_groups[0].num_rows for part in parts]
+        self.parts, self.starts = parts, np.cumsum([0, *sizes])
+        self.options = {"schema": schema, "columns": list(columns), "batch_readahead": 0}
+        self.rows = self.position = int(self.starts[-1])
+        self.batches: Iterator[Any] = iter(())
         self.rest: Any = None
 
     def take(self, start: int, stop: int) -> pd.DataFrame:
         """Return rows."""
         import pyarrow as pa
 
-        if start < self.position:
-            self.rest, (self.position, self.tables) = None, self.file.tables(self.columns, start)
+        if start < self.position:  # a scan of its own for each row group: it keeps what it has read
+            first = int(np.searchsorted(self.starts, start, side="right")) - 1
+            self.rest, self.position = None, int(self.starts[first])
+            self.batches = (b for part in self.parts[first:] for b in part.to_batches(**self.options))
         pieces: list[Any] = []
         while self.position < stop:
-            table = next(self.tables) if self.rest is None else self.rest
-            skipped, used = max(0, start - self.position), min(stop - self.position, len(table))
-            pieces += [table.slice(skipped, used - skipped)] if used > skipped else []
-            self.rest = table.slice(used) if used < len(table) else None
+            batch = next(self.batches) if self.rest is None else self.rest
+            skipped, used = max(0, start - self.position), min(stop - self.position, len(batch))
+            pieces += [batch.slice(skipped, used - skipped)] if used > skipped else []
+            self.rest = batch.slice(used) if used < len(batch) else None
             self.position += used
-        return as_pandas(pa.concat_tables(pieces))
+        frame: pd.DataFrame = pa.Table.from_batches(pieces).to_pandas()
+        return frame
 
 
-def schema_of(fragments: Sequence[Any], keys: Any) -> tuple[Any, dict[str, str]]:
+def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
     """Return one type for each column of all files, as one frame of all would have, and what is wrong where there is none.
 
-    Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, numbers and text
-    together become text (which codes may be), and a column without any value in one file is there what it is in others.
+    Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, and a column
+    without any value in one file is there what it is in others. What has nothing in common becomes text (which codes may be).
     """
     import pyarrow as pa
 
-    found = {key.name: (key.type, "the names of folders") for key in keys}
+    physical = {name for file in files for name in file.physical_schema.names}
+    found = {key.name: (key.type, "the names of folders") for key in dataset.schema if key.name not in physical}
     wrong: dict[str, str] = {}
-    for fragment in fragments:
-        for column in fragment.physical_schema:
-            kind, where = found.setdefault(column.name, (column.type, fragment.path))
+    for file in files:
+        for column in file.physical_schema:
+            kind, where = found.setdefault(column.name, (column.type, file.path))
             both = _common(kind, column.type)
-            if both is None or (pa.types.is_string(both) and not (_is_text(kind) and _is_text(column.type))):
-                wrong[column.name] = f"{column.type} in {fragment.path}, {kind} in {where}"
-            found[column.name] = pa.string() if both is None else both, where
-    kept = [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
-    return pa.schema(kept), wrong
+            if both is None:
+                wrong[column.name] = f"{column.type} in {file.path}, {kind} in {where}"
+            found[column.name] = both or pa.string(), where
+    return pa.schema([(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]), wrong
 
 
 def _common(one: Any, other: Any) -> Any:
@@ -136,21 +92,11 @@ def _common(one: Any, other: Any) -> Any:
     if pa.types.is_decimal(one) or pa.types.is_decimal(other):  # Python objects in a frame, no numbers
         return None
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
-    plain = [pa.int8() if pa.types.is_boolean(kind) else kind for kind in plain]
+    schemas = [pa.schema([("", pa.int8() if pa.types.is_boolean(kind) else kind)]) for kind in plain]
     try:
-        schemas = [pa.schema([("column", kind)]) for kind in plain]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowException:
-        numbers = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in plain]
-        mixed = all(number or _is_text(kind) for number, kind in zip(numbers, plain, strict=True))
-        return pa.string() if mixed else None
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return kind in (pa.null(), pa.string(), pa.large_string(), pa.string_view())
+        return None
 
 
 def dataset_of(source: Any) -> tuple[Any, Any]:
@@ -174,8 +120,7 @@ def dataset_of(source: Any) -> tuple[Any, Any]:
         raise InputError(
             f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
         )
-    with readable(source):
-        return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
+    return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
 def _spill(frames: Iterator[Any], folder: Path) -> None:
@@ -185,9 +130,8 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
         given = as_pandas(frame)
         if not isinstance(given, pd.DataFrame):
             raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
-        named = given.index.names != [None]
-        with readable("source"):
-            (given.reset_index() if named else given).to_parquet(folder / f"{number:08}.parquet", index=False)
+        given = given.reset_index() if given.index.names != [None] else given
+        given.to_parquet(folder / f"{number:08}.parquet", index=False)
     if number < 0:
         raise InputError("source: the iterator gave no frame.")
 
@@ -206,29 +150,19 @@ def readable(source: Any) -> Iterator[None]:
         raise InputError(f"{source}: cannot be read by period ({reason}).") from error
 
 
-def runs_of(files: Sequence[File], period: str) -> tuple[pd.Series, list[Run]]:
+def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[Run]]:
     """Return where the rows of each period are: labels, one for each run of successive rows of a file."""
     labels, runs = list[pd.Series](), list[Run]()
     for number, file in enumerate(files):
-        here: dict[Any, int] = {}  # label -> its run
-        start = 0
-        for table in file.tables([period])[1]:
-            column = as_pandas(table)[period]
-            codes, found = pd.factorize(column, use_na_sentinel=False)
-            begins = np.flatnonzero(np.diff(codes, prepend=-1))
-            for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(codes)], strict=True):
-                value = found[codes[begin]]
-                if value not in here:
-                    here[value] = len(runs)
-                    labels.append(column.iloc[[begin]])
-                    runs.append(Run(number, start + begin, start + end))
-                    continue
-                before = runs[here[value]]
-                if before.stop != start + begin:
-                    raise InputError(
-                        f"rows of period {value} are in several places of a file: sort the file by {period!r}, or write a file "
-                        "for each period."
-                    )
-                runs[here[value]] = Run(number, before.start, start + end)
-            start += len(codes)
+        column = file.to_table(schema=schema, columns=[period]).to_pandas()[period]
+        codes, found = pd.factorize(column, use_na_sentinel=False)
+        edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
+        begun = pd.Series(codes[edges[:-1]])
+        if begun.duplicated().any():
+            raise InputError(
+                f"rows of period {found[begun[begun.duplicated()].iloc[0]]} are in several places of a file: sort the file by "
+                f"{period!r}, or write a file for each period."
+            )
+        labels.append(column.iloc[edges[:-1]])
+        runs += [Run(number, *ends) for ends in pairwise(edges)]
     return pd.concat(labels, ignore_index=True), runs

@@ -13,7 +13,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.panel.columns import ColumnChoice, choose_columns, refuse_unknown
-from peerattn.panel.files import File, Reader, Run, dataset_of, readable, runs_of, schema_of
+from peerattn.panel.files import Reader, Run, dataset_of, readable, runs_of, schema_of
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
@@ -46,7 +46,8 @@ class StoredPanel:
         The most rows that ``fit`` reads; None for all.
     """
 
-    files: tuple[File, ...]
+    files: tuple[Any, ...]
+    schema: Any
     names: tuple[str, str]
     periods: pd.Index
     sizes: np.ndarray
@@ -69,7 +70,24 @@ class StoredPanel:
         """Yield the panels of the periods in these places; forwards is fastest."""
         readers: dict[int, Reader] = {}
         for place in at:
-            yield self._panel([place], readers)
+            frames = []
+            for run in self.runs[place]:
+                if run.file not in readers:
+                    readers[run.file] = Reader(self.files[run.file], self.schema, self._columns())
+                frames.append(readers[run.file].take(run.start, run.stop))
+                if run.stop == readers[run.file].rows:
+                    del readers[run.file]
+            panel = as_panel(
+                frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True),
+                outcome=self.outcome,
+                characteristics=self.choice.characteristics,
+                codes=self.choice.codes,
+                industry=self.industry,
+                firm=self.names[0],
+                period=self.names[1],
+                description=self.description,
+            )
+            yield replace(panel.sorted(), choice=self.choice)
 
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
@@ -81,7 +99,7 @@ class StoredPanel:
         InputError
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
-        at, readers = self.sampled[share()], dict[int, Reader]()
+        at = self.sampled[share()]
         per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
         rows = int(self.sizes[at].sum())
         refuse_memory(
@@ -90,7 +108,7 @@ class StoredPanel:
             f"pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics; {per_row:,} bytes are "
             "reckoned for a row.",
         )
-        return self._panel(at, readers)
+        return joined(list(self.read(at)))
 
     @property
     def sampled(self) -> np.ndarray:
@@ -119,8 +137,7 @@ class StoredPanel:
             When the file cannot be written.
         """
         names = list(self.choice.characteristics)
-        schema = self.files[0].schema
-        small = all(str(schema.field(name).type) in _SINGLE for name in names)
+        small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
         with readable(path):
@@ -132,48 +149,12 @@ class StoredPanel:
                 start += len(panel)
                 matrix.flush()
         folder.cleanup()  # where files have no name of their own any more, they go with the last who reads them
-        firms, periods = (
-            [panel.firm for panel in panels if panel.firm is not None],
-            [p.period for p in panels],
-        )
-        firm, period = firms[0].append(firms[1:]), periods[0].append(periods[1:])
-        return replace(
-            panels[0],
-            characteristics=pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False),
-            codes=pd.concat([panel.codes for panel in panels], ignore_index=True),
-            outcomes=np.concatenate([_outcomes(panel) for panel in panels]),
-            firm=firm,
-            period=period,
-            order=np.arange(start),
-            index=pd.MultiIndex.from_arrays([firm, period], names=["firm", "period"]),
-        )
+        characteristics = pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False)
+        return replace(joined(panels), characteristics=characteristics)
 
     def _columns(self) -> list[str]:
         outcome = [] if self.outcome is None else [self.outcome]
         return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
-
-    def _panel(self, places: Iterable[int], readers: dict[int, Reader]) -> Panel:
-        """Return the rows of some periods as a Panel; each frame is freed once it is joined."""
-        frames = []
-        for run in (run for place in places for run in self.runs[place]):
-            reader = readers.setdefault(run.file, Reader(self.files[run.file], self._columns()))
-            frames.append(reader.take(run.start, run.stop))
-            if run.stop == reader.file.rows:
-                del readers[run.file]
-        frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-        frames.clear()
-        firm, period = self.names
-        panel = as_panel(
-            frame,
-            outcome=self.outcome,
-            characteristics=[*self.choice.characteristics],
-            codes=self.choice.codes,
-            industry=self.industry,
-            firm=firm,
-            period=period,
-            description=self.description,
-        )
-        return replace(panel.sorted(), choice=self.choice)
 
     def __repr__(self) -> str:
         read = len(self.sampled)
@@ -244,40 +225,38 @@ def scan_panel(
     >>> [len(section) for section in panel]
     [2, 1]
     """
-    dataset, folder = dataset_of(source)
     with readable(source):
-        fragments = [fragment for fragment in dataset.get_fragments() if fragment.count_rows()]
-        if not fragments:
+        dataset, folder = dataset_of(source)
+        files = [file for file in dataset.get_fragments() if file.count_rows()]
+        if not files:
             raise InputError(f"{source}: the panel has no rows.")
-        physical = {name for fragment in fragments for name in fragment.physical_schema.names}
-        schema, wrong = schema_of(
-            fragments, [field for field in dataset.schema if field.name not in physical]
-        )
-        columns, files = schema.names, tuple(File(fragment, schema) for fragment in fragments)
+        schema, wrong = schema_of(dataset, files)
         named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
         for argument, name in named.items():
-            refuse_unknown(argument, [] if name is None else [name], columns)
-        declared = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
+            refuse_unknown(argument, [] if name is None else [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
             if name in wrong:
                 raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")
-        first = Reader(files[0], columns).take(0, min(_FIRST, files[0].rows))
         choice = choose_columns(
-            first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared
+            Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows())),
+            labels=(firm, period),
+            outcome=outcome,
+            characteristics=characteristics,
+            codes=[*dict.fromkeys([*codes, *([industry] if industry else [])])],
         )
-        labels, runs = runs_of(files, period)
+        labels, runs = runs_of(files, schema, period)
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
     assert found is not None
     places, periods = pd.factorize(found.period, sort=True)
     by_period: list[list[Run]] = [[] for _ in periods]
     for place, run in zip(places, runs, strict=True):
         by_period[place].append(run)
-    sizes = np.array([sum(run.stop - run.start for run in several) for several in by_period])
     return StoredPanel(
-        files,
+        tuple(files),
+        schema,
         (firm, period),
         pd.Index(periods),
-        sizes,
+        np.array([sum(run.stop - run.start for run in several) for several in by_period]),
         choice,
         outcome,
         industry,
@@ -288,8 +267,20 @@ def scan_panel(
     )
 
 
-def _outcomes(panel: Panel) -> np.ndarray:
-    return np.full(len(panel), np.nan) if panel.outcomes is None else panel.outcomes
+def joined(panels: Sequence[Panel]) -> Panel:
+    """Return sorted panels of one period each, in order of time, as one."""
+    first, *others = panels
+    assert first.firm is not None
+    whole = replace(
+        first,
+        characteristics=pd.concat([panel.characteristics for panel in panels], ignore_index=True),
+        codes=pd.concat([panel.codes for panel in panels], ignore_index=True),
+        outcomes=None if first.outcomes is None else np.concatenate([panel.outcomes for panel in panels]),
+        firm=first.firm.append([panel.firm for panel in others if panel.firm is not None]),
+        period=first.period.append([panel.period for panel in others]),
+        order=np.arange(sum(map(len, panels))),
+    )
+    return replace(whole, index=whole.labels)
 
 
 def is_stored(X: Any) -> bool:

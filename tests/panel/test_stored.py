@@ -9,7 +9,7 @@ import pytest
 from peerattn import read_panel
 from peerattn.exceptions import InputError
 from peerattn.panel import scan_panel
-from peerattn.panel.files import File
+from peerattn.panel.files import Reader
 from peerattn.panel.memory import available_memory
 
 
@@ -76,13 +76,26 @@ def test_files_in_any_order_of_time(frame, tmp_path):
     np.testing.assert_array_equal(stored.sample().outcomes, expected.outcomes)
 
 
-def test_one_pass_reads_every_batch_once(frame, tmp_path, monkeypatch):
+def test_one_pass_reads_every_row_group_once(frame, tmp_path, monkeypatch):
     stored = scan_panel(write(frame, tmp_path, "parquet"), outcome="y_next", codes=["sic"])
     opened = []
-    read = File.tables
-    monkeypatch.setattr(File, "tables", lambda self, names, row: opened.append(row) or read(self, names, row))
+
+    class Part:
+        def __init__(self, part):
+            self.part = part
+
+        def to_batches(self, **options):
+            opened.append(self.part.row_groups[0].id)
+            return self.part.to_batches(**options)
+
+    class Watched(Reader):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.parts = [Part(part) for part in self.parts]
+
+    monkeypatch.setattr("peerattn.panel.stored.Reader", Watched)
     list(stored)
-    assert opened == [0]
+    assert opened == list(range(-(-len(frame) // 13)))
 
 
 def test_training_rows_are_whole_periods_evenly_spaced(frame, tmp_path):

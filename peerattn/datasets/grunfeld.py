@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from peerattn.datasets.embedded import value_after
 from peerattn.exceptions import checked
 from peerattn.panel import Panel, read_panel
 
 #: SIC codes of the firms' main line of business.
-_SIC = {
-    "General Motors": "3711",
-    "US Steel": "3312",
-    "General Electric": "3600",
-    "Chrysler": "3711",
-    "Atlantic Refining": "2911",
-    "IBM": "3570",
-    "Union Oil": "2911",
-    "Westinghouse": "3600",
-    "Goodyear": "3011",
-    "Diamond Match": "3990",
-    "American Steel": "3325",
-}
+SIC = Path(__file__).with_suffix(".json")
 
 
 @checked
@@ -64,7 +55,7 @@ def load_grunfeld() -> Panel:
     from statsmodels.datasets import grunfeld
 
     frame = grunfeld.load_pandas().data.astype({"firm": "str", "year": int})
-    frame["sic"] = frame["firm"].map(_SIC)
+    frame["sic"] = frame["firm"].map(json.loads(SIC.read_text(encoding="utf-8")))
     frame["invest_next"] = value_after(frame["invest"], frame["firm"], frame["year"])
     return read_panel(
         frame,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from peerattn.datasets.embedded import value_after
@@ -51,7 +50,7 @@ class Preset:
     lagged_by : str
         A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
         inferred from the numbers.
-    limits : tuple of str
+    limits : sequence of str
     """
 
     name: str
@@ -67,22 +66,16 @@ class Preset:
     absolute: Sequence[str] = ()
     left: Sequence[str] = ()
     lagged_by: str = ""
-    limits: tuple[str, ...] = ()
+    limits: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"Preset({self.name!r}: {self.title})"
 
 
-def _presets() -> dict[str, Preset]:
-    """Return the presets of the data file beside this one."""
-    stored: Any = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    as_tuples: Any = (
-        {k: tuple(v) if isinstance(v, list) else v for k, v in rules.items()} for rules in stored
-    )
-    return {rules["name"]: Preset(**rules) for rules in as_tuples}
-
-
-PRESETS = _presets()
+PRESETS = {
+    rules["name"]: Preset(**rules)
+    for rules in json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+}
 
 
 @checked
@@ -130,28 +123,23 @@ def read_preset(
     if preset not in PRESETS:
         raise unknown_name("preset", "preset", preset, PRESETS)
     rules = PRESETS[preset]
-    frame = _lower_case(read_frame(source), rules)
-    frame = _cleaned(frame, rules)
-    frame, steps = _kept(frame, rules)
-    month = month_ends(frame[rules.period], rules.period)
-    repeated = pd.DataFrame({"f": frame[rules.firm], "m": month}).duplicated()
+    frame, steps = _kept(_cleaned(_lower_case(read_frame(source), rules), rules), rules)
+    month = frame[rules.period] = month_ends(frame[rules.period], rules.period)
+    repeated = frame.duplicated([rules.firm, rules.period]).to_numpy()
     if repeated.any():
-        row = int(np.argmax(repeated.to_numpy()))
+        firm = frame[rules.firm][repeated].iloc[0]
         raise InputError(
-            f"{rules.firm}, {rules.period}: {frame[rules.firm].iloc[row]} has {month.iloc[row]:%Y-%m} twice; keep "
-            "one row a month."
+            f"{rules.firm}, {rules.period}: {firm} has {month[repeated].iloc[0]:%Y-%m} twice; keep one row a month."
         )
-    frame[rules.period] = month
     if outcome is None:
         frame, outcome, how = _with_outcome(frame, rules)
         steps.append(how)
-    elif outcome.lower() in frame.columns and outcome not in frame.columns:
-        outcome = outcome.lower()
+    elif outcome not in frame.columns:
+        outcome = outcome.lower() if outcome.lower() in frame.columns else outcome
     industry = industry or next((name for name in rules.industry if name in frame.columns), None)
-    wanted = {*codes, industry, outcome, *(characteristics or ())}
-    frame = frame.drop(columns=[name for name in rules.left if name in frame.columns and name not in wanted])
+    unused = {*rules.left} - {*codes, industry, outcome, *(characteristics or ())}
     return read_panel(
-        frame,
+        frame.drop(columns=unused & {*frame.columns}),
         outcome=outcome,
         firm=rules.firm,
         period=rules.period,
@@ -163,99 +151,80 @@ def read_preset(
 
 
 def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
+    """Return a copy whose columns have the preset's names where they differ in case alone."""
     frame = frame.reset_index() if frame.index.names != [None] else frame
-    columns = [str(name) for name in frame.columns]
     known = {rules.firm, rules.period, rules.outcome, rules.returns, rules.lagged_by}
     known |= {*rules.industry, *rules.keep, *rules.missing, *rules.absolute, *rules.left}
-    renamed = [
-        name.lower() if name.lower() in known and name.lower() not in columns else name for name in columns
-    ]
-    frame = frame.set_axis(renamed, axis=1)
+    columns = list(map(str, frame.columns))
+    known -= {*columns}
+    columns = [name.lower() if name.lower() in known else name for name in columns]
     for argument, name in (("firm", rules.firm), ("period", rules.period)):
-        if name not in renamed:
+        if name not in columns:
             raise InputError(
-                f"preset {rules.name!r}: the file has no {name!r}, its {argument}.{did_you_mean(name, renamed)} "
-                f"Columns: {', '.join(renamed[:20])}{', ...' if len(renamed) > 20 else ''}."
+                f"preset {rules.name!r}: the file has no {name!r}, its {argument}.{did_you_mean(name, columns)} "
+                f"Columns: {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
             )
-    return frame.copy()
+    return frame.set_axis(columns, axis=1).copy()
 
 
 def _cleaned(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     """Return numbers as numbers, with codes of missing values as missing and flags taken off."""
-    for name in {*rules.missing, rules.returns, rules.outcome} & set(frame.columns):
+    for name in {*rules.missing, rules.returns, rules.outcome} & {*frame.columns}:
         # CRSP writes missing returns as letters
         numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
         frame[name] = numbers.mask(numbers.isin(rules.missing.get(name, ())))
-    for name in set(rules.absolute) & set(frame.columns):
+    for name in {*rules.absolute} & {*frame.columns}:
         frame[name] = frame[name].abs()
-    if {"dlret", rules.returns} <= set(frame.columns):
-        both = (1 + frame[rules.returns].fillna(0)) * (1 + frame["dlret"].fillna(0)) - 1
-        frame[rules.returns] = both.where(frame[rules.returns].notna() | frame["dlret"].notna())
+    if {"dlret", rules.returns} <= {*frame.columns}:
+        both = frame[[rules.returns, "dlret"]]
+        frame[rules.returns] = (1 + both).prod(axis=1, min_count=1) - 1
     return frame
 
 
 def _kept(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows that the preset keeps, and what it did in words."""
     steps = []
-    for name, values in rules.keep.items():
-        if name in frame.columns:
-            kept = pd.to_numeric(frame[name], errors="coerce").isin(list(values)).to_numpy()
-            steps.append(f"{name} in {list(values)}: {int((~kept).sum()):,} rows left out")
-            frame = frame[kept]
+    for name in [name for name in rules.keep if name in frame.columns]:
+        kept = pd.to_numeric(frame[name], errors="coerce").isin(rules.keep[name])
+        steps.append(f"{name} in {list(rules.keep[name])}: {int((~kept).sum()):,} rows left out")
+        frame = frame[kept]
     if not len(frame):
         raise InputError(f"preset {rules.name!r}: no row is left ({'; '.join(steps)}).")
-    if "excntry" in frame.columns and frame["excntry"].nunique() > 1:
-        countries = ", ".join(sorted(map(str, frame["excntry"].unique()))[:6])
+    countries = sorted(map(str, frame["excntry"].unique())) if "excntry" in frame.columns else []
+    if len(countries) > 1:
         raise InputError(
-            f"preset {rules.name!r}: the file holds several countries ({countries}, ...), which do not form one "
-            "cross-section; keep one."
+            f"preset {rules.name!r}: the file holds several countries ({', '.join(countries[:6])}, ...), which do not form "
+            "one cross-section; keep one."
         )
     return frame.copy(), steps
 
 
 def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str, str]:
     """Return the frame with its outcome, the outcome's name, and how it was made."""
+    source = rules.outcome or rules.returns
+    if source not in frame.columns:
+        what = "next month's return" if rules.outcome else "the month's return"
+        raise InputError(
+            f"preset {rules.name!r}: the file has no {source!r}, {what}; merge it, or name the column to predict."
+        )
     if rules.outcome:
-        if rules.outcome not in frame.columns:
+        return frame, source, f"outcome {source} as in the file"
+    returns, month = frame[source], frame[rules.period].dt.to_period("M")
+    if rules.lagged_by in frame.columns:
+        lagged = frame[rules.lagged_by].astype(float)
+        before = lagged.corr(pd.Series(value_after(returns, frame[rules.firm], month, -1), frame.index))
+        same = lagged.corr(returns)
+        if not (before > _SAME_MONTH or same > _SAME_MONTH):
             raise InputError(
-                f"preset {rules.name!r}: the file has no {rules.outcome!r}; name the column to predict."
+                f"preset {rules.name!r}: {rules.lagged_by} is neither {source} of the same month (correlation {same:.2f}) nor of "
+                f"the month before ({before:.2f}), so the timing of the rows is not known. Was the return merged by month end? "
+                "Otherwise name the column to predict."
             )
-        return frame, rules.outcome, f"outcome {rules.outcome} as in the file"
-    if rules.returns not in frame.columns:
-        raise InputError(
-            f"preset {rules.name!r}: the file has no {rules.returns!r}, the month's return; merge it, or name the "
-            "column to predict."
-        )
-    if rules.lagged_by in frame.columns and _by_predicted_month(frame, rules):
-        frame = frame.rename(columns={rules.returns: "ret_next"})
-        return (
-            frame,
-            "ret_next",
-            f"outcome: {rules.returns} of the row's own month, which {rules.lagged_by} is a month before",
-        )
-    after = value_after(frame[rules.returns], frame[rules.firm], _month_numbers(frame[rules.period]))
-    return frame.assign(ret_next=after), "ret_next", f"outcome: {rules.returns} of the month after"
-
-
-def _by_predicted_month(frame: pd.DataFrame, rules: Preset) -> bool:
-    """Return whether rows are labelled by the month that is predicted: the lagged return is then that of the month before."""
-    before = value_after(frame[rules.returns], frame[rules.firm], _month_numbers(frame[rules.period]), -1)
-    known = frame[rules.lagged_by].astype(float)
-    agreement = {
-        "before": known.corr(pd.Series(before, index=frame.index)),
-        "same": known.corr(frame[rules.returns]),
-    }
-    if not any(value > _SAME_MONTH for value in agreement.values()):
-        raise InputError(
-            f"preset {rules.name!r}: {rules.lagged_by} is neither {rules.returns} of the same month (correlation "
-            f"{agreement['same']:.2f}) nor of the month before ({agreement['before']:.2f}), so the timing of the rows is not "
-            "known. Was the return merged by month end? Otherwise name the column to predict."
-        )
-    return bool(agreement["before"] > _SAME_MONTH)
-
-
-def _month_numbers(month: pd.Series) -> pd.Series:
-    return month.dt.year * 12 + month.dt.month
+        if before > _SAME_MONTH:  # rows are labelled by the month that is predicted
+            how = f"outcome: {source} of the row's own month, which {rules.lagged_by} is a month before"
+            return frame.rename(columns={source: "ret_next"}), "ret_next", how
+    after = value_after(returns, frame[rules.firm], month)
+    return frame.assign(ret_next=after), "ret_next", f"outcome: {source} of the month after"
 
 
 def month_ends(period: pd.Series, name: str) -> pd.Series:
@@ -264,12 +233,11 @@ def month_ends(period: pd.Series, name: str) -> pd.Series:
     >>> month_ends(pd.Series([201202, 20120229]), "date").dt.strftime("%Y-%m-%d").tolist()
     ['2012-02-29', '2012-02-29']
     """
+    dates = period
     if pd.api.types.is_numeric_dtype(period.dtype):
         numbers = period.astype(float)
-        text = numbers.where(numbers > 999_999, numbers * 100 + 1).map("{:.0f}".format)
-        dates = pd.to_datetime(text, format="%Y%m%d", errors="coerce")
-    else:
-        dates = pd.to_datetime(period, errors="coerce")
+        dates = numbers.where(numbers > 999_999, numbers * 100 + 1).map("{:.0f}".format)
+    dates = pd.to_datetime(dates, format="%Y%m%d" if dates is not period else None, errors="coerce")
     if dates.isna().any():
         raise InputError(f"{name}: {period[dates.isna()].iloc[0]!r} is not a date, yyyymmdd or yyyymm.")
     return (dates + pd.offsets.MonthEnd(0)).dt.normalize()

@@ -178,10 +178,22 @@ def simulate_panel(
     """
     check_at_least(1, d_head=d_head)
     check_at_least(3, n_firms=n_firms)
-    _check_truth(truth, n_networks, n_layers, n_industries)
-    _check_shares(
-        signal_share=signal_share, own_share=own_share, persistence=persistence, missing_share=missing_share
-    )
+    if truth == "industry" and (n_industries < 1 or n_networks > 1):
+        raise InputError(
+            "truth='industry' takes n_industries of 1 or more and one network; got "
+            f"n_industries={n_industries}, n_networks={n_networks}."
+        )
+    if n_layers > 1 and (truth == "industry" or n_networks > 1):
+        raise InputError(
+            "n_layers: 2 or more need one network that is no industry; got "
+            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
+        )
+    shares = {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}
+    for name, share in {"signal_share": signal_share, **shares}.items():
+        if not (0 <= share < 1 or (name == "signal_share" and share == 1)):
+            raise InputError(
+                f"{name}: expected a number in [0, 1{')' if name in shares else ']'}, got {share}."
+            )
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
@@ -189,20 +201,17 @@ def simulate_panel(
     query, key = _score_maps(
         rng, max(n_networks, n_layers) if truth != "industry" else 0, x.shape[2], d_head, sharpness, truth
     )
+    rows = [x[t, here] for t, here in enumerate(present)]
+    weights = [[_softmax_weights(r @ q @ (r @ k).T) for r in rows] for q, k in zip(query, key)]
     if truth == "industry":
-        weights = [[_industry_weights(industry[here]) for here in present]]
-    else:
-        weights = [
-            [_softmax_weights(x[t, here] @ q, x[t, here] @ k) for t, here in enumerate(present)]
-            for q, k in zip(query, key)
-        ]
+        same = [industry[here][:, None] == industry[here] for here in present]
+        weights = [[_softmax_weights(np.where(alike, 0.0, -np.inf)) for alike in same]]
     layers = weights if n_layers > 1 else []
     if layers:  # the last layer's firms attend to firms that attend to those of the layer before
         weights = [[np.linalg.multi_dot(w[::-1]) for w in zip(*layers)]]
     information = rng.normal(size=(len(weights), x.shape[2]))
     own = rng.normal(size=x.shape[2])
 
-    rows = [x[t, here] for t, here in enumerate(present)]
     peer, information = _peer_term(rows, weights, information, signal_share)
     own *= np.sqrt(own_share / (1 - own_share) / np.mean(_demeaned([r @ own for r in rows]) ** 2))
     noise_sd = float(np.sqrt(1 - signal_share))
@@ -230,26 +239,6 @@ def simulate_panel(
     )
 
 
-def _check_truth(truth: str, n_networks: int, n_layers: int, n_industries: int) -> None:
-    if truth == "industry" and (n_industries < 1 or n_networks > 1):
-        raise InputError(
-            "truth='industry' takes n_industries of 1 or more and one network; got "
-            f"n_industries={n_industries}, n_networks={n_networks}."
-        )
-    if n_layers > 1 and (truth == "industry" or n_networks > 1):
-        raise InputError(
-            "n_layers: 2 or more need one network that is no industry; got "
-            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
-        )
-
-
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        open_above = name != "signal_share"
-        if not 0 <= share <= 1 or (open_above and share == 1):
-            raise InputError(f"{name}: expected a number in [0, 1{')' if open_above else ']'}, got {share}.")
-
-
 def _characteristics(
     rng: np.random.RandomState, n: int, periods: int, p: int, persistence: float
 ) -> np.ndarray:
@@ -272,20 +261,12 @@ def _score_maps(
     return query * scale, key * scale
 
 
-def _softmax_weights(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return row weights over all firms but one's own, (n, n); a lone firm has no peer."""
-    scores = queries @ keys.T
+def _softmax_weights(scores: np.ndarray) -> np.ndarray:
+    """Return row weights over all firms but one's own, (n, n); zeros where no score is finite."""
     np.fill_diagonal(scores, -np.inf)
-    if len(scores) < 2:
-        return np.zeros_like(scores)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _industry_weights(industry: np.ndarray) -> np.ndarray:
-    same = (industry[:, None] == industry[None, :]).astype(float)
-    np.fill_diagonal(same, 0.0)
-    return np.asarray(same / np.maximum(same.sum(axis=1, keepdims=True), 1.0))
+    largest = scores.max(axis=1, keepdims=True, initial=np.finfo(float).min)
+    weights = np.exp(scores - largest)
+    return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
 def _peer_term(
@@ -328,16 +309,15 @@ def _labels(present: np.ndarray, n_firms: int) -> pd.MultiIndex:
 
 
 def _networks(index: pd.MultiIndex, weights: list[list[np.ndarray]]) -> tuple[PeerNetwork, ...]:
-    firms, months = index.get_level_values("firm"), index.get_level_values("period")
+    sections = list(index.to_frame()["firm"].groupby(level="period"))
     names = ["true network"] if len(weights) == 1 else [f"true network {k + 1}" for k in range(len(weights))]
-    starts = months.unique()
     return tuple(
         PeerNetwork.from_matrices(
             {
-                month: (firms[months == month], firms[months == month], w)
-                for month, w in zip(starts, filter(len, by_period))
+                month: (firms, firms, w)
+                for (month, firms), w in zip(sections, filter(len, by_period), strict=True)
             },
             name=name,
         )
-        for name, by_period in zip(names, weights)
+        for name, by_period in zip(names, weights, strict=True)
     )

@@ -17,7 +17,9 @@ from peerattn.exceptions import InputError
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
-KINDS = dict.fromkeys((".feather", ".arrow", ".ipc"), "feather") | dict.fromkeys((".parquet", ".pq"), "parquet")
+KINDS = dict.fromkeys((".feather", ".arrow", ".ipc"), "feather") | dict.fromkeys(
+    (".parquet", ".pq"), "parquet"
+)
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
@@ -69,7 +71,9 @@ def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
     import pyarrow as pa
 
     physical = {name for file in files for name in file.physical_schema.names}
-    found = {key.name: (key.type, "the names of folders") for key in dataset.schema if key.name not in physical}
+    found = {
+        key.name: (key.type, "the names of folders") for key in dataset.schema if key.name not in physical
+    }
     wrong: dict[str, str] = {}
     for file in files:
         for column in file.physical_schema:
@@ -78,7 +82,9 @@ def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
             if both is None:
                 wrong[column.name] = f"{column.type} in {file.path}, {kind} in {where}"
             found[column.name] = both or pa.string(), where
-    return pa.schema([(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]), wrong
+    return pa.schema(
+        [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
+    ), wrong
 
 
 def _common(one: Any, other: Any) -> Any:

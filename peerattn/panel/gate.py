@@ -16,7 +16,7 @@ from peerattn.panel.columns import leak_warning, named_like_return, possible_lea
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import assemble, read_rows, refusing, with_codes
+from peerattn.panel.reading import as_panel, assemble, read_rows, refusing
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
@@ -70,28 +70,40 @@ def check_panel(
     named = isinstance(given, pd.DataFrame | Panel)
     if not named:
         given, y = _numbers(estimator, given, y, fitting, codes)
-    frame, labels, index = read_rows(X if named else given, firm, period, undated=undated)
-    if labels is None and fitting:
-        warn_of_labels(frame)
-    if named:
-        _check_columns(estimator, frame, fitting)
-    if not fitting:
-        frame = _match_columns(estimator, frame)
-        codes = estimator.code_columns_
-    names = X.names if isinstance(X, Panel) else (firm, period)
-    if isinstance(X, Panel) and fitting:
-        panel = with_codes(X, codes)
-    elif isinstance(X, Panel) and X.columns == tuple(frame.columns) and set(X.codes) == set(codes):
-        panel = X.with_outcomes(None)
+    if isinstance(given, Panel):
+        columns, n_rows = given.columns, len(given)
     else:
-        panel = assemble(frame, labels, index, names, codes=codes, only_declared=not fitting)
+        rows = read_rows(X if named else given, firm, period, undated=undated)
+        columns, n_rows = tuple(rows.frame.columns), len(rows.frame)
+        if fitting and rows.labels is None:
+            warn_of_labels(rows.frame)
+    names = _names(estimator, columns, n_rows, fitting) if named or not fitting else columns
+    declared = codes if fitting else estimator.code_columns_
+    if isinstance(given, Panel):
+        panel = given.renamed(names).with_codes(declared)
+        if not fitting:
+            panel = panel.with_outcomes(None)
+            if more := set(panel.codes) - set(declared):
+                raise InputError(
+                    f"X holds codes in {sorted(map(str, more))}, which fit read as numbers: declare them in codes=."
+                )
+    else:
+        frame = rows.frame if names == columns else rows.frame.set_axis(list(names), axis=1)
+        panel = assemble(rows._replace(frame=frame), declared, only_declared=not fitting)
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
     elif y is not None:
-        panel = panel.with_outcomes(_checked_y(estimator, panel, y, fitting), "y" if fitting else "outcomes")
+        if fitting and panel.firm is None:  # as scikit-learn checks it
+            options: dict[str, Any] = {
+                "ensure_all_finite": "allow-nan",
+                "y_numeric": True,
+                "ensure_min_samples": 2,
+            }
+            y = check_X_y(np.zeros((n_rows, 1)), y, estimator=estimator, **options)[1].astype(float)
+        panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         warn_of_leaks(panel)
         if not isinstance(X, Panel):  # of a fold of a comparison, which has warned of the whole
@@ -120,24 +132,36 @@ def _numbers(estimator: Any, X: Any, y: Any, fitting: bool, codes: Sequence[str]
     return X, y
 
 
-def _check_columns(estimator: Any, frame: pd.DataFrame, fitting: bool) -> None:
-    if frame.columns.is_unique and all(isinstance(name, str) for name in frame.columns):
+def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool) -> tuple[Any, ...]:
+    """Return the names of the columns, those of fit where either side is an array; refuse other columns than those of fit."""
+    fitted, numbers = columns if fitting else estimator.column_names_, tuple(range(len(columns)))
+    if len({*columns}) == len(columns):  # scikit-learn knows names of text only; others are compared below
+        text = all(isinstance(name, str) for name in columns)
         try:
-            validate_data(estimator, frame, reset=fitting, skip_check_array=True)
+            validate_data(
+                estimator,
+                pd.DataFrame(columns=columns if text else numbers),
+                reset=fitting,
+                skip_check_array=True,
+            )
         except ValueError as error:
-            raise InputError(f"{_other_columns(estimator, frame)}{error}") from error
-    elif frame.columns.is_unique:  # scikit-learn knows names of text only; ours are compared below
-        validate_data(
-            estimator, frame.set_axis(range(frame.shape[1]), axis=1), reset=fitting, skip_check_array=True
-        )
-    for count, what in ((frame.shape[1], "feature"), (len(frame), "sample")):
+            raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
+    for count, what in ((len(columns), "feature"), (n_rows, "sample")):
         if not count:
-            raise InputError(f"X has 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
+            raise InputError(
+                f"X has 0 {what}(s) (shape={n_rows, len(columns)}) while a minimum of 1 is required."
+            )
+    if fitted is None:
+        return numbers
+    if columns not in (fitted, numbers):
+        raise InputError(
+            f"X has columns {list(columns)}, but fit had {list(fitted)}: pass the same columns in the same order."
+        )
+    return tuple(fitted)
 
 
-def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
+def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
     """Return which columns of fit X lacks, and which others it has."""
-    fitted, have = estimator.column_names_, list(frame.columns)
     if fitted is None:
         return ""
     lacks = [name for name in fitted if name not in have]
@@ -148,29 +172,6 @@ def _other_columns(estimator: Any, frame: pd.DataFrame) -> str:
     differ = "; ".join(said) or "their order is another"
     shown = ", ".join(map(str, fitted))
     return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
-
-
-def _match_columns(estimator: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame under fit's column names: by position where either side is an array."""
-    fitted = estimator.column_names_
-    have = tuple(frame.columns)
-    if fitted is None:
-        return frame.set_axis(range(len(have)), axis=1)
-    if have == tuple(range(len(have))):
-        return frame.set_axis(list(fitted), axis=1)
-    if have != fitted:  # names that are not text, which scikit-learn does not compare
-        raise InputError(
-            f"X has columns {list(have)}, but fit had {list(fitted)}: pass the same columns in the same order."
-        )
-    return frame
-
-
-def _checked_y(estimator: Any, panel: Panel, y: Any, fitting: bool) -> Any:
-    """Return y; without labels it is checked as scikit-learn checks it."""
-    if panel.firm is not None or not fitting:
-        return y
-    options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
-    return np.asarray(check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1], dtype=float)
 
 
 def warn_of_leaks(panel: Panel) -> None:
@@ -202,14 +203,14 @@ def refuse_identities(
     names: tuple[str, str] = ("firm", "period"),
 ) -> None:
     """Raise when a code has nearly one level per firm, of the universe too: it would be learned as the firm's name."""
-    if universe is not None and codes.shape[1]:
-        frame, labels, index = read_rows(universe, *names, undated=True)
-        if labels is not None and set(codes) <= set(frame.columns):
-            others = assemble(frame[list(codes)], labels, index, names, codes=list(codes))
-            firm, codes = firm.append(labels.firm), pd.concat([codes, others.codes])
+    if codes.shape[1] and {*codes} <= {*getattr(universe, "columns", ())}:
+        others = as_panel(
+            universe, codes=list(codes), characteristics=(), firm=names[0], period=names[1], undated=True
+        )
+        if others.firm is not None:
+            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[list(codes)]])
     n_firms = firm.nunique()
-    for name in codes.columns:
-        levels = codes[name].nunique()
+    for name, levels in codes.nunique().items():
         if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
             origin = "codes" if name in declared else "X"
             raise InputError(

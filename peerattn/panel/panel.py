@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.panel.columns import ColumnChoice, is_number
+from peerattn.panel.codes import canonical_codes
+from peerattn.panel.columns import ColumnChoice, is_number, refuse_unknown
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
 
@@ -224,6 +225,27 @@ class Panel:
             f"the labels of {name} are not those of X ({len(have)} against {len(self)} rows): {'; '.join(said)}. "
             "Select both from one frame, or pass an array to match by position."
         )
+
+    def with_codes(self, codes: Sequence[Any]) -> Panel:
+        """Return the panel with these columns as codes, too."""
+        more = [name for name in codes if name not in self.codes]
+        if not more:
+            return self
+        refuse_unknown("codes", more, self.columns)
+        added = [canonical_codes(self.characteristics[name]) for name in more]
+        made = pd.concat([self.codes, *added], axis=1)
+        made = made[[name for name in self.columns if name in made]]
+        characteristics = self.characteristics.drop(columns=more)
+        choice = ColumnChoice(tuple(characteristics), tuple(made), self.choice.left)
+        return replace(self, characteristics=characteristics, codes=made, choice=choice)
+
+    def renamed(self, columns: Sequence[Any]) -> Panel:
+        """Return the panel with other names of its columns."""
+        names = dict(zip(self.columns, columns, strict=True))
+        if all(old == new for old, new in names.items()):
+            return self
+        frames = (frame.rename(columns=names) for frame in (self.characteristics, self.codes))
+        return replace(self, characteristics=next(frames), codes=next(frames), columns=tuple(columns))
 
     def with_outcomes(self, y: Any, name: str = "y") -> Panel:
         """Return the panel with these outcomes; None for none."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,26 +28,29 @@ from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.panel import Panel, as_float, refuse_infinity
 
 
+class Given(NamedTuple):
+    """What came in, in the order of its rows."""
+
+    frame: pd.DataFrame  #: without the columns of labels
+    labels: Labels | None
+    index: pd.Index | None  #: of a pandas frame
+    names: tuple[str, str]
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
     """Turn what other libraries raise about the values of X or y into the error of this package."""
     try:
         yield
-    except InputError:
-        raise
-    except UnicodeError as error:
-        found = getattr(error, "object", "")[:40]
-        raise InputError(
-            f"X holds text that is no valid Unicode: {found!r}. Replace or drop such characters."
-        ) from error
     except Exception as error:
-        if not isinstance(error, ValueError | OverflowError) and type(error).__module__ != "pyarrow.lib":
+        arrow, said = type(error).__module__ == "pyarrow.lib", str(error)
+        if isinstance(error, InputError) or not (arrow or isinstance(error, ValueError | OverflowError)):
             raise
-        said = str(error)
-        what = "X and y must hold numbers: " if said.startswith("could not convert") else ""
-        if type(error).__module__ == "pyarrow.lib":
-            what = "X cannot be converted, it may hold text that is no valid Unicode: "
-        raise InputError(what + said) from error
+        if arrow or isinstance(error, UnicodeError):
+            said = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(said)[:200]})."
+        elif said.startswith("could not convert"):
+            said = f"X and y must hold numbers: {said}"
+        raise InputError(said) from error
 
 
 @checked
@@ -106,52 +109,59 @@ def as_panel(
     >>> panel.firm.tolist(), panel.outcomes.tolist(), as_panel(panel) is panel
     (['A', 'B'], [0.2, 0.1], True)
     """
+    declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
     if isinstance(X, Panel):
         if outcome is not None or characteristics:
             raise InputError(
                 "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass "
                 "X.X."
             )
-        panel = with_codes(X, [*codes, *_given(industry)])
+        if isinstance(known_at, str):
+            raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
+        panel = X.with_codes(declared)
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
-        frame, labels, index = read_rows(X, firm, period, undated=undated)
-        declared = tuple(dict.fromkeys([*codes, *_given(industry)]))
-        choice, source = None, frame
+        given = read_rows(X, firm, period, undated=undated)
+        frame, choice = given.frame, None
         if outcome is not None:
-            if y is not None:
-                raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
-            source = frame.rename(columns=str)
-            if outcome in (firm, period):
+            if y is not None or outcome in (firm, period):
                 raise InputError(
-                    f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
+                    f"outcome: {outcome!r} names the column of X to predict, no label, and then y is left out."
                 )
+            frame = frame.rename(columns=str)
+            dates = [known_at] if isinstance(known_at, str) else []
             choice = choose_columns(
-                source,
-                labels=_given(known_at) if isinstance(known_at, str) else (),
-                outcome=outcome,
-                characteristics=characteristics,
-                codes=declared,
+                frame, labels=dates, outcome=outcome, characteristics=characteristics, codes=declared
             )
-            frame = source[[*choice.characteristics, *choice.codes]]
+            chosen = frame[[*choice.characteristics, *choice.codes]]
         elif characteristics is not None:
-            wanted = [*characteristics, *declared]
-            refuse_unknown("characteristics", wanted, frame.columns)
-            frame = frame.loc[:, frame.columns.isin(wanted)]
-        panel = assemble(frame, labels, index, (firm, period), codes=declared, choice=choice)
-        panel = replace(panel, industry=industry, description=description)
-        if outcome is not None:
-            values = _outcome_of(source, outcome)
-            refuse_infinity(values, outcome)
-            panel = replace(panel, outcomes=values[panel.order], outcome=outcome)
+            refuse_unknown("characteristics", [*characteristics, *declared], frame.columns)
+            chosen = frame.loc[:, frame.columns.isin([*characteristics, *declared])]
+        else:
+            chosen = frame
+        panel = assemble(given._replace(frame=chosen), declared, choice=choice)
+        values = None if outcome is None else _outcome_of(frame, outcome)[panel.order]
+        facts = {"industry": industry, "description": description, "outcomes": values}
+        panel = replace(panel, outcome=outcome or panel.outcome, **facts)
         if isinstance(known_at, str):
-            refuse_unknown("known_at", [known_at], source.columns)
-            known_at = pd.Index(source[known_at])
+            refuse_unknown("known_at", [known_at], frame.columns)
+            known_at = pd.Index(frame[known_at])
     if y is not None:
         panel = panel.with_outcomes(y)
-    if weights:
-        panel = replace(panel, weights=dict(panel.weights) | _weights(panel, weights))
-    return panel if known_at is None else replace(panel, known_at=_known_at(panel, known_at))
+    for name, values in (weights or {}).items():
+        weight = panel.align(values, name)
+        if bad := int((~(weight >= 0)).sum()):
+            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+        panel = replace(panel, weights={**panel.weights, name: weight})
+    if known_at is None:
+        return panel
+    known_at = as_pandas(known_at)
+    at = panel.positions(known_at, "known_at")
+    if len(known_at) != len(panel):
+        raise InputError(
+            f"known_at has {len(known_at)} values for {len(panel)} rows of X: one for each row is expected."
+        )
+    return replace(panel, known_at=pd.Index(known_at)[at])
 
 
 @checked
@@ -216,7 +226,7 @@ def read_panel(
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
     named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
-        refuse_unknown(argument, _given(name), names)
+        refuse_unknown(argument, [] if name is None else [name], names)
     panel = as_panel(
         frame,
         outcome=outcome,
@@ -231,40 +241,23 @@ def read_panel(
     return replace(panel, index=panel.X.index)
 
 
-def read_rows(
-    X: Any, firm: str, period: str, *, undated: bool = False
-) -> tuple[pd.DataFrame, Labels | None, pd.Index | None]:
+def read_rows(X: Any, firm: str, period: str, *, undated: bool = False) -> Given:
     """Return the frame without its label columns, its labels, and the index of a pandas frame."""
-    if isinstance(X, Panel):
-        return _rows_of(X)
     frame = as_pandas(X)
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(_matrix(frame))
-        return frame, None, frame.index
+        return Given(frame, None, frame.index, (firm, period))
     labels = panel_labels(frame, firm, period, undated=undated)
     index = frame.index if isinstance(X, pd.DataFrame) else None
-    return (frame if labels is None else frame.drop(columns=list(labels.in_columns))), labels, index
-
-
-def _rows_of(panel: Panel) -> tuple[pd.DataFrame, Labels | None, pd.Index | None]:
-    index = panel.index if panel.returns_series or panel.firm is None else None
-    if panel.firm is None:
-        return panel.X, None, index
-    back = np.argsort(panel.order)
-    return panel.X, Labels(panel.firm[back], panel.period[back], panel.dated, ()), index
+    plain = frame if labels is None else frame.drop(columns=list(labels.in_columns))
+    return Given(plain, labels, index, (firm, period))
 
 
 def assemble(
-    frame: pd.DataFrame,
-    labels: Labels | None,
-    index: pd.Index | None,
-    names: tuple[str, str],
-    *,
-    codes: Sequence[Any] = (),
-    only_declared: bool = False,
-    choice: ColumnChoice | None = None,
+    given: Given, codes: Sequence[Any], *, only_declared: bool = False, choice: ColumnChoice | None = None
 ) -> Panel:
     """Return a Panel of rows whose labels are known; ``only_declared``: columns of text that are not declared are refused."""
+    frame, labels, index, names = given
     refuse_repeated(frame.columns)
     if not len(frame):
         raise InputError("X has no rows.")
@@ -275,38 +268,23 @@ def assemble(
         for name, dtype in frame[list(code_columns)].dtypes.items()
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
     }
-    order = np.arange(len(frame))
-    if labels is not None:
-        order = _canonical_order(labels)
+    dated = labels is not None and labels.dated
+    order = np.arange(len(frame)) if labels is None else _canonical_order(labels)
     return Panel(
         characteristics.iloc[order].reset_index(drop=True),
         code_columns.iloc[order].reset_index(drop=True),
         None,
         None if labels is None else labels.firm[order],
         pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
-        labels is not None and labels.dated,
+        dated,
         order,
         frame.index if index is None else index,
-        index is not None and labels is not None and labels.dated,
+        index is not None and dated,
         tuple(frame.columns),
         names,
         choice or ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns)),
         level_orders=level_orders,
     )
-
-
-def with_codes(panel: Panel, codes: Sequence[Any]) -> Panel:
-    """Return a Panel in which these columns are codes, too."""
-    if set(codes) <= set(panel.codes):
-        return panel
-    frame, labels, index = _rows_of(panel)
-    made = assemble(frame, labels, index, panel.names, codes=list(dict.fromkeys([*panel.codes, *codes])))
-    choice = replace(made.choice, left=panel.choice.left)
-    return replace(panel, characteristics=made.characteristics, codes=made.codes, choice=choice)
-
-
-def _given(industry: Any) -> list[Any]:
-    return [] if industry is None else [industry]
 
 
 def _matrix(X: Any) -> np.ndarray:
@@ -327,29 +305,9 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
         raise InputError(
             f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
         )
-    return frame[outcome].to_numpy(dtype=float, na_value=np.nan)
-
-
-def _weights(panel: Panel, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    found = {name: panel.align(values, name) for name, values in weights.items()}
-    for name, values in found.items():
-        bad = int((~(values >= 0)).sum())
-        if bad:
-            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
-    return found
-
-
-def _known_at(panel: Panel, given: Any) -> pd.Index:
-    """Return when each outcome is known, in the panel's order; missing = never."""
-    if isinstance(given, str):
-        raise InputError(f"known_at: a Panel has no column of dates {given!r}; pass a Series.")
-    given = as_pandas(given)
-    by_label = isinstance(given, pd.Series) and given.index.nlevels == 2
-    if not by_label and len(given) != len(panel):
-        raise InputError(
-            f"known_at has {len(given)} values for {len(panel)} rows of X: one for each row is expected."
-        )
-    return pd.Index(given)[panel.positions(given, "known_at")]
+    values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
+    refuse_infinity(values, outcome)
+    return values
 
 
 def _canonical_order(labels: Labels) -> np.ndarray:

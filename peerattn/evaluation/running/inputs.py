@@ -51,7 +51,7 @@ def comparison_panel(
             )
         if industry is not None and hasattr(X, "columns") and industry not in list(X.columns):
             raise unknown_name("industry", "column", industry, X.columns)
-        if not isinstance(X, Panel) and read_rows(X, firm, period)[1] is None:
+        if not isinstance(X, Panel) and read_rows(X, firm, period).labels is None:
             raise InputError(
                 f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}; got "
                 f"{type(X).__name__}. Name yours with firm= and period=."

@@ -67,38 +67,23 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     """
     scheme = scheme or code_scheme(column.name)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = pd.Series(column.cat.categories, name=column.name)
-        spelled = canonical_codes(categories, scheme).to_list()
-        taken = [*spelled, None]  # code -1 (missing) reads the last entry
-        return pd.Series(
-            [taken[k] for k in column.cat.codes], index=column.index, name=column.name, dtype="str"
-        )
+        spelled = canonical_codes(pd.Series(column.cat.categories, name=column.name), scheme)
+        return spelled.reindex(column.cat.codes).set_axis(column.index)  # -1 is missing
     if pd.api.types.is_bool_dtype(column.dtype) or not pd.api.types.is_numeric_dtype(column.dtype):
         text = column.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
         text = text.mask(column.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
     else:
-        text = _whole_numbers(column)
+        numbers = column.to_numpy(dtype=float, na_value=np.nan)
+        broken = numbers[np.isinf(numbers) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
+        if len(broken):
+            raise InputError(
+                f"column {column.name!r} is declared as a code but holds {'infinity' if np.isinf(broken[0]) else broken[0]}: "
+                "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
+            )
+        text = pd.Series(numbers, column.index, name=column.name).astype("Int64").astype("string")
     if scheme == "sic":
         text = text.where(~text.str.fullmatch(r"\d{1,3}").fillna(False).astype(bool), text.str.zfill(4))
         text = text.mask(text.isin(["0000", "9999"]))
     elif scheme != "plain":
         text = text.mask(text == "0")
     return text.astype("str").where(text.notna())
-
-
-def _whole_numbers(column: pd.Series) -> pd.Series:
-    numbers = column.to_numpy(dtype=float, na_value=np.nan)
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"column {column.name!r} is declared as a code but holds infinity: use NaN where it is unknown."
-        )
-    known = np.isfinite(numbers)
-    broken = known & (np.mod(np.where(known, numbers, 0.0), 1) != 0)
-    if broken.any():
-        raise InputError(
-            f"column {column.name!r} is declared as a code but holds {numbers[broken][0]:g}: codes are whole numbers or "
-            "text. Drop it from codes= to use it as a characteristic."
-        )
-    text = pd.Series(pd.NA, index=column.index, name=column.name, dtype="str")
-    text[known] = numbers[known].astype(np.int64).astype(str)
-    return text

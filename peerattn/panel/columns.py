@@ -191,19 +191,11 @@ def refuse_outcomes(names: Sequence[object]) -> None:
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:
-    """Return the characteristics whose correlation with the outcome exceeds 0.98 in absolute value."""
-    return [
-        str(name) for name, x in characteristics.items() if _correlation(x.to_numpy(), y) > LEAK_CORRELATION
-    ]
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the absolute correlation of what is known in both; zero where that is too little, or a constant."""
-    both = np.isfinite(x) & np.isfinite(y)
-    x, y = x[both], y[both]
-    if len(x) < 10 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return 0.0
-    return float(abs(np.corrcoef(x, y)[0, 1]))
+    """Return the characteristics whose correlation with the outcome exceeds 0.98 in absolute value, over ten rows or more."""
+    outcome = pd.Series(y, characteristics.index)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of constants
+        found = {name: abs(x.corr(outcome, min_periods=10)) for name, x in characteristics.items()}
+    return [str(name) for name, correlation in found.items() if correlation > LEAK_CORRELATION]
 
 
 def leak_warning(names: Sequence[str], outcome: object) -> PossibleLeakWarning:

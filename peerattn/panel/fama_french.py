@@ -26,15 +26,14 @@ def fama_french(industries: int) -> dict[str, str]:
     return table
 
 
-def _codes_to_numbers(industries: int) -> np.ndarray:
-    """Return the industry's number, from 0, of every SIC code from 0 to 9999."""
-    table = fama_french(industries)
-    numbers = np.full(10_000, len(table) - 1)
-    for number, ranges in enumerate(table.values()):
+def _industry_of_code(industries: int) -> np.ndarray:
+    """Return the industry of every SIC code from 0 to 9999."""
+    names = np.full(10_000, "Other", dtype=object)
+    for name, ranges in fama_french(industries).items():
         for both in ranges.split():
             first, _, last = both.partition("-")
-            numbers[int(first) : int(last or first) + 1] = number
-    return numbers
+            names[int(first) : int(last or first) + 1] = name
+    return names
 
 
 @checked
@@ -82,7 +81,6 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     broken = codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]
     if len(broken):
         raise InputError(f"sic: {broken.iloc[0]!r} is not a SIC code: up to four digits are expected.")
-    names = np.array(list(fama_french(industries)), dtype=object)
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
-    found[known] = names[_codes_to_numbers(industries)[codes[known].astype(int)]]
+    found[known] = _industry_of_code(industries)[codes[known].astype(int)]
     return found if not single else (str(found.iloc[0]) if known.iloc[0] else None)

@@ -69,25 +69,21 @@ def from_formula(
             raise InputError(
                 f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
             )
-    outcome = left.strip()
-    made = {}
-    for side in (outcome, *([] if terms.strip() == "." else [terms.strip()])):
+
+    def columns_of(side: str) -> pd.DataFrame:
         try:
-            matrix = model_matrix(f"{side} - 1", frame, na_action="ignore", output="pandas")
+            return pd.DataFrame(model_matrix(f"{side} - 1", frame, na_action="ignore", output="pandas"))
         except Exception as error:  # formulaic has a dozen classes
             raise InputError(f"formula: {side!r} cannot be read ({str(error).splitlines()[0]}).") from error
-        made[side] = pd.DataFrame(matrix)
-    y = made.pop(outcome)
+
+    outcome = left.strip()
+    y = columns_of(outcome)
     if y.shape[1] != 1:
         raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
-    named: dict[str, Any] = {"firm": firm, "period": period, "codes": codes}
-    if not made:
-        return read_panel(frame.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **named, **options)
-    x = next(iter(made.values()))
-    columns = [
-        frame[[firm, period, *codes]],
-        x.drop(columns=outcome, errors="ignore"),
-        y.set_axis([outcome], axis=1),
-    ]
-    named["characteristics"] = list(x.columns)
-    return read_panel(pd.concat(columns, axis=1), outcome=outcome, **named, **options)
+    table, taken = frame, None
+    if terms.strip() != ".":
+        x = columns_of(terms.strip())
+        taken = list(x.columns)
+        table = pd.concat([frame[[firm, period, *codes]], x.drop(columns=outcome, errors="ignore")], axis=1)
+    options |= {"firm": firm, "period": period, "codes": codes, "characteristics": taken}
+    return read_panel(table.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **options)

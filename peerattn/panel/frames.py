@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, MissingExtraError, extra
+from peerattn.exceptions import InputError, extra
 
 
 def as_pandas(frame: Any) -> Any:
@@ -32,15 +31,13 @@ def as_pandas(frame: Any) -> Any:
         return frame
     if hasattr(frame, "collect") and home == "polars":
         frame = frame.collect()
-    if home in ("polars", "pyarrow") and hasattr(frame, "to_pandas"):
-        return frame.to_pandas()
-    if hasattr(frame, "__arrow_c_stream__"):
+    if hasattr(frame, "to_arrow_table"):  # a DuckDB relation
+        frame = frame.to_arrow_table()
+    elif hasattr(frame, "__arrow_c_stream__") and home not in ("polars", "pyarrow"):
         import pyarrow
 
-        return pyarrow.table(frame).to_pandas()
-    if hasattr(frame, "to_arrow_table"):  # a DuckDB relation of a version without the stream
-        return frame.to_arrow_table().to_pandas()
-    return frame
+        frame = pyarrow.table(frame)
+    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
 def read_frame(source: Any) -> pd.DataFrame:
@@ -64,16 +61,22 @@ def read_frame(source: Any) -> pd.DataFrame:
 
 
 def _read_file(path: Path) -> pd.DataFrame:
-    if path.suffix.lower() not in _READERS:
+    kind, read = _READERS.get(path.suffix.lower(), ("", ""))
+    if not kind:
         raise InputError(
             f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}."
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    kind, read = _READERS[path.suffix.lower()]
+    tool: Any = pd
+    if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN
+        tool = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
     try:
-        return read(path)
-    except (InputError, MissingExtraError):
+        if kind == "CSV":
+            return _read_csv(path)
+        found = getattr(tool, read)(path)
+        return found if tool is pd else found[0]
+    except InputError:
         raise
     except (
         Exception
@@ -93,23 +96,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _statistical(function: str) -> tuple[str, Callable[[Path], pd.DataFrame]]:
-    """Return a reader of Stata, SAS or SPSS: codes stay codes, dates are dates, missing values of every letter are NaN."""
-
-    def read(path: Path) -> pd.DataFrame:
-        pyreadstat = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
-        frame: pd.DataFrame = getattr(pyreadstat, function)(path)[0]
-        return frame
-
-    return "statistical", read
-
-
-_READERS: dict[str, tuple[str, Callable[[Path], pd.DataFrame]]] = {
-    **dict.fromkeys((".parquet", ".pq"), ("Parquet", pd.read_parquet)),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), ("Arrow", pd.read_feather)),
-    ".csv": ("CSV", _read_csv),
-    ".dta": _statistical("read_dta"),
-    ".sas7bdat": _statistical("read_sas7bdat"),
-    ".xpt": _statistical("read_xport"),
-    ".sav": _statistical("read_sav"),
+#: Endings of files, what they are, and the function of pandas or pyreadstat that reads them.
+_READERS = {
+    **dict.fromkeys((".parquet", ".pq"), ("Parquet", "read_parquet")),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), ("Arrow", "read_feather")),
+    ".csv": ("CSV", "read_csv"),
+    ".dta": ("statistical", "read_dta"),
+    ".sas7bdat": ("statistical", "read_sas7bdat"),
+    ".xpt": ("statistical", "read_xport"),
+    ".sav": ("statistical", "read_sav"),
 }

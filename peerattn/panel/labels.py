@@ -23,6 +23,11 @@ class Labels(NamedTuple):
     dated: bool  #: False for a reference that carries firms but no period, which is then one constant
     in_columns: tuple[str, ...]  #: names that were taken from columns; they are not characteristics
 
+    @property
+    def pairs(self) -> pd.MultiIndex:
+        """Both labels as one index."""
+        return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
+
 
 def panel_labels(
     X: Any, firm: str = "firm", period: str = "period", *, undated: bool = False
@@ -57,47 +62,42 @@ def panel_labels(
     """
     if not isinstance(X, pd.DataFrame | pd.Series):
         return None
-    found = {name: _find_level(X, name) for name in (firm, period)}
-    if all(labels is None for labels in found.values()):
+    columns = list(X.columns) if isinstance(X, pd.DataFrame) else []
+    found = {
+        name: X.index.get_level_values(name) if name in X.index.names else pd.Index(X[name])
+        for name in (firm, period)
+        if name in X.index.names or name in columns
+    }
+    missing = [name for name in (firm, period) if name not in found]
+    near = "".join(did_you_mean(name, [*map(str, X.index.names), *map(str, columns)]) for name in missing)
+    if len(missing) == 2:
         if X.index.nlevels == 2:
             raise InputError(
                 f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were "
                 "expected: rename the levels, or pass their names as firm= and period=."
             )
-        if isinstance(X, pd.DataFrame) and (firm, period) != ("firm", "period"):
-            columns = list(map(str, X.columns))
+        if columns and (firm, period) != ("firm", "period"):
             raise InputError(
-                f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}."
-                f"{did_you_mean(firm, columns)}{did_you_mean(period, columns)}"
+                f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}.{near}"
             )
         return None
-    missing = [name for name, labels in found.items() if labels is None]
     if missing and not (undated and missing == [period]):
-        have = [str(name) for name in X.index.names if name is not None]
-        columns = list(map(str, X.columns)) if isinstance(X, pd.DataFrame) else []
         raise InputError(
-            f"X carries {(set(found) - set(missing)).pop()!r} but no {missing[0]!r}: a panel needs both, as index levels or "
-            f"columns. Index levels: {have}.{did_you_mean(missing[0], have + columns)} Name yours with firm= and period=."
+            f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns. Index "
+            f"levels: {list(X.index.names)}.{near} Name yours with firm= and period=."
         )
-    firms, periods = found[firm], found[period]
-    assert firms is not None
-    _refuse_missing(firms, firm)
-    if isinstance(firms.dtype, pd.CategoricalDtype):  # an order of firms means nothing here
-        firms = firms.astype(firms.categories.dtype)  # type: ignore[attr-defined]
-    firms = plain(firms)
-    in_columns = tuple(
-        name for name in (firm, period) if name not in X.index.names and found[name] is not None
-    )
-    if periods is None:
-        return Labels(firms, pd.Index(np.zeros(len(firms), dtype=int)), False, in_columns)
-    _refuse_missing(periods, period)
-    return Labels(firms, in_time(periods, period), True, in_columns)
-
-
-def _find_level(X: pd.DataFrame | pd.Series, name: str) -> pd.Index | None:
-    if name in X.index.names:
-        return X.index.get_level_values(name)
-    return pd.Index(X[name]) if isinstance(X, pd.DataFrame) and name in X.columns else None
+    for name, labels in found.items():
+        absent = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
+        if len(absent):
+            raise InputError(
+                f"{name!r} is missing in {len(absent)} rows (first: row {absent[0]}): every row needs one."
+            )
+    firms = found[firm]
+    if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
+        firms = firms.astype(firms.categories.dtype)
+    in_columns = tuple(name for name in found if name not in X.index.names)
+    periods = in_time(found[period], period) if period in found else pd.Index(np.zeros(len(X), dtype=int))
+    return Labels(plain(firms), periods, period in found, in_columns)
 
 
 def warn_of_labels(X: pd.DataFrame) -> None:
@@ -109,14 +109,6 @@ def warn_of_labels(X: pd.DataFrame) -> None:
                 f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
                 f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=."
             )
-        )
-
-
-def _refuse_missing(labels: pd.Index, name: str) -> None:
-    missing = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
-    if len(missing):
-        raise InputError(
-            f"{name!r} is missing in {len(missing)} rows (first: row {missing[0]}): every row needs one."
         )
 
 
@@ -166,31 +158,28 @@ def _spell(label: object) -> str:
 
 
 def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
-    if pd.api.types.is_integer_dtype(periods.dtype):
-        return periods[np.asarray(periods == _as_integer_period(label, periods))]
-    same = np.array([p == label for p in periods], dtype=bool)
+    """Return the periods that are the label, or start inside the time it spans, or contain that."""
+    same = np.array([p == label or str(p) == str(label) for p in periods], dtype=bool)
     if isinstance(label, pd.Timestamp) and isinstance(periods, pd.DatetimeIndex):
         # with a time zone on one side only, what the clock shows is compared
         return periods[same | np.asarray(periods.tz_localize(None) == label.tz_localize(None))]
-    if not isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
-        same |= np.array([str(p) == str(label) for p in periods], dtype=bool)
-    if same.any():
-        return periods[same]
     span = span_of(label)
-    return periods[:0] if span is None else periods[_inside(span, periods)]
+    if same.any() or span is None:
+        return periods[same]
+    start, end = _times(periods)
+    inside = (start >= span.start_time) & (start <= span.end_time)
+    return periods[np.asarray(inside | ((start <= span.start_time) & (end >= span.end_time)))]
 
 
-def _inside(span: pd.Period, periods: pd.Index) -> np.ndarray:
-    """Return which periods start inside ``span``, or (periods that last) contain all of it."""
-    if isinstance(periods, pd.PeriodIndex):
-        start, end = periods.start_time, periods.end_time
-    elif isinstance(periods, pd.DatetimeIndex):
-        start = end = periods.tz_localize(None)
-    else:
-        spans = [span_of(p) for p in periods]
-        start = end = pd.DatetimeIndex([pd.NaT if s is None else s.start_time for s in spans])
-    starts_inside = (start >= span.start_time) & (start <= span.end_time)
-    return np.asarray(starts_inside | ((start <= span.start_time) & (end >= span.end_time)))
+def _times(periods: pd.Index) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
+    """Return when each period starts and ends; a date is a moment, and what is no date NaT."""
+    if isinstance(periods, pd.DatetimeIndex):
+        return periods.tz_localize(None), periods.tz_localize(None)
+    spans = [span_of(period) for period in periods]
+    start, end = (
+        [pd.NaT if s is None else getattr(s, f"{at}_time") for s in spans] for at in ("start", "end")
+    )
+    return pd.DatetimeIndex(start), pd.DatetimeIndex(end)
 
 
 def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
@@ -209,32 +198,16 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     >>> within_or_before(pd.Index([200005, 200101]), 2000).tolist()
     [True, False]
     """
-    whole = not isinstance(until, float | np.floating) or float(until).is_integer()
-    span = (
-        span_of(int(until) if whole and isinstance(until, float | np.floating) else until) if whole else None
-    )
-    starts = [span_of(period) for period in periods]
-    if span is not None and all(start is not None for start in starts):
+    span, (starts, _) = span_of(until), _times(periods)
+    if span is not None and not starts.hasnans:
         end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
-        return np.array([start.start_time <= end for start in starts if start is not None], dtype=bool)
+        return np.asarray(starts <= end)
     numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
     if not numbers and not (isinstance(until, str) and periods.inferred_type == "string"):
         raise InputError(
             f"{until!r} cannot be compared with the periods of X (such as {periods[0]!r}): convert it to their type."
         )
     return np.asarray(periods <= until)
-
-
-def _as_integer_period(label: Any, periods: pd.Index) -> int | None:
-    """Spell a label as the index spells its periods: a year, or yyyymm."""
-    text = str(label)
-    if re.fullmatch(r"-?\d+(\.0)?", text):
-        return int(float(text))
-    span = span_of(label)
-    if span is None:
-        return None
-    monthly = len(periods) > 0 and int(periods.max()) >= 100_000
-    return span.year * 100 + span.month if monthly else span.year
 
 
 @checked

@@ -92,7 +92,6 @@ class Panel:
     @cached_property
     def labels(self) -> pd.MultiIndex:
         """Firm and period of each row, in the panel's order."""
-        assert self.firm is not None
         return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
 
     @cached_property
@@ -126,21 +125,19 @@ class Panel:
 
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, in the panel's order; their order is then the one they came in."""
-        pick = lambda values: None if values is None else values[at]  # noqa: E731
-        firm, period = pick(self.firm), self.period[at]
-        index = self.index[self.order][at] if firm is None else self.labels[at].remove_unused_levels()
+        given = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
+        picked = {name: None if values is None else values[at] for name, values in given.items()}
+        rows = self.index[self.order] if self.firm is None else self.labels
+        index = rows[at]
         return replace(
             self,
             characteristics=self.characteristics.iloc[at].reset_index(drop=True),
             codes=self.codes.iloc[at].reset_index(drop=True),
-            outcomes=pick(self.outcomes),
-            firm=firm,
-            period=period,
-            order=np.arange(len(period)),
-            index=index,
+            order=np.arange(len(index)),
+            index=index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index,
             returns_series=self.dated,
             weights={name: values[at] for name, values in self.weights.items()},
-            known_at=pick(self.known_at),
+            **picked,
         )
 
     def sorted(self) -> Panel:
@@ -175,11 +172,11 @@ class Panel:
         """Return the position of the value of each of the panel's rows."""
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
-        if values.index.nlevels == 2:
+        have, own = values.index, self.index
+        if have.nlevels == 2:
             return self._positions_by_label(values, name)
-        have = values.index
-        same_labels = len(have) == len(self.index) and have.nlevels == self.index.nlevels and have.is_unique
-        if same_labels and not have.equals(self.index) and (have.get_indexer(self.index) >= 0).all():
+        comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
+        if comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all():
             raise InputError(
                 f"{name} carries the index labels of X in another order: {name}.loc[X.index] puts them in order; pass an "
                 "array to match by position."
@@ -187,42 +184,33 @@ class Panel:
         return self.order
 
     def _positions_by_label(self, values: pd.Series, name: str) -> np.ndarray:
-        names, own = list(values.index.names), ("firm", "period")
-        for firm, period in (self.names, own):
-            if set(names) == {firm, period}:
-                found = panel_labels(values, firm, period)
-                assert found is not None
-                readings = [pd.MultiIndex.from_arrays([found.firm, found.period])]
-                break
-        else:
-            if names != [None, None]:
-                raise InputError(
-                    f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names."
-                )
-            assert isinstance(values.index, pd.MultiIndex)
-            readings = [values.index, values.index.swaplevel()]
+        names = list(values.index.names)
+        ours = [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]
+        if not ours and names != [None, None]:
+            raise InputError(
+                f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names."
+            )
+        labels = panel_labels(values, *ours[0]) if ours else None
+        index = values.index if labels is None else labels.pairs
+        readings = [index] if ours else [index, index.swaplevel()]
         for have in readings:
             if have.has_duplicates:
-                pairs = have[have.duplicated()].unique()[:3].tolist()
+                pairs = have[have.duplicated()].unique()
                 raise InputError(f"{name} has duplicated (firm, period) labels, such as {_pairs(pairs)}.")
-        found_at = [have.get_indexer(self.labels) for have in readings]
-        fitting = [at for at in found_at if len(values) == len(self) and (at >= 0).all()]
-        if not fitting:
-            self._refuse_labels(readings[0], found_at[0], name)
+        found = [have.get_indexer(self.labels) for have in readings]
+        fitting = [at for at in found if len(values) == len(self) and (at >= 0).all()]
         if len(fitting) > 1 and (fitting[0] != fitting[1]).any():
             raise InputError(
                 f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its "
                 f"levels {self.names[0]!r} and {self.names[1]!r}."
             )
-        return fitting[0]
-
-    def _refuse_labels(self, have: pd.Index, at: np.ndarray, name: str) -> None:
-        missing = self.labels[at < 0][:3].tolist()
-        extra = have[self.labels.get_indexer(have) < 0][:3].tolist()
-        said = [f"{name} lacks {_pairs(missing)}"] if missing else []
-        said += [f"{name} has {_pairs(extra)}, which X lacks"] if extra else []
+        if fitting:
+            return fitting[0]
+        missing, extra = self.labels[found[0] < 0], readings[0][self.labels.get_indexer(readings[0]) < 0]
+        said = [f"{name} lacks {_pairs(missing)}"] if len(missing) else []
+        said += [f"{name} has {_pairs(extra)}, which X lacks"] if len(extra) else []
         raise InputError(
-            f"the labels of {name} are not those of X ({len(have)} against {len(self)} rows): {'; '.join(said)}. "
+            f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows): {'; '.join(said)}. "
             "Select both from one frame, or pass an array to match by position."
         )
 
@@ -284,8 +272,8 @@ def panel_digest(panel: Panel) -> str:
         digest.update(b"|known_at")
         dates = pd.Series(panel.known_at[np.argsort(panel.order)])
         columns.append(("", dates.astype(float) if pd.api.types.is_numeric_dtype(dates.dtype) else dates))
-    for values in columns:
-        column = pd.Series(values[1]).reset_index(drop=True)
+    for _, values in columns:
+        column = values.reset_index(drop=True)
         column = column.astype(float) if column.dtype == np.float32 else column  # mapped from a file
         digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())
     return digest.hexdigest()
@@ -299,11 +287,6 @@ def refuse_infinity(values: np.ndarray, name: str) -> None:
     """Raise where an outcome is infinite, or too large to compute with."""
     if infinite := int(np.isinf(values).sum()):
         raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
-    refuse_large(values, name)
-
-
-def refuse_large(values: np.ndarray, name: str) -> None:
-    """Raise where squares and products of values would overflow."""
     largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
     if largest > LARGEST:
         raise InputError(
@@ -327,7 +310,7 @@ def as_float(column: pd.Series) -> np.ndarray:
             f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
             "replace it by NaN (missing) or by a number."
         )
-    refuse_large(values, f"column {column.name!r} of X")
+    refuse_infinity(values, f"column {column.name!r} of X")
     return values
 
 
@@ -336,15 +319,10 @@ def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
     if isinstance(values, str):
         raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
     try:
-        numbers = (
-            pd.Series(values).to_numpy(dtype=float, na_value=np.nan)
-            if np.ndim(values) < 2
-            else np.asarray(values, dtype=float)
-        )
+        flat = pd.Series(values) if np.ndim(values) < 2 else pd.DataFrame(np.asarray(values)).squeeze(axis=1)
+        numbers = flat.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers: {error}") from error
-    if numbers.ndim == 2 and numbers.shape[1] == 1:
-        numbers = numbers[:, 0]
     if numbers.shape != (n_rows,):
         raise InputError(
             f"{name} has shape {numbers.shape}, but X has {n_rows} rows: pass one value for each row."
@@ -352,5 +330,5 @@ def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
     return numbers
 
 
-def _pairs(pairs: list[Any]) -> str:
-    return ", ".join(f"({firm}, {period})" for firm, period in pairs)
+def _pairs(pairs: pd.Index) -> str:
+    return ", ".join(f"({firm}, {period})" for firm, period in pairs[:3])

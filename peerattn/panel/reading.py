@@ -312,8 +312,7 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
 
 def _canonical_order(labels: Labels) -> np.ndarray:
     """Return the order of rows by period, then firm, in which each row's label must be its own."""
-    pairs = pd.MultiIndex.from_arrays([labels.firm, labels.period])
-    repeated = pairs[pairs.duplicated()]
+    repeated = labels.pairs[labels.pairs.duplicated()]
     if len(repeated):
         shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
         raise InputError(

@@ -9,6 +9,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 
+_YEAR = re.compile(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)")  # anywhere in a text
+
 
 def plain(labels: pd.Index) -> pd.Index:
     """Return labels of nullable and Arrow dtypes as pandas' default ones, so that equal labels are equal everywhere."""
@@ -57,18 +59,17 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
     periods = plain(periods).infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)
-    if pd.api.types.is_float_dtype(periods.dtype):
-        broken = np.flatnonzero(np.mod(periods.to_numpy(dtype=float), 1) != 0)
+    if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
+        broken = periods[np.mod(periods.to_numpy(), 1) != 0]
         if len(broken):
             raise InputError(
-                f"{name!r} holds fractional numbers such as {periods[broken[0]]}: use years, yyyymm or dates."
+                f"{name!r} holds fractional numbers such as {broken[0]}: use years, yyyymm or dates."
             )
-    if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
         return periods.astype("int64")
     if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
         return periods
-    codes, labels = pd.factorize(periods)
-    labels = _dates_of_text(pd.Index(labels))
+    codes, found = pd.factorize(periods)
+    labels = _dates_of_text(pd.Index(found))
     if check and not isinstance(labels, pd.PeriodIndex):
         _check_order(labels, name)
     return labels.take(codes)
@@ -76,7 +77,9 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
 
 def _dates_of_text(labels: pd.Index) -> pd.Index:
     """Return text that spells dates but does not begin with the year as periods, where all is of one frequency."""
-    if labels.inferred_type != "string" or not all(_year(p) and not re.match(r"\d{4}", p) for p in labels):
+    if labels.inferred_type != "string" or not all(
+        _YEAR.search(p) and not re.match(r"\d{4}", p) for p in labels
+    ):
         return labels
     spans = [span_of(label) if re.search("[A-Za-z]", label) else None for label in labels]
     kinds = {"" if span is None else span.freqstr for span in spans}
@@ -111,16 +114,12 @@ def _check_order(unique: pd.Index, name: str) -> None:
         )
 
 
-def _year(label: object) -> int:
-    """Return the year that a text names anywhere ("Q1 2001"), else 0."""
-    found = re.search(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)", str(label))
-    return int(found.group()) if found else 0
-
-
 def span_of(label: object) -> pd.Period | None:
     """Return the time a label spans (a year, month, day, ...); yyyymm is a month, FY2001 a year. None where it is no date."""
     if isinstance(label, pd.Period):
         return label
+    if isinstance(label, float | np.floating):
+        label = int(label) if float(label).is_integer() else None
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
     text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
     text = re.sub(r"^[Ff][Yy]\s?(\d{4})$", r"\1", text)

@@ -205,10 +205,15 @@ def refuse_identities(
     """Raise when a code has nearly one level per firm, of the universe too: it would be learned as the firm's name."""
     if codes.shape[1] and {*codes} <= {*getattr(universe, "columns", ())}:
         others = as_panel(
-            universe, codes=list(codes), characteristics=(), firm=names[0], period=names[1], undated=True
+            universe,
+            codes=list(codes.columns),
+            characteristics=(),
+            firm=names[0],
+            period=names[1],
+            undated=True,
         )
         if others.firm is not None:
-            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[list(codes)]])
+            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[codes.columns]])
     n_firms = firm.nunique()
     for name, levels in codes.nunique().items():
         if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:

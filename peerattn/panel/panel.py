@@ -15,7 +15,7 @@ from peerattn.exceptions import InputError
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, is_number, refuse_unknown
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import panel_labels
+from peerattn.panel.labels import Labels, panel_labels
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -92,7 +92,8 @@ class Panel:
     @cached_property
     def labels(self) -> pd.MultiIndex:
         """Firm and period of each row, in the panel's order."""
-        return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
+        assert self.firm is not None
+        return Labels(self.firm, self.period, self.dated, ()).pairs
 
     @cached_property
     def X(self) -> pd.DataFrame:
@@ -126,7 +127,9 @@ class Panel:
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, in the panel's order; their order is then the one they came in."""
         given = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
-        picked = {name: None if values is None else values[at] for name, values in given.items()}
+        picked: dict[str, Any] = {
+            name: None if values is None else values[at] for name, values in given.items()
+        }
         rows = self.index[self.order] if self.firm is None else self.labels
         index = rows[at]
         return replace(
@@ -191,7 +194,7 @@ class Panel:
                 f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names."
             )
         labels = panel_labels(values, *ours[0]) if ours else None
-        index = values.index if labels is None else labels.pairs
+        index: Any = values.index if labels is None else labels.pairs
         readings = [index] if ours else [index, index.swaplevel()]
         for have in readings:
             if have.has_duplicates:
@@ -224,7 +227,7 @@ class Panel:
         made = pd.concat([self.codes, *added], axis=1)
         made = made[[name for name in self.columns if name in made]]
         characteristics = self.characteristics.drop(columns=more)
-        choice = ColumnChoice(tuple(characteristics), tuple(made), self.choice.left)
+        choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)
         return replace(self, characteristics=characteristics, codes=made, choice=choice)
 
     def renamed(self, columns: Sequence[Any]) -> Panel:
@@ -319,7 +322,9 @@ def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
     if isinstance(values, str):
         raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
     try:
-        flat = pd.Series(values) if np.ndim(values) < 2 else pd.DataFrame(np.asarray(values)).squeeze(axis=1)
+        flat: Any = (
+            pd.Series(values) if np.ndim(values) < 2 else pd.DataFrame(np.asarray(values)).squeeze(axis=1)
+        )
         numbers = flat.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers: {error}") from error

@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
     frame: pd.DataFrame  #: without the columns of labels
     labels: Labels | None
-    index: pd.Index | None  #: of a pandas frame
+    rows: pd.Index | None  #: the index of a pandas frame
     names: tuple[str, str]
 
 
@@ -141,7 +141,7 @@ def as_panel(
             chosen = frame
         panel = assemble(given._replace(frame=chosen), declared, choice=choice)
         values = None if outcome is None else _outcome_of(frame, outcome)[panel.order]
-        facts = {"industry": industry, "description": description, "outcomes": values}
+        facts: dict[str, Any] = {"industry": industry, "description": description, "outcomes": values}
         panel = replace(panel, outcome=outcome or panel.outcome, **facts)
         if isinstance(known_at, str):
             refuse_unknown("known_at", [known_at], frame.columns)

@@ -48,15 +48,13 @@ class StoredPanel:
 
     files: tuple[Any, ...]
     schema: Any
-    names: tuple[str, str]
+    runs: tuple[tuple[Run, ...], ...]
     periods: pd.Index
     sizes: np.ndarray
     choice: ColumnChoice
     outcome: str | None
-    industry: str | None
     training_rows: int | None
-    description: str
-    runs: tuple[tuple[Run, ...], ...]
+    options: dict[str, Any]  # of as_panel
     folder: Any = field(default=None)  # keeps a temporary folder as long as it is used
 
     def __len__(self) -> int:
@@ -68,25 +66,20 @@ class StoredPanel:
 
     def read(self, at: Iterable[int]) -> Iterator[Panel]:
         """Yield the panels of the periods in these places; forwards is fastest."""
+        taken, codes = self.choice.characteristics, self.choice.codes
+        columns = [self.options["firm"], self.options["period"], self.outcome, *taken, *codes]
+        columns = [name for name in dict.fromkeys(columns) if name is not None]
         readers: dict[int, Reader] = {}
         for place in at:
             frames = []
             for run in self.runs[place]:
                 if run.file not in readers:
-                    readers[run.file] = Reader(self.files[run.file], self.schema, self._columns())
+                    readers[run.file] = Reader(self.files[run.file], self.schema, columns)
                 frames.append(readers[run.file].take(run.start, run.stop))
                 if run.stop == readers[run.file].rows:
                     del readers[run.file]
-            panel = as_panel(
-                frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True),
-                outcome=self.outcome,
-                characteristics=self.choice.characteristics,
-                codes=self.choice.codes,
-                industry=self.industry,
-                firm=self.names[0],
-                period=self.names[1],
-                description=self.description,
-            )
+            frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+            panel = as_panel(frame, outcome=self.outcome, characteristics=taken, codes=codes, **self.options)
             yield replace(panel.sorted(), choice=self.choice)
 
     def sample(self) -> Panel:
@@ -151,10 +144,6 @@ class StoredPanel:
         folder.cleanup()  # where files have no name of their own any more, they go with the last who reads them
         characteristics = pd.DataFrame(matrix[: len(names)].T, columns=names, copy=False)
         return replace(joined(panels), characteristics=characteristics)
-
-    def _columns(self) -> list[str]:
-        outcome = [] if self.outcome is None else [self.outcome]
-        return list(dict.fromkeys([*self.names, *outcome, *self.choice.characteristics, *self.choice.codes]))
 
     def __repr__(self) -> str:
         read = len(self.sampled)
@@ -254,15 +243,13 @@ def scan_panel(
     return StoredPanel(
         tuple(files),
         schema,
-        (firm, period),
+        tuple(map(tuple, by_period)),
         pd.Index(periods),
         np.array([sum(run.stop - run.start for run in several) for several in by_period]),
         choice,
         outcome,
-        industry,
         training_rows,
-        description,
-        tuple(map(tuple, by_period)),
+        {"industry": industry, "firm": firm, "period": period, "description": description},
         folder,
     )
 

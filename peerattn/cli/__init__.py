@@ -7,7 +7,6 @@ from peerattn.exceptions import extra
 
 extra("typer", "cli", "The command line")  # before the commands, which import it
 
-from peerattn.cli import audit, compare, describe, fit, network, predict, simulate  # noqa: E402, F401 - each adds its command
 from peerattn.cli.app import main, run  # noqa: E402
 
 __all__ = ["main", "run"]

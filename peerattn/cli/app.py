@@ -9,15 +9,16 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
+from importlib import import_module
 from inspect import Parameter, Signature, cleandoc
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from peerattn.cli.commands import COMMANDS
 from peerattn.exceptions import InputError, PeerAttnWarning
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
-_Command = TypeVar("_Command", bound=type[Any])
 STOPPED = 130
 _DESCRIBED = re.compile(r"^(\w+)(?: : (\S+))?\n((?: {4}.+\n?)+)", re.MULTILINE)  # a field: placeholder, help
 _LAST = ("quiet", "as_json")  # options that every command has
@@ -28,39 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-
-def command(kind: _Command) -> _Command:
-    """Make a dataclass a command: its fields are the options, its docstring the help, ``run`` does the work.
-
-    ``example`` ends the help. A field is described in the docstring of the class that has it, in numpydoc's form.
-    """
-    hints = get_type_hints(kind)
-    described: dict[str, list[str]] = {}
-    for each in reversed(kind.__mro__):
-        described |= {name: rest for name, *rest in _DESCRIBED.findall(cleandoc(each.__doc__ or ""))}
-    parameters = []
-    for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
-        plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
-        placeholder, text = described[one.name]
-        shown = one.metadata.get("kind", typer.Option)(
-            *(one.metadata.get("names") or plain),
-            metavar=placeholder or None,
-            help=" ".join(text.split()),
-            **one.metadata.get("more", {}),
-        )
-        default = Parameter.empty if one.default is MISSING else one.default
-        kept: Any = Annotated[hints[one.name], shown]
-        parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
-
-    def call(**values: Any) -> None:
-        kind(**values).run()
-
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    text = cleandoc(kind.__doc__ or "").partition("Attributes\n---")[0]
-    app.command(kind.__name__.lower(), help=text, epilog=f"Example:  peerattn {kind.example}")(call)
-    return kind
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -145,3 +113,37 @@ def _peerattn(
     ] = False,
 ) -> None:
     """Cross-sectional attention for panels of firms: whom each firm looks to, and whether it helps to predict."""
+
+
+def _register(kind: Any) -> None:
+    """Make a dataclass a command: its fields are the options, its docstring the help, its ``example`` the end of it."""
+    name = kind.__name__.lower()
+    hints = get_type_hints(kind)
+    described: dict[str, list[str]] = {}
+    for each in reversed(kind.__mro__):
+        described |= {name: rest for name, *rest in _DESCRIBED.findall(cleandoc(each.__doc__ or ""))}
+    parameters = []
+    for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
+        plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
+        placeholder, text = described[one.name]
+        shown = one.metadata.get("kind", typer.Option)(
+            *(one.metadata.get("names") or plain),
+            metavar=placeholder or None,
+            help=" ".join(text.split()),
+            **one.metadata.get("more", {}),
+        )
+        default = Parameter.empty if one.default is MISSING else one.default
+        kept: Any = Annotated[hints[one.name], shown]
+        parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
+
+    def call(**values: Any) -> None:
+        import_module(f"peerattn.cli.{name}").run(kind(**values))
+
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    text = cleandoc(kind.__doc__ or "").partition("Attributes\n---")[0]
+    app.command(name, help=text, epilog=f"Example:  peerattn {kind.example}")(call)
+
+
+for _kind in COMMANDS:
+    _register(_kind)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from peerattn.cli.app import command
+from peerattn import evaluation
+from peerattn.cli.commands import Compare
 from peerattn.cli.config import Configuration, check_again, read_config, write_config
-from peerattn.cli.options import CompareOptions, Settings, given
-from peerattn.cli.output import Output
+from peerattn.cli.options import CompareOptions, given
+from peerattn.cli.output import announce, say
 from peerattn.cli.panels import (
     called,
     limits_of,
@@ -20,118 +22,78 @@ from peerattn.cli.panels import (
     take_reference,
     take_split,
 )
-
-if TYPE_CHECKING:
-    from peerattn.evaluation import Comparison
+from peerattn.evaluation.report.table import REPORTED, without_tests
+from peerattn.evaluation.splits.folds import split_words
+from peerattn.render import check_writable, write_atomic
 
 _EDGES = 50  # of each firm, in edges.parquet
-_MANY_ROWS = 5_000  # from which a fit takes longer than to start a process
+_MANY_ROWS = 5_000  # from which a fit takes longer than to start a process; the help says so
 _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to compare, as they are
 
 
-@command
-@dataclass(kw_only=True)
-class Compare(Settings, CompareOptions, Output):
-    """Compare models out of sample on a panel and write the report.
-
-    Attributes
-    ----------
-    jobs : N
-        Fits that run at once; -1 for all cores. Figures stay the same. [default: all cores from 5,000 rows on, else 1]
-    config : FILE
-        A report.toml: make its report again. Options given beside it win.
-    fresh
-        Repeat all fits. [default: reuse the finished fits in DIR/fits]
-    out : DIR
-        Folder for the report, tables, predictions, edges and report.toml.
-    """
-
-    example: ClassVar = (
-        "compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
-        "--test-periods 24 --refit-every 12 --out report"
+def run(command: Compare) -> None:
+    """Compare, write, print."""
+    options, settings, made = _configured(command)
+    panel, task, seed = take_panel(options), options.task or "forecast", options.seed or 0
+    reference = take_reference(options, panel, task)
+    models = take_models(options.models, panel, task, seed, settings, reference=reference is not None)
+    cv = take_split(panel, options)
+    folder = check_writable(command.out, argument="--out")  # found out before the work, not after it
+    announce(command, f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
+    jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
+    result = evaluation.compare(
+        models,
+        panel,
+        cv=cv,
+        task=task,
+        reference=reference,
+        groups=options.group_by or (),
+        limits=(*(options.limit or ()), *limits_of(options.preset)),
+        audit=bool(options.audit),
+        n_jobs=jobs if command.jobs is None else command.jobs,
+        store=None if command.fresh else folder / "fits",
+        verbose=not command.quiet,
+        factors=read_factors(options.factors),
+        **{name: getattr(options, name) for name in _PASSED_ON},
     )
-    jobs: int | None = None
-    config: Path | None = None
-    fresh: bool = False
-    out: Path = Path("report")
-
-    def run(self) -> None:
-        """Compare, write, print."""
-        from peerattn.evaluation import compare
-        from peerattn.evaluation.splits.folds import split_words
-        from peerattn.render import check_writable
-
-        options, sets, made = self._configured()
-        panel, task = take_panel(options), options.task or "forecast"
-        reference = take_reference(options, panel, task)
-        models = take_models(
-            options.models, panel, task, options.seed or 0, sets, reference=reference is not None
-        )
-        cv = take_split(panel, options)
-        folder = check_writable(self.out, argument="--out")  # found out before the work, not after it
-        self.announce(f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
-        result = compare(
-            models,
-            panel,
-            cv=cv,
-            task=task,
-            reference=reference,
-            groups=options.group_by or (),
-            limits=(*(options.limit or ()), *limits_of(options.preset)),
-            audit=bool(options.audit),
-            n_jobs=self.jobs if self.jobs is not None else -1 if len(panel.X) >= _MANY_ROWS else 1,
-            store=None if self.fresh else folder / "fits",
-            verbose=not self.quiet,
-            factors=read_factors(options.factors),
-            **{name: getattr(options, name) for name in _PASSED_ON},
-        )
-        result = replace(result, configuration=write_config(options, sets, result, folder))
-        written = _write(result, folder)
-        texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
-        self.say("\n\n".join(filter(None, texts)), _summary(result, written))
-
-    def _configured(self) -> Configuration:
-        """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-        changes, sets = given(self), read_settings(self.settings)
-        if self.config is None:
-            return Configuration(CompareOptions(**changes), sets, {})
-        read = read_config(self.config)
-        kept = given(read.options)
-        if changes.keys() & {"panel", "dataset"}:
-            kept = {name: value for name, value in kept.items() if name not in ("panel", "dataset")}
-        # settings of models that no longer take part fall away
-        chosen = [called(entry) for entry in self.models] if self.models else read.settings
-        merged = {name: values for name, values in read.settings.items() if name in chosen}
-        merged |= {name: merged.get(name, {}) | values for name, values in sets.items()}
-        changed = changes.keys() - {"panel"} or sets
-        return Configuration(CompareOptions(**kept | changes), merged, {} if changed else read.made)
+    result = replace(result, configuration=write_config(options, settings, result, folder))
+    files = _write(result, folder)
+    texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
+    say(command, "\n\n".join(filter(None, texts)), _summary(result, files))
 
 
-def _write(result: Comparison, folder: Path) -> list[str]:
+def _configured(command: Compare) -> Configuration:
+    """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
+    changes, settings = given(command), read_settings(command.settings)
+    if command.config is None:
+        return Configuration(CompareOptions(**changes), settings, {})
+    read = read_config(command.config)
+    other = {"panel", "dataset"} if changes.keys() & {"panel", "dataset"} else set()
+    kept = {name: value for name, value in given(read.options).items() if name not in other}
+    # settings of models that no longer take part fall away
+    chosen = [called(entry) for entry in command.models] if command.models else read.settings
+    merged = {name: values for name, values in read.settings.items() if name in chosen}
+    merged |= {name: merged.get(name, {}) | values for name, values in settings.items()}
+    changed = changes.keys() - {"panel"} or settings
+    return Configuration(CompareOptions(**kept | changes), merged, {} if changed else read.made)
+
+
+def _write(result: evaluation.Comparison, folder: Path) -> list[str]:
     """Write the report in all its forms; return the files' names."""
-    from importlib.util import find_spec
-
-    from peerattn.evaluation.report.table import REPORTED, without_tests
-    from peerattn.render import write_atomic
-
     result.to_parquet(folder / "predictions.parquet", edges=folder / "edges.parquet", top_k=_EDGES)
     metrics = without_tests(result, REPORTED)
     result.to_latex(folder / "table.tex", metrics=metrics)
     result.to_markdown(folder / "table.md", metrics=metrics)
-    texts = {
-        "table.txt": f"{result}\n",
-        "methods.txt": f"{result.methods()}\n",
-        "report.toml": result.configuration,
-    }
-    for name, text in texts.items():
-        write_atomic(folder / name, text)
+    write_atomic(folder / "table.txt", f"{result}\n")
+    write_atomic(folder / "methods.txt", f"{result.methods()}\n")
+    write_atomic(folder / "report.toml", result.configuration)
     if find_spec("openpyxl") is not None:
         result.to_excel(folder / "report.xlsx")
     result.to_html(folder / "report.html")
-    return sorted(str((folder / path.name).resolve()) for path in folder.iterdir() if path.is_file())
+    return sorted(str(path) for path in folder.resolve().iterdir() if path.is_file())
 
 
-def _summary(result: Comparison, written: list[str]) -> dict[str, Any]:
+def _summary(result: evaluation.Comparison, files: list[str]) -> dict[str, Any]:
     """Return the result for other programs."""
     return {
         **{name: getattr(result, name) for name in ("outcome", "task", "baseline")},
@@ -142,5 +104,5 @@ def _summary(result: Comparison, written: list[str]) -> dict[str, Any]:
         "failures": {failure.model: failure.error for failure in result.failures},
         "finding": result.summary(),
         "audit": {name: audit.to_frame() for name, audit in result.audit.items()},
-        "files": written,
+        "files": files,
     }

@@ -8,13 +8,14 @@ import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import tomli_w
 
 from peerattn.cli.options import CompareOptions, given
+from peerattn.evaluation import Comparison
+from peerattn.evaluation.report.methods import versions_of
 from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
-
-if TYPE_CHECKING:
-    from peerattn.evaluation import Comparison
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -93,15 +94,13 @@ def write_config(
     chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
 ) -> str:
     """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
-    import tomli_w
-
     options = {key: value for key, value in given(chosen).items() if value != []}
     for name in options.keys() & {*PATHS}:
         try:
             options[name] = Path(os.path.relpath(options[name], folder)).as_posix()
         except ValueError:  # another drive
             options[name] = str(Path(options[name]).resolve())
-    made = _made(result) | {"python": ".".join(map(str, sys.version_info[:3]))} | _versions(result)
+    made = _made(result) | {"python": ".".join(map(str, sys.version_info[:3]))} | versions_of(result)
     sections = {"compare": options, "set": _each(settings, None, _NULL), "made": made}
     written = tomli_w.dumps({name: table for name, table in sections.items() if table})
     return f"# peerattn compare --config report.toml makes the report again.\n{written}"
@@ -118,7 +117,7 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
     why = ["the data have changed"] if changed else []
     why += [
         f"{name} is {new}, was {made[name]}"
-        for name, new in _versions(result).items()
+        for name, new in versions_of(result).items()
         if made.get(name) not in (None, new)
     ]
     message = (
@@ -134,9 +133,3 @@ def _made(result: Comparison) -> dict[str, str]:
     for name in result.names:
         digest.update(name.encode() + result.predictions[name].to_numpy(dtype="<f8").tobytes())
     return {"data_sha256": result.settings[DATA], "predictions_sha256": digest.hexdigest()}
-
-
-def _versions(result: Comparison) -> dict[str, str]:
-    from peerattn.evaluation.report.methods import versions_of
-
-    return versions_of(result)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from peerattn.cli.app import command
-from peerattn.cli.options import argument
-from peerattn.cli.output import Output
-from peerattn.cli.panels import flat_frame
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from peerattn.cli.commands import Describe
+from peerattn.cli.frames import flat_frame
+from peerattn.cli.output import say, working
 from peerattn.exceptions import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from peerattn.panel.codes import looks_like_code
+from peerattn.panel.columns import choose_columns, looks_like_outcome, refuse_unknown
+from peerattn.render import printable, show_label
 
 #: Names of columns that look like labels.
 _LABELS = {
@@ -27,40 +27,18 @@ _LABELS = {
 _LISTED = 40
 
 
-@command
-@dataclass(kw_only=True)
-class Describe(Output):
-    """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing.
-
-    Attributes
-    ----------
-    panel : PANEL
-        Parquet, CSV or Arrow file, or a folder of Parquet files partitioned by period: one row per firm and period.
-    firm : COLUMN
-        Names the firm. [default: firm]
-    period : COLUMN
-        Names the period. [default: period]
-    """
-
-    example: ClassVar = "describe panel.parquet --firm permno --period date"
-    panel: Path = argument()
-    firm: str | None = None
-    period: str | None = None
-
-    def run(self) -> None:
-        """Read, print."""
-        with self.working(f"reading {self.panel}"):
-            frame = flat_frame(self.panel)
-        if not len(frame):
-            raise InputError(f"{self.panel}: the file holds no rows.")
-        facts = _facts(frame, {what: _label(frame, getattr(self, what), what) for what in _LABELS})
-        self.say(_text(str(self.panel), facts), {"file": str(self.panel)} | facts)
+def run(options: Describe) -> None:
+    """Read, print."""
+    with working(options, f"reading {options.panel}"):
+        frame = flat_frame(options.panel)
+    if not len(frame):
+        raise InputError(f"{options.panel}: the file holds no rows.")
+    facts = _facts(frame, {what: _label(frame, getattr(options, what), what) for what in _LABELS})
+    say(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
 
 
 def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
     """Return the column of a label: the one given, else the likeliest; None where none looks like one."""
-    from peerattn.panel.columns import refuse_unknown
-
     if given is not None:
         refuse_unknown(f"--{what}", [given], frame.columns)
         return given
@@ -71,11 +49,6 @@ def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
     """Return all that is reported, as text and for other programs."""
-    from pandas.api.types import is_numeric_dtype
-
-    from peerattn.panel.codes import looks_like_code
-    from peerattn.panel.columns import choose_columns, looks_like_outcome
-
     named = [name for name in labels.values() if name is not None]
     others = [name for name in frame.columns if name not in named]
     texts = [name for name in others if not is_numeric_dtype(frame[name].dtype)]
@@ -104,8 +77,6 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
 
 def _text(name: str, facts: dict[str, Any]) -> str:
     """Return the facts as lines to read, and the command to try next."""
-    from peerattn.render import printable, show_label
-
     lines = [f"{name}: {facts['rows']:,} rows, {facts['columns']} columns"]
     for what in _LABELS:
         lines.append(f"{what}: {facts[what] or f'no column looks like it; name it with --{what}'}")

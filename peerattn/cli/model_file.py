@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from peerattn.cli.options import PanelOptions
-from peerattn.cli.panels import naming
+from peerattn import __version__
+from peerattn.cli.commands import Fit
+from peerattn.cli.options import naming
+from peerattn.datasets.presets import PRESETS, read_preset
+from peerattn.evaluation.running.entries import is_peer_model
 from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.frames import read_frame
+from peerattn.store.objects import load_estimator, save_estimator
 
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
 
@@ -52,19 +57,17 @@ class SavedModel:
     versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fitted: Any, name: str, task: str, panel: Panel, options: PanelOptions) -> SavedModel:
+    def of(cls, fitted: Any, name: str, panel: Panel, options: Fit) -> SavedModel:
         """Return a model fitted on the panel that the options name."""
-        from peerattn.datasets.presets import PRESETS
-
         source: Any = options if options.preset is None else PRESETS[options.preset]
         labels, choice = (source.firm or "firm", source.period or "period"), panel.choice
         columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
-        return cls(fitted, name, task, *columns, preset=options.preset, versions=versions())
+        return cls(
+            fitted, name, options.task or "forecast", *columns, preset=options.preset, versions=versions()
+        )
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
-        from peerattn.store.objects import save_estimator
-
         save_estimator(
             self.model, path, {name: value for name, value in vars(self).items() if name != "model"}
         )
@@ -79,8 +82,6 @@ class SavedModel:
         """
         chosen: dict[str, Any] = {name: getattr(self, name) for name in _READ}
         if self.preset is not None:
-            from peerattn.datasets.presets import PRESETS, read_preset
-
             made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
             del chosen["firm"], chosen["period"]
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
@@ -112,8 +113,6 @@ class SavedModel:
 
     def shown(self, outcomes: Any) -> dict[str, Any]:
         """Return the outcomes of peers as an argument, where the model is shown them."""
-        from peerattn.evaluation.running.entries import is_peer_model
-
         return {"outcomes": outcomes} if self.task == "explain" and is_peer_model(self.model) else {}
 
 
@@ -125,8 +124,6 @@ def load_model(path: Path) -> SavedModel:
     InputError
         For a file that is missing, damaged, or was not written by ``peerattn fit``.
     """
-    from peerattn.store.objects import load_estimator
-
     with naming("MODEL"):
         model, about = load_estimator(path)
         if not isinstance(about, dict):
@@ -145,9 +142,5 @@ def load_model(path: Path) -> SavedModel:
 
 def versions() -> dict[str, str]:
     """Return the versions that a fitted model depends on."""
-    from importlib.metadata import version
-
-    from peerattn import __version__
-
     used = ("torch", "scikit-learn", "numpy", "pandas")
     return {"peerattn": __version__} | {name: version(name) for name in used}

@@ -1,18 +1,20 @@
 """The options of the commands: each is written once, as a field of a group that the commands inherit.
 
-The docstring of a group describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the value.
+The docstring of a class describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
-from peerattn.exceptions import checked
+from peerattn.exceptions import InputError, checked
 
 #: Panels that need no file.
 Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
@@ -20,6 +22,7 @@ Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
 PresetName = Literal["crsp_compustat", "jensen_kelly_pedersen", "open_source_asset_pricing", "gu_kelly_xiu"]
 Task = Literal["forecast", "explain"]
 Window = Literal["expanding", "rolling"]
+Truth = Literal["directed", "symmetric", "industry"]
 
 
 def option(*names: str, default: Any = None, **more: Any) -> Any:
@@ -44,6 +47,22 @@ def names(values: Sequence[str] | None) -> list[str] | None:
     if values and not found:
         raise typer.BadParameter(f"expected at least one name, got {', '.join(map(repr, values))}.")
     return found
+
+
+@dataclass(kw_only=True)
+class Output:
+    """How a command prints its result.
+
+    Attributes
+    ----------
+    quiet
+        Print the result only: no progress, no list of columns.
+    as_json
+        Print the result as JSON, for other programs.
+    """
+
+    quiet: bool = False
+    as_json: bool = option("--json", default=False)
 
 
 @dataclass(kw_only=True)
@@ -213,6 +232,15 @@ class SavedModelOptions:
 
     model: Path = argument()
     panel: Path = argument()
+
+
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Begin an error with the option or argument it is about, in place of the function's argument."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option}: {re.sub('^(path|models): ', '', str(error))}") from error
 
 
 def given(options: PanelOptions) -> dict[str, Any]:

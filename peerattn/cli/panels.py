@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions
+import pandas as pd
+
+from peerattn import datasets
+from peerattn.cli.frames import flat_frame
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
+from peerattn.datasets.presets import PRESETS, read_preset
+from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, unknown_name
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from peerattn.datasets import SimulatedPanel
-    from peerattn.evaluation import NewFirms, WalkForward
-    from peerattn.models.attention.reference import Reference
-    from peerattn.panel import Panel
+from peerattn.models.attention.reference import Reference
+from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
+from peerattn.panel import Panel, find_period, read_panel, scan_panel
+from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.files import KINDS
+from peerattn.processes import joined, share
 
 DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "industry_median")
 MOST_FITS = 3
 _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
-
-
-@contextmanager
-def naming(option: str) -> Iterator[None]:
-    """Begin an error with the option or argument it is about, in place of the function's argument."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{option}: {re.sub('^(path|models): ', '', str(error))}") from error
 
 
 def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel:
@@ -40,8 +33,6 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    from peerattn.processes import joined, share
-
     asked: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
     columns = {name: value for name, value in asked.items() if value is not None}
     path, dataset, preset = options.panel, options.dataset, options.preset
@@ -51,87 +42,46 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is None:
-        panel = _dataset(dataset, [*columns, *(["preset"] if preset else [])], options.seed or 0)
+        _refuse([*columns, *(["preset"] if preset else [])], f"--dataset {dataset}, whose columns are known")
+        panel = (
+            simulated(options.seed or 0) if dataset == "simulated" else getattr(datasets, f"load_{dataset}")()
+        )
     elif preset is not None:
-        from peerattn.datasets.presets import read_preset
-
-        known = [name for name in ("firm", "known_at", "period") if name in columns]
-        _refuse(known, f"--preset {preset}, which knows them")
+        _refuse(
+            sorted(columns.keys() & {"firm", "period", "known_at"}), f"--preset {preset}, which knows them"
+        )
         panel = read_preset(path, preset, **columns)
-    elif (stored := _stored(path, columns, training_rows)) is not None:
-        return stored
     else:
-        panel = _read(path, columns)
+        by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
+        if by_period and "known_at" in columns:
+            raise InputError(f"--known-at: used with one file, got the folder {path}.")
+        if "outcome" not in columns:
+            raise InputError(
+                f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}."
+            )
+        if by_period or training_rows is not None:
+            stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
+            return stored.mapped() if training_rows is None and not joined() else stored.sample()
+        panel = read_panel(path, description=path.name, **columns)
     return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()])) if joined() else panel
 
 
-def _refuse(options: Collection[str], where: str) -> None:
+def _refuse(options: Sequence[str], where: str) -> None:
     if options:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise InputError(f"{named}: not used with {where}; leave it out.")
 
 
-def _dataset(dataset: str | None, given: Collection[str], seed: int) -> Panel:
-    from peerattn import datasets
-
-    _refuse(given, f"--dataset {dataset}, whose columns are known")
-    made: Panel = simulated(seed) if dataset == "simulated" else getattr(datasets, f"load_{dataset}")()
-    return made
-
-
-def simulated(seed: int) -> SimulatedPanel:
+def simulated(seed: int) -> datasets.SimulatedPanel:
     """Return the panel of ``--dataset simulated``."""
-    from peerattn.datasets import simulate_panel
-
     # characteristics less persistent than those of firms, so that 20 tested periods suffice for a test over time
-    return simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
-
-
-def _stored(path: Path, columns: dict[str, Any], training_rows: int | None) -> Panel | None:
-    """Return a panel that is read by period: of a folder, by several processes, or in part; else None."""
-    from peerattn.panel import scan_panel
-    from peerattn.panel.files import KINDS
-    from peerattn.processes import joined
-
-    by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
-    if by_period and "known_at" in columns:
-        raise InputError(f"--known-at: used with one file, got the folder {path}.")
-    if "outcome" not in columns or not (by_period or training_rows):
-        return None
-    stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
-    return stored.mapped() if training_rows is None and not joined() else stored.sample()
-
-
-def _read(path: Path, columns: dict[str, Any]) -> Panel:
-    from peerattn.panel import read_panel
-    from peerattn.panel.frames import read_frame
-
-    frame = read_frame(path)
-    if "outcome" not in columns:
-        raise InputError(
-            f"--outcome: name the column to predict; {path} has {', '.join(map(str, frame.columns))}."
-        )
-    return read_panel(frame, description=path.name, **columns)
-
-
-def flat_frame(path: Path | str) -> pd.DataFrame:
-    """Return a file as a frame whose labels are columns, all named by text."""
-    from peerattn.panel.frames import read_frame
-
-    frame = read_frame(path)
-    frame = frame if frame.index.names == [None] else frame.reset_index()
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+    return datasets.simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
 
 
 def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
     """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
     if options.reference is None:
         return None
-    import pandas as pd
-
-    from peerattn.models.attention.reference import Reference
-    from peerattn.panel.columns import refuse_unknown
-
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}
     frame = flat_frame(options.reference).rename(columns=labels)
     outcome = panel.outcome if task == "explain" else None
@@ -161,8 +111,6 @@ def read_factors(path: Path | str | None) -> pd.DataFrame | None:
 
 def limits_of(preset: str | None) -> tuple[str, ...]:
     """Return what a reader must know of a preset's source."""
-    from peerattn.datasets.presets import PRESETS
-
     return () if preset is None else (f"Source: {PRESETS[preset].source}", *PRESETS[preset].limits)
 
 
@@ -178,8 +126,6 @@ def take_models(
 
     ``wanted`` holds ready names, and names of the user's own for one of them, ``linear=attention``.
     """
-    from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
-
     if wanted is None:
         has = panel.industry is not None
         fits = {"industry": has, "industry_median": has and task == "explain", "cross_attention": reference}
@@ -207,6 +153,13 @@ def take_models(
                 raise unknown_name("--set", f"option of {own}", option, known)
         made[title] = model.set_params(**settings.get(own, {}))
     return made
+
+
+def take_model(options: Any, panel: Panel) -> tuple[str, Any]:
+    """Return the one model of ``fit`` and ``audit``, by the name it is shown under."""
+    task, settings = options.task or "forecast", read_settings(options.settings)
+    [found] = take_models([options.model], panel, task, options.seed or 0, settings).items()
+    return found
 
 
 def called(entry: str) -> str:
@@ -245,8 +198,6 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
 
 def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
-    from peerattn.evaluation import NewFirms, WalkForward
-
     window = options.window or "expanding"
     if (window == "rolling") != (options.train_periods is not None):
         raise InputError("--window rolling and --train-periods go together: give both or neither.")
@@ -262,7 +213,5 @@ def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
 
 def period_named(option: str, label: str, periods: Any) -> Any:
     """Return the period that an option names."""
-    from peerattn.panel import find_period
-
     with naming(option):
         return find_period(label, periods.unique().sort_values())

@@ -1,0 +1,45 @@
+"""Frames that commands read and write: whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from peerattn.exceptions import InputError
+from peerattn.panel.frames import read_frame
+from peerattn.render import atomic_path, check_writable, csv_text
+
+FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
+
+
+def flat_frame(path: Path | str) -> pd.DataFrame:
+    """Return a file as a frame whose labels are columns, all named by text."""
+    frame = read_frame(path)
+    frame = frame if frame.index.names == [None] else frame.reset_index()
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def writable_file(path: Path, known: tuple[str, ...]) -> Path:
+    """Return a file to write, its folder made, its ending known; found out before the work."""
+    if path.suffix.lower() not in known:
+        raise InputError(f"--out: expected a name that ends in {', '.join(known)}, got {str(path)!r}.")
+    check_writable(path.parent, argument="--out")
+    return path
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> Path:
+    """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe precedes what would be a formula."""
+    kind = path.suffix.lower()
+    with atomic_path(path) as temporary:
+        if kind == ".csv":
+            texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+            frame = frame.assign(
+                **{str(name): texts[name].map(csv_text, na_action="ignore") for name in texts}
+            )
+            frame.rename(columns=csv_text).to_csv(temporary, index=False)
+        elif kind in (".parquet", ".pq"):
+            frame.to_parquet(temporary, index=False)
+        else:
+            frame.to_feather(temporary)
+    return path

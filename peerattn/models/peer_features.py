@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class PeerFeatures(FrameTransformer):
     Peers with a missing value are left out, weights divided by what is left. A firm without peers takes the training median
     of each column; of outcomes that of its period, and 0 in the first ones, where no outcome is known. The pool is the
     cross-section of the call: pass whole periods. Arrays carry no labels, so their pool is the training rows, as for nearest
-    neighbours. Time and memory: n of a period for codes, n² for networks.
+    neighbours. Time and memory: n of a period for codes, n² for networks and arrays.
 
     Examples
     --------
@@ -94,24 +95,18 @@ class PeerFeatures(FrameTransformer):
 
     def fit(self, X: Any, y: Any = None) -> PeerFeatures:
         """Learn what a call needs of the training rows: medians, known outcomes, the network of a model."""
-        panel = self._gate(X, y, fitting=True)
-        self._learn(panel)
-        self.medians_ = _medians(self._features(panel, self._weights_of(panel)))
+        self._learn(X, y, cross=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> pd.DataFrame:
         """Fit, and return the training rows' columns; those of a learned network are cross-fitted."""
-        panel = self._gate(X, y, fitting=True)
-        self._learn(panel)
-        values = self._features(panel, self._cross_fitted(panel) or self._weights_of(panel))
-        self.medians_ = _medians(values)
-        return self._frame(panel, values)
+        return self._frame(*self._learn(X, y, cross=True))
 
     def transform(self, X: Any) -> pd.DataFrame:
         """Return characteristics and peer columns of each row, in the order and with the index of ``X``."""
         check_is_fitted(self)
         panel = self._gate(X, fitting=False)
-        return self._frame(panel, self._features(panel, self._weights_of(panel)))
+        return self._frame(panel, self._features(panel))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names: ``<column>_<statistic>_<code>``, with ``peers`` for all firms and ``network`` for a network."""
@@ -124,13 +119,11 @@ class PeerFeatures(FrameTransformer):
         for name in ("over", "statistics", "columns"):
             if isinstance(given := getattr(self, name), str):
                 raise InputError(f"{name}: expected a list of names, got {given!r}; pass [{given!r}].")
-        for name in self.over if fitting and hasattr(X, "columns") else ():
-            if name not in X.columns:
-                raise unknown_name("over", "column", name, X.columns)
         over = tuple(self.over)
-        panel = check_panel(
-            self, X, y, fitting=fitting, codes=over, groupings=over, firm=self.firm, period=self.period
-        )
+        if fitting and hasattr(X, "columns"):
+            _check_known("over", "column", over, X.columns)
+        labels: dict[str, Any] = {"firm": self.firm, "period": self.period}
+        panel = check_panel(self, X, y, fitting=fitting, codes=over, groupings=over, **labels)
         if fitting:
             self._check_options(panel)
         elif self.dated_ and panel.firm is None:
@@ -140,63 +133,53 @@ class PeerFeatures(FrameTransformer):
         return panel
 
     def _check_options(self, panel: Panel) -> None:
-        for name in self.statistics:
-            if name not in STATISTICS:
-                raise unknown_name("statistics", "statistic", name, STATISTICS)
+        """Raise for options that do not exist, or contradict each other or the panel."""
+        _check_known("statistics", "statistic", self.statistics, STATISTICS)
+        _check_known("columns", "characteristic", self.columns or (), panel.characteristics)
+        network, given = self.network, self.network if isinstance(self.network, PeerNetwork) else None
+        if self.over and network is not None:
+            raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
+        if not isinstance(network, PeerNetwork | PeerModel | None):
+            kind = type(network).__name__
+            raise InputError(f"network: expected a PeerNetwork or a peer model, got {kind}.")
+        if network is not None and panel.firm is None:
+            raise InputError("network: its firms are matched by label, and X carries none.")
+        if given is not None and panel.firm is not None and not given.labels.isin(panel.firm).any():
+            near = f"none of its firms, such as {given.labels[0]!r}, is in X"
+            raise InputError(f"network: {near}: labels must be spelled alike.")
+        if getattr(network, "needs_outcomes", False):
+            raise InputError("network: the model reads outcomes of its own period; use task='forecast'.")
+        if given is not None and given.signed and set(self.statistics) != {"mean"}:
+            raise InputError("statistics: of a signed network only 'mean' is defined.")
         if self.of not in ("characteristics", "outcomes"):
             raise InputError(f"of: expected 'characteristics' or 'outcomes', got {self.of!r}.")
-        if self.over and self.network is not None:
-            raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
-        if not isinstance(self.network, PeerNetwork | PeerModel | None):
-            raise InputError(
-                f"network: expected a PeerNetwork or a peer model, got {type(self.network).__name__}."
-            )
-        given = self.network if isinstance(self.network, PeerNetwork) else None
-        if given is not None and panel.firm is not None and not given.labels.isin(panel.firm).any():
-            raise InputError(
-                f"network: none of its firms, such as {given.labels[0]!r}, is in X, which has {panel.firm[0]!r}: labels must be "
-                "spelled alike."
-            )
-        if getattr(self.network, "needs_outcomes", False):
-            raise InputError(
-                "network: the model reads outcomes of the period it predicts; use task='forecast'."
-            )
-        signed = getattr(self.network, "signed", False)
-        if signed and set(self.statistics) != {"mean"}:
-            raise InputError("statistics: of a signed network only 'mean' is defined.")
-        if self.of == "outcomes":
-            if panel.firm is None or panel.outcomes is None:
-                raise InputError("of='outcomes' needs firm and period in the index of X, and y.")
-            if "rank" in self.statistics:
-                raise InputError(
-                    "statistics: 'rank' is not defined of outcomes, for the own one is not read."
-                )
-        for name in self.columns or ():
-            if name not in panel.characteristics:
-                raise unknown_name("columns", "characteristic", name, panel.characteristics)
+        if self.of == "outcomes" and (panel.firm is None or panel.outcomes is None):
+            raise InputError("of='outcomes' needs firm and period in the index of X, and y.")
+        if self.of == "outcomes" and "rank" in self.statistics:
+            raise InputError("statistics: 'rank' is not defined of outcomes, for the own one is not read.")
 
-    def _learn(self, panel: Panel) -> None:
+    def _learn(self, X: Any, y: Any, *, cross: bool) -> tuple[Panel, np.ndarray]:
+        """Learn from the training rows, and return their peer columns; ``cross``: those of a model are cross-fitted."""
+        panel = self._gate(X, y, fitting=True)
         self.dated_ = panel.firm is not None
         self.kept_ = list(panel.characteristics) if self.keep else []
-        averaged = [panel.outcome] if self.of == "outcomes" else list(self.columns or panel.characteristics)
+        self.averaged_ = list(self.columns or panel.characteristics)
+        names = [panel.outcome] if self.of == "outcomes" else self.averaged_
         groups = [*self.over] or ["peers" if self.network is None else "network"]
-        self.names_ = [
-            f"{name}_{s}_{group}" for group in groups for name in averaged for s in self.statistics
-        ]
+        self.names_ = [f"{name}_{s}_{group}" for group in groups for name in names for s in self.statistics]
         self.training_ = panel if not self.dated_ else None
         self.known_ = None
         if self.of == "outcomes":
-            assert panel.outcomes is not None and panel.firm is not None
             known = pd.Series(panel.outcomes, panel.labels).unstack("period")
             self.known_ = known[sorted(known.columns)].ffill(axis=1)
-        self.network_ = (
-            clone(self.network).fit(panel) if isinstance(self.network, PeerModel) else self.network
-        )
+        learned = isinstance(self.network, PeerModel)
+        self.network_ = clone(self.network).fit(panel) if learned else self.network
+        values = self._features(panel, self._cross_fitted(panel) if cross and learned else {})
+        self.medians_ = _medians(values)
+        return panel, values
 
-    def _cross_fitted(self, panel: Panel) -> Callable[[Any, slice], Iterator[np.ndarray]] | None:
-        """Return each block's weights, of a model that was fitted on the others; None where no model is learned."""
-        if not isinstance(self.network, PeerModel) or panel.firm is None:
-            return None
+    def _cross_fitted(self, panel: Panel) -> dict[Any, Any]:
+        """Return the model of each period, fitted on the other blocks of periods."""
         blocks = np.array_split(panel.period.unique(), min(self.n_blocks, panel.period.nunique()))
         if len(blocks) < 2:
             raise InputError(
@@ -204,49 +187,40 @@ class PeerFeatures(FrameTransformer):
             )
         fitted: dict[Any, Any] = {}
         for block in blocks:
-            here = panel.period.isin(block)
-            model = clone(self.network).fit(panel.take(~here))
-            fitted |= dict.fromkeys(block, self._weights_of(panel, model))
-        return lambda period, at: fitted[period](period, at)
+            rest = panel.take(~panel.period.isin(block))
+            fitted |= dict.fromkeys(block, clone(self.network).fit(rest))
+        return fitted
 
-    # ------------------------------------------------------------------ weights
+    # ------------------------------------------------------------------ columns
 
-    def _weights_of(self, panel: Panel, model: Any = None) -> Callable[[Any, slice], Iterator[np.ndarray]]:
-        """Return what gives each set of a period's weights, (n, n) with a zero diagonal; groups as integers, (n,)."""
-        model = self.network_ if model is None else model
-
-        def groups(period: Any, at: slice) -> Iterator[np.ndarray]:
+    def _peers(self, panel: Panel, period: Any, at: slice, model: Any) -> Iterator[np.ndarray]:
+        """Yield each set of a period's weights, (n, n) with a zero diagonal; groups as integers, (n,)."""
+        if model is None:
             for name in self.over:
                 yield pd.factorize(panel.codes[name].iloc[at])[0]
             if not self.over:
                 yield np.zeros(at.stop - at.start, dtype=int)
+            return
+        assert panel.firm is not None
+        firms = panel.firm[at]
+        if isinstance(model, PeerNetwork):
+            W = network_weights(model, period, firms, firms).toarray()
+        else:
+            rows = panel.take(np.arange(at.start, at.stop)).with_outcomes(None)
+            found = model.peer_network(rows).matrix(period)
+            W = found.reindex(index=firms, columns=firms, fill_value=0.0).to_numpy(copy=True)
+        np.fill_diagonal(W, 0.0)
+        yield W
 
-        def weights(period: Any, at: slice) -> Iterator[np.ndarray]:
-            assert panel.firm is not None
-            firms = panel.firm[at]
-            if isinstance(model, PeerNetwork):
-                W = network_weights(model, period, firms, firms).toarray()
-            else:
-                rows = panel.take(np.arange(at.start, at.stop)).with_outcomes(None)
-                found = model.peer_network(rows).matrix(period)
-                W = found.reindex(index=firms, columns=firms, fill_value=0.0).to_numpy(copy=True)
-            np.fill_diagonal(W, 0.0)
-            yield W
-
-        return groups if self.network is None else weights
-
-    # ------------------------------------------------------------------ columns
-
-    def _features(self, panel: Panel, weights: Callable[[Any, slice], Iterator[np.ndarray]]) -> np.ndarray:
+    def _features(self, panel: Panel, models: Mapping[Any, Any] = MappingProxyType({})) -> np.ndarray:
+        """Return the peer columns; ``models`` are those of periods whose network is another than ``network_``."""
+        if self.training_ is not None:
+            return self._of_arrays(panel, self.training_)
         out = np.full((len(panel), len(self.names_)), np.nan)
-        if not self.dated_:
-            pool = self.training_
-            assert pool is not None
-            return self._of_arrays(panel, pool)
         for period, at in panel.cross_sections():
             x = self._averaged(panel, period, at)
-            parts = [_statistics(x, w, self.statistics) for w in weights(period, at)]
-            out[at] = np.concatenate(parts, axis=1)
+            sets = self._peers(panel, period, at, models.get(period, self.network_))
+            out[at] = np.concatenate([_statistics(x, peers, self.statistics) for peers in sets], axis=1)
             if self.known_ is not None:  # no median over periods: it would know later outcomes
                 out[at] = np.where(np.isnan(out[at]), _medians(out[at]), out[at])
         return out
@@ -254,7 +228,7 @@ class PeerFeatures(FrameTransformer):
     def _averaged(self, panel: Panel, period: Any, at: slice) -> np.ndarray:
         """Return what firms show their peers, (n, p)."""
         if self.known_ is None:
-            return panel.characteristics[list(self.columns or panel.characteristics)].iloc[at].to_numpy()
+            return panel.characteristics[self.averaged_].iloc[at].to_numpy()
         assert panel.firm is not None
         before = [known for known in self.known_.columns if known < period]
         seen = len(before) >= self.horizon
@@ -263,27 +237,26 @@ class PeerFeatures(FrameTransformer):
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
         """Return the columns of rows without labels: the pool is the training rows."""
-        if self.network is not None:
-            raise InputError("network: its firms are matched by label, and X carries none.")
-        names = list(self.columns or pool.characteristics)
-        x, own = pool.characteristics[names].to_numpy(), panel.characteristics[names].to_numpy()
+        own, x = (rows.characteristics[self.averaged_].to_numpy() for rows in (panel, pool))
         parts = []
-        for name in list[Any](self.over) or [None]:
-            mine = np.zeros(len(own), dtype=int) if name is None else panel.codes[name].to_numpy(dtype=object)
-            theirs = np.zeros(len(x), dtype=int) if name is None else pool.codes[name].to_numpy(dtype=object)
-            made = np.full((len(own), len(names) * len(self.statistics)), np.nan)
-            for group in pd.unique(mine[pd.notna(mine)]):
-                here = mine == group
-                made[here] = _of_group(x[theirs == group], own[here], self.statistics)
-            parts.append(made)
-        return np.concatenate(parts, axis=1)
+        for name in self.over:
+            code = pd.factorize(pd.concat([panel.codes[name], pool.codes[name]]))[0]
+            mine, theirs = np.split(code, [len(own)])
+            parts.append((mine[:, None] == theirs) & (mine >= 0)[:, None])
+        sets = parts or [np.ones((len(own), len(x)))]
+        return np.concatenate([_statistics(x, peers, self.statistics, own) for peers in sets], axis=1)
 
     def _frame(self, panel: Panel, values: np.ndarray) -> pd.DataFrame:
         values = np.where(np.isnan(values), self.medians_, values)
-        both = np.column_stack([panel.characteristics[self.kept_].to_numpy(), values])[
-            np.argsort(panel.order)
-        ]
-        return pd.DataFrame(both, index=panel.index, columns=self.get_feature_names_out())
+        both = np.column_stack([panel.characteristics[self.kept_].to_numpy(), values])
+        return pd.DataFrame(both[np.argsort(panel.order)], panel.index, self.get_feature_names_out())
+
+
+def _check_known(argument: str, what: str, names: Iterable[Any], options: Iterable[Any]) -> None:
+    """Raise for the first name that is none of the options."""
+    for name in names:
+        if name not in options:
+            raise unknown_name(argument, what, name, options)
 
 
 def _medians(values: np.ndarray) -> np.ndarray:
@@ -291,55 +264,36 @@ def _medians(values: np.ndarray) -> np.ndarray:
     return pd.DataFrame(values).median().fillna(0.0).to_numpy()
 
 
-def _statistics(x: np.ndarray, peers: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
-    """Return the statistics of each column, (n, p × statistics); ``peers``: weights (n, n), or groups (n,)."""
-    made_of = _by_weights if peers.ndim == 2 else _by_groups
-    made = [made_of(x[:, k], peers, wanted) for k in range(x.shape[1])]
-    return np.concatenate(made, axis=1) if made else np.empty((len(x), 0))
+def _statistics(
+    x: np.ndarray, peers: np.ndarray, wanted: Sequence[str], own: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the statistics of each column, (n, p × statistics).
+
+    ``peers`` are weights, (n, m), or groups among the same rows, (n,); ``own`` are the rows' own values where x are other rows'.
+    """
+    own, made = x if own is None else own, np.empty((len(peers), 0))
+    for k in range(x.shape[1]):
+        columns = _by_groups(x[:, k], peers) if peers.ndim == 1 else _by_weights(x[:, k], peers, own[:, k])
+        made = np.column_stack([made, *(columns[STATISTICS.index(name)] for name in wanted)])
+    return made
 
 
-def _by_weights(x: np.ndarray, W: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
+def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the statistics of peers with these weights, in the order of ``STATISTICS``."""
     known = np.isfinite(x)
-    value, total = np.where(known, x, 0.0), W @ known
-    share = np.divide(
-        W * known, total[:, None], out=np.full(W.shape, np.nan), where=np.abs(total)[:, None] > 1e-12
-    )
+    value, total = np.where(known, x, 0.0), (W @ known)[:, None]
+    share = np.divide(W * known, total, out=np.full(W.shape, np.nan), where=np.abs(total) > 1e-12)
     mean = share @ value
-    made = {"mean": mean}
-    if "std" in wanted:
-        spread = share @ value**2 - mean**2
-        made["std"] = np.sqrt(np.maximum(spread, 0.0))
-    if "rank" in wanted:
-        below = (value[None, :] < x[:, None]) + 0.5 * (value[None, :] == x[:, None])
-        made["rank"] = np.where(known, (share * below).sum(axis=1), np.nan)
-    return np.column_stack([made[name] for name in wanted])
+    below = (value < own[:, None]) + 0.5 * (value == own[:, None])
+    rank = np.where(np.isfinite(own), (share * below).sum(axis=1), np.nan)
+    return mean, np.sqrt(np.maximum(share @ value**2 - mean**2, 0.0)), rank
 
 
-def _by_groups(x: np.ndarray, group: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
+def _by_groups(x: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics over the other members of each row's group, by sums; −1 = unknown, the group of nobody."""
     shift = np.nanmean(x) if np.isfinite(x).any() else 0.0  # sums of deviations lose no digits
     known, value = np.isfinite(x), np.where(np.isfinite(x), x - shift, 0.0)
     count, total, squares = sums_of_others(np.column_stack([known, value, value**2]), group).T
     others = np.where((count > 0) & (group >= 0), count, np.nan)
-    mean = total / others
-    made = {"mean": mean + shift}
-    if "std" in wanted:
-        made["std"] = np.sqrt(np.maximum(squares / others - mean**2, 0.0))
-    if "rank" in wanted:
-        made["rank"] = (pd.Series(x).groupby(group).rank().to_numpy() - 1) / others
-    return np.column_stack([made[name] for name in wanted])
-
-
-def _of_group(x: np.ndarray, own: np.ndarray, wanted: Sequence[str]) -> np.ndarray:
-    """Return the statistics of training rows for rows that are none of them, (n, p × statistics)."""
-    made = []
-    for k in range(x.shape[1]):
-        known = np.sort(x[np.isfinite(x[:, k]), k])
-        column = {
-            "mean": np.full(len(own), known.mean() if len(known) else np.nan),
-            "std": np.full(len(own), known.std() if len(known) else np.nan),
-        }
-        left, right = (np.searchsorted(known, own[:, k], side) for side in ("left", "right"))
-        column["rank"] = np.where(np.isfinite(own[:, k]), (left + right) / 2 / max(len(known), 1), np.nan)
-        made += [column[name] for name in wanted]
-    return np.column_stack(made) if made else np.empty((len(own), 0))
+    mean, rank = total / others, pd.Series(x).groupby(group).rank().to_numpy()
+    return mean + shift, np.sqrt(np.maximum(squares / others - mean**2, 0.0)), (rank - 1) / others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,17 +26,19 @@ from peerattn.exceptions import InputError
 
 #: Of rows of X the weights of all training rows, (n_rows, n_training).
 Smoother = Callable[[Any], Any]
-_MEANS = ("squared_error", "friedman_mse", "poisson", "deprecated")  # criteria whose leaves hold means
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One tree of a boosted sum: leaf of each training row, its shrunken size, and leaf of each row to be predicted."""
-
-    members: sparse.csr_array  # (n_training, n_leaves), one 1 a row
-    scale: np.ndarray  # (n_leaves,): learning rate over rows plus penalty
-    leaf: np.ndarray  # (n_training,)
-    asked: Callable[[Any], np.ndarray]
+#: Of options what keeps a prediction linear in the outcomes, and why others do not.
+_LINEAR: dict[str, tuple[tuple[Any, ...], str]] = {
+    "positive": ((False,), "coefficients that are cut off at zero are not linear in the outcomes."),
+    "criterion": (
+        ("squared_error", "friedman_mse", "poisson", "deprecated"),
+        "leaves that do not hold means; use 'squared_error'.",
+    ),
+    "monotonic_cst": ((None,), "leaves that are cut off to keep an order are not means."),
+    "loss": (("squared_error",), "only 'squared_error' is linear in the outcomes."),
+    "subsample": ((1,), "the rows that each tree saw are not kept; use subsample=1."),
+    "do_early_stopping_": ((False,), "the rows held out are not kept; use early_stopping=False."),
+    "init": ((None, "zero"), "expected None or 'zero'."),
+}
 
 
 def smoother_of(model: Any, X: Any) -> Smoother:
@@ -55,6 +56,7 @@ def smoother_of(model: Any, X: Any) -> Smoother:
         return inner if len(model) == 1 else lambda Z: inner(model[:-1].transform(Z))
     for kinds, make in _KINDS.items():
         if isinstance(model, kinds):
+            _check_options(model)
             return make(model, X)
     name = type(model).__name__
     known = ", ".join(sorted(kind.__name__ for kinds in _KINDS for kind in kinds))
@@ -64,32 +66,33 @@ def smoother_of(model: Any, X: Any) -> Smoother:
     )
 
 
-def _refuse(model: Any, option: str, why: str) -> InputError:
+def _check_options(model: Any) -> None:
+    """Raise for an option with which a prediction is not linear in the outcomes."""
+    for attribute, (fine, why) in _LINEAR.items():
+        value, option = getattr(model, attribute, fine[0]), attribute.removeprefix("do_").rstrip("_")
+        if not any(value is each or (np.isscalar(value) and value == each) for each in fine):
+            raise _refused(model, option, why)
+    if np.ndim(getattr(model, "alpha_", getattr(model, "alpha", 0.0))):
+        raise _refused(model, "alpha", "expected one penalty, got several.")
+
+
+def _refused(model: Any, option: str, why: str) -> InputError:
     return InputError(f"model: {type(model).__name__}({option}={getattr(model, option, '...')!r}): {why}")
 
 
 def _linear(model: Any, X: Any) -> Smoother:
-    if getattr(model, "positive", False):
-        raise _refuse(
-            model, "positive", "coefficients that are cut off at zero are not linear in the outcomes."
-        )
     x = np.asarray(X, dtype=float)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
-    if np.ndim(alpha):
-        raise _refuse(model, "alpha", "expected one penalty, got several.")
     center = x.mean(axis=0) if model.fit_intercept else np.zeros(x.shape[1])
     u, s, vt = np.linalg.svd(x - center, full_matrices=False)
     kept = s > s.max(initial=0.0) * max(x.shape) * np.finfo(float).eps
-    back = (vt[kept].T * (s[kept] / (s[kept] ** 2 + alpha))) @ u[
-        :, kept
-    ].T  # (p, n): coefficients of outcomes
+    u, s, v = u[:, kept], s[kept], vt[kept].T
+    back = (v * (s / (s**2 + alpha))) @ u.T  # (p, n): coefficients of outcomes
     level = 1 / len(x) if model.fit_intercept else 0.0
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
 
 
 def _kernel_ridge(model: Any, X: Any) -> Smoother:
-    if np.ndim(model.alpha):
-        raise _refuse(model, "alpha", "expected one penalty, got several.")
     gram = model._get_kernel(model.X_fit_)
     gram[np.diag_indices_from(gram)] += model.alpha
     factor = linalg.cho_factor(gram, overwrite_a=True)
@@ -112,112 +115,74 @@ def _neighbors(model: Any, X: Any) -> Smoother:
     return weights
 
 
-def _check_trees(model: Any) -> None:
-    if getattr(model, "criterion", "squared_error") not in _MEANS:
-        raise _refuse(model, "criterion", "leaves that do not hold means; use 'squared_error'.")
-    if getattr(model, "monotonic_cst", None) is not None:
-        raise _refuse(model, "monotonic_cst", "leaves that are cut off to keep an order are not means.")
-
-
 def _members(leaf: np.ndarray) -> sparse.csr_array:
     """Return the indicator matrix of leaves, (n_rows, n_leaves)."""
     ones = np.ones(len(leaf))
     return sparse.csr_array((ones, leaf, np.arange(len(leaf) + 1)), shape=(len(leaf), int(leaf.max()) + 1))
 
 
+def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
+    """Return the function that gives the leaf of each row."""
+    return lambda Z: tree.tree_.apply(np.asarray(Z, dtype=np.float32))
+
+
 def _forest(model: Any, X: Any) -> Smoother:
-    _check_trees(model)
     single = isinstance(model, DecisionTreeRegressor)
-    trees = [model] if single else model.estimators_
-    x = np.asarray(X, dtype=np.float32)
-    draws = [None] * len(trees) if single or not model.bootstrap else model.estimators_samples_
-    means = []  # of each tree: (n_nodes, n), rows of training weights
+    trees = [_leaves(tree) for tree in ([model] if single else model.estimators_)]
+    whole = np.arange(len(X))
+    draws = [whole] * len(trees) if single or not model.bootstrap else model.estimators_samples_
+    means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
-        often = np.ones(len(x)) if drawn is None else np.bincount(drawn, minlength=len(x)).astype(float)
-        leaf = tree.tree_.apply(x)
-        rows = np.bincount(leaf, often, minlength=tree.tree_.node_count)
-        values = often / np.maximum(rows[leaf], 1.0)
-        kept = values > 0
-        shape = (tree.tree_.node_count, len(x))
-        means.append(sparse.csr_array((values[kept], (leaf[kept], np.flatnonzero(kept))), shape=shape))
-
-    def weights(Z: Any) -> Any:
-        z = np.asarray(Z, dtype=np.float32)
-        total = sum(mean[tree.tree_.apply(z)] for tree, mean in zip(trees, means))
-        return total / len(trees)
-
-    return weights
+        members, often = _members(tree(X)), np.bincount(drawn, minlength=len(whole)).astype(float)
+        rows = np.maximum(members.T @ often, 1.0)
+        mean = sparse.csr_array(members.multiply(often[:, None]).multiply(1 / rows).T)
+        mean.eliminate_zeros()
+        means.append(mean)
+    return lambda Z: sum(mean[tree(Z)] for tree, mean in zip(trees, means)) / len(trees)
 
 
 def _boosting(model: Any, X: Any) -> Smoother:
-    _check_trees(model)
-    if model.loss != "squared_error":
-        raise _refuse(model, "loss", "only 'squared_error' is linear in the outcomes.")
-    if model.subsample < 1:
-        raise _refuse(model, "subsample", "the rows that each tree saw are not kept; use subsample=1.")
     if model.n_iter_no_change is not None:
-        raise _refuse(model, "n_iter_no_change", "the rows held out are not kept; use n_iter_no_change=None.")
-    if model.init not in (None, "zero"):
-        raise _refuse(model, "init", "expected None or 'zero'.")
-    x = np.asarray(X, dtype=np.float32)
-    steps = []
-    for tree in model.estimators_[:, 0]:
-        nodes = tree.tree_.apply(x)
-        names, leaf = np.unique(nodes, return_inverse=True)
-        where = np.full(tree.tree_.node_count, -1)
-        where[names] = np.arange(len(names))
-
-        def leaf_of(Z: Any, tree: Any = tree, where: np.ndarray = where) -> np.ndarray:
-            return where[tree.tree_.apply(np.asarray(Z, dtype=np.float32))]
-
-        steps.append(_step(leaf, model.learning_rate, 0.0, leaf_of))
-    return _boosted(steps, len(x), mean=model.init is None)
+        why = "the rows held out are not kept; use n_iter_no_change=None."
+        raise _refused(model, "n_iter_no_change", why)
+    trees = [_leaves(tree) for tree in model.estimators_[:, 0]]
+    return _boosted(trees, X, model.learning_rate, mean=model.init is None)
 
 
 def _hist_boosting(model: Any, X: Any) -> Smoother:
-    if model.loss != "squared_error":
-        raise _refuse(model, "loss", "only 'squared_error' is linear in the outcomes.")
-    if model.do_early_stopping_:
-        raise _refuse(model, "early_stopping", "the rows held out are not kept; use early_stopping=False.")
-    if model.monotonic_cst is not None:
-        raise _refuse(model, "monotonic_cst", "leaves that are cut off to keep an order are not means.")
     known, places = model._bin_mapper.make_known_categories_bitsets()
-    prepared = model._preprocess_X(X, reset=False)
-    steps = []
+    trees = []
     for (predictor,) in model._predictors:
         named = copy(predictor)
         named.nodes = predictor.nodes.copy()
         named.nodes["value"] = np.arange(len(named.nodes))  # a prediction is then the leaf's number
-
-        def leaf_of(Z: Any, named: Any = named) -> np.ndarray:
-            return named.predict(Z, known, places, 1).astype(int)
-
-        steps.append(_step(leaf_of(prepared), model.learning_rate, model.l2_regularization, leaf_of))
-    inner = _boosted(steps, len(prepared), mean=True)
+        trees.append(lambda Z, named=named: named.predict(Z, known, places, 1).astype(int))
+    prepared, penalty = model._preprocess_X(X, reset=False), model.l2_regularization
+    inner = _boosted(trees, prepared, model.learning_rate, penalty, mean=True)
     return lambda Z: inner(model._preprocess_X(Z, reset=False))
 
 
-def _step(leaf: np.ndarray, rate: float, penalty: float, asked: Callable[[Any], np.ndarray]) -> _Step:
-    members = _members(leaf)
-    return _Step(members, rate / (np.bincount(leaf) + max(penalty, 1e-300)), leaf, asked)
-
-
-def _boosted(steps: Sequence[_Step], n: int, *, mean: bool) -> Smoother:
+def _boosted(
+    trees: Sequence[Callable[[Any], np.ndarray]], X: Any, rate: float, penalty: float = 0.0, *, mean: bool
+) -> Smoother:
     r"""Return the weights of a boosted sum, by carrying each row's gradient back through the trees.
 
     With ``r_0 = y − ȳ``, ``r_m = (I − P_m) r_{m−1}`` and ``P_m`` the shrunken leaf means of tree m, a prediction is
     ``ȳ + Σ_m e' P_m r_{m−1}``. Read backwards, ``g ← g + P_m'(e_leaf − g)``: one pass over the trees for each block of rows,
-    and no n × n matrix.
+    and no n × n matrix. ``trees`` give each row's leaf; a leaf's mean is its sum times ``rate`` over rows plus penalty.
     """
+    leaves = [tree(X) for tree in trees]
+    members, sizes = [_members(leaf) for leaf in leaves], [np.bincount(leaf) for leaf in leaves]
+    scales = [rate / (np.maximum(size, 1) + penalty)[:, None] for size in sizes]
 
     def weights(Z: Any) -> np.ndarray:
-        asked = [step.asked(Z) for step in steps]
-        g = np.zeros((n, len(asked[0])))
-        for step, leaf in zip(reversed(steps), reversed(asked)):
-            sums = -(step.members.T @ g)  # (n_leaves, b)
-            sums[leaf, np.arange(len(leaf))] += 1.0
-            g += (sums * step.scale[:, None])[step.leaf]
-        return np.asarray((g - g.mean(axis=0) + 1 / n if mean else g).T)
+        asked = [tree(Z) for tree in trees]
+        g = np.zeros((len(X), len(asked[0])))
+        for leaf, member, scale, mine in zip(leaves[::-1], members[::-1], scales[::-1], asked[::-1]):
+            sums = -(member.T @ g)  # (n_leaves, b)
+            sums[mine, np.arange(len(mine))] += 1.0
+            g += (sums * scale)[leaf]
+        return np.asarray((g - g.mean(axis=0) + 1 / len(g) if mean else g).T)
 
     return weights
 

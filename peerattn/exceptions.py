@@ -137,6 +137,19 @@ def check_share(most: float = 1, **numbers: Any) -> None:
             raise InputError(f"{name}: expected a share above 0 and at most {most}, got {number!r}.")
 
 
+def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
+    """Raise an InputError that names the first of these arguments whose value is none of its options.
+
+    >>> check_one_of(kernel=("gausian", ["gaussian", "uniform"]))
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: kernel must be one of ['gaussian', 'uniform'], got 'gausian'. Near matches: 'gaussian'.
+    """
+    for name, (value, options) in choices.items():
+        if isinstance(value, bool) or value not in options:
+            near = did_you_mean(value, options)
+            raise InputError(f"{name} must be one of {list(options)}, got {value!r}.{near}")
+
+
 def extra(module: str, name: str, needed_by: str) -> Any:
     """Return a module that an extra of this package brings, or say how to install it.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, check_at_least, did_you_mean, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_one_of, unknown_name, warn_user
 from peerattn.models.base import PeerRegressor
 from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.panel.codes import code_scheme
@@ -116,9 +116,8 @@ class IndustryPeerRegressor(PeerRegressor):
                 self.design_ = Design.fit(panel, weight=weight, characteristics=[self.value_weight])
             x = self.design_.filled(panel)
             if not (x > 0).all():
-                raise InputError(
-                    f"value_weight: column {self.value_weight!r} must be positive, got {x.min():g}."
-                )
+                least = f"{self.value_weight!r} must be positive, got {x.min():g}"
+                raise InputError(f"value_weight: column {least}.")
         if self.industry is None:
             return x, np.full((len(panel), 1), "", dtype=object)
         codes = panel.codes[[self.industry]]
@@ -133,17 +132,10 @@ class IndustryPeerRegressor(PeerRegressor):
 
     def _check_parameters(self, panel: Panel) -> None:
         check_at_least(1, min_peers=self.min_peers)
-        if self.shrinkage != LEAVE_ONE_OUT and (
-            not isinstance(self.shrinkage, int | float | np.number) or not 0 <= self.shrinkage < np.inf
-        ):
-            raise InputError(
-                f'shrinkage must be "leave_one_out" or a number of at least 0, got {self.shrinkage!r}.'
-            )
-        schemes = ["auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES]
-        if self.scheme not in schemes:
-            raise InputError(
-                f"scheme must be one of {schemes}, got {self.scheme!r}.{did_you_mean(str(self.scheme), schemes)}"
-            )
+        k = self.shrinkage
+        if k != LEAVE_ONE_OUT and not (isinstance(k, int | float | np.number) and 0 <= k < np.inf):
+            raise InputError(f'shrinkage must be "leave_one_out" or a number of at least 0, got {k!r}.')
+        check_one_of(scheme=(self.scheme, ["auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES]))
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
             warn_user(
@@ -158,11 +150,8 @@ class IndustryPeerRegressor(PeerRegressor):
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)
-        self.shrinkage_ = (
-            self._best_shrinkage(training, panel)
-            if self.shrinkage == LEAVE_ONE_OUT
-            else float(self.shrinkage)
-        )
+        chosen = self.shrinkage == LEAVE_ONE_OUT
+        self.shrinkage_ = self._best_shrinkage(training, panel) if chosen else float(self.shrinkage)
 
     def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
         errors = np.zeros(len(SHRINKAGES))
@@ -185,21 +174,18 @@ class IndustryPeerRegressor(PeerRegressor):
         everyone = np.zeros(len(codes), dtype=object)
         column = pd.Series(codes[:, 0], dtype=object)
         groups = [column.str[:digits] if self.nested_ else column for digits in self.levels_[:-1]]
-        return [*(group.astype(object).where(group.notna(), None).to_numpy() for group in groups), everyone]
+        return [*(group.to_numpy() for group in groups), everyone]
 
     def _groups(self, section: Section) -> Groups:
         focal, peers = section.focal, section.peers
         assert peers.y is not None
         groups, means, counts = [], [], []
-        for digits, mine, theirs in zip(
-            self.levels_, self._keys(focal.codes), self._keys(peers.codes), strict=True
-        ):
-            integers, _ = pd.factorize(np.concatenate([mine, theirs]))  # None becomes -1, the group of nobody
-            both = np.split(integers, [len(focal)])
+        for digits, keys in zip(self.levels_, self._keys(np.concatenate([focal.codes, peers.codes]))):
+            mine, theirs = np.split(pd.factorize(keys)[0], [len(focal)])  # −1, of None: of nobody
             mean, count = means_of_others(
-                both[0], focal.identity, both[1], peers.identity, peers.y, peers.weight
+                mine, focal.identity, theirs, peers.identity, peers.y, peers.weight
             )
-            groups.append((both[0], both[1]))
+            groups.append((mine, theirs))
             means.append(mean)
             counts.append(np.where(count >= (self.min_peers if digits else 1), count, 0))
         unknown = pd.isna(focal.codes[:, 0])
@@ -211,12 +197,11 @@ class IndustryPeerRegressor(PeerRegressor):
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         groups = self._groups(section)
         shares = groups.shares(self.shrinkage_)[:, rows] * (groups.level[rows] != UNKNOWN)
-        admissible = section.admissible(rows)
-        weight = np.ones(len(section.peers)) if section.peers.weight is None else section.peers.weight
-        W = np.zeros(admissible.shape)
+        counted = section.admissible(rows) * section.peers.counts
+        W = np.zeros(counted.shape)
         for share, (mine, theirs) in zip(shares, groups.groups, strict=True):
             here = share > 0
-            block = (mine[rows][here, None] == theirs[None, :]) * admissible[here] * weight
+            block = (mine[rows][here, None] == theirs[None, :]) * counted[here]
             total = block.sum(axis=1, keepdims=True)
             W[here] += share[here, None] * np.divide(block, total, out=block, where=total > 0)
         return W

@@ -59,28 +59,24 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     def _check_parameters(self, panel: Panel) -> None:
         for name, plain in (("shrinkage", 0.0), ("value_weight", None)):
-            if getattr(self, name) != plain:
-                raise InputError(
-                    f"{name}: not used with a median, got {getattr(self, name)!r}; leave it out."
-                )
+            if (given := getattr(self, name)) != plain:
+                raise InputError(f"{name}: not used with a median, got {given!r}; leave it out.")
         super()._check_parameters(panel)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         super()._learn(training, panel)
         rows = self.training_rows_
         assert rows.y is not None
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         order = np.argsort(rows.y, kind="stable")
-        self.mean_ = float(np.mean([rows.y[order][at[0]] for at in middle_of(weight[order][None, :])]))
+        self.mean_ = float(np.mean(rows.y[order][np.ravel(middle_of(rows.counts[order][None, :]))]))
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y
         assert peers is not None
-        predicted = np.full(len(section.focal), self.mean_)
+        predicted = np.empty(len(section.focal))
         for rows in section.chunks():
             weights = self._middle(section, rows)
-            some = weights.any(axis=1)
-            predicted[rows] = np.where(some, weights @ peers, predicted[rows])
+            predicted[rows] = np.where(weights.any(axis=1), weights @ peers, self.mean_)
         return predicted, self._groups(section).level == UNKNOWN
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
@@ -93,15 +89,14 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
         groups, peers = self._groups(section), section.peers.y
         assert peers is not None
         finest = np.argmax(groups.counts[:, rows] > 0, axis=0)
-        admissible, order = section.admissible(rows), np.argsort(peers, kind="stable")
-        counted = np.ones(len(peers)) if section.peers.weight is None else section.peers.weight
-        weights = np.zeros(admissible.shape)
+        counted, order = section.admissible(rows) * section.peers.counts, np.argsort(peers, kind="stable")
+        weights = np.zeros(counted.shape)
         for level, (mine, theirs) in enumerate(groups.groups):
             here = np.flatnonzero((finest == level) & (groups.counts[level, rows] > 0))
             for group in np.unique(mine[rows][here]):
                 focal = here[mine[rows][here] == group]
                 members = order[theirs[order] == group]  # by outcome
-                present = admissible[np.ix_(focal, members)] * counted[members]
+                present = counted[np.ix_(focal, members)]
                 for at in middle_of(present):
                     np.add.at(weights, (focal, members[at]), 0.5 * present.any(axis=1))
         return weights

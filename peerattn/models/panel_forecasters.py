@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.panel_model import PanelRegressor
-from peerattn.models.pools import refuse_other_kinds, sums_of_others
+from peerattn.models.pools import others_mean, refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
@@ -95,9 +95,8 @@ class FirmMeanRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
-        self.by_firm_ = pd.Series(dtype=float)
-        if panel.firm is not None:
-            self.by_firm_ = pd.Series(y).groupby(panel.firm[known]).mean()
+        firm = pd.Index([]) if panel.firm is None else panel.firm[known]
+        self.by_firm_ = pd.Series(y[: len(firm)]).groupby(firm).mean()
 
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.by_firm_):
@@ -134,11 +133,9 @@ class LastValueRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
-        self.history_ = pd.DataFrame({"firm": [], "period": [], "outcome": []})
-        if panel.firm is not None:
-            self.history_ = pd.DataFrame(
-                {"firm": panel.firm[known], "period": panel.period[known], "outcome": y}
-            )
+        learned = {"firm": panel.firm, "period": panel.period, "outcome": panel.outcomes}
+        history = pd.DataFrame(columns=list(learned)) if panel.firm is None else pd.DataFrame(learned)
+        self.history_ = history.dropna(subset=["outcome"])
 
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.history_):
@@ -190,37 +187,29 @@ class FamaMacBethRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
-        X = self.design_.filled(panel)[known]
-        self.coef_, self.slopes_, self.tvalues_ = np.zeros(X.shape[1]), None, None
-        own = list(range(X.shape[1]))
-        if not panel.dated or panel.period[known].nunique() == 1:
-            center, mean = X.mean(axis=0), y.mean()
-            self.coef_ = np.linalg.lstsq(X - center, y - mean, rcond=None)[0]
-            self.intercept_ = float(mean - center @ self.coef_)
-            return
-        period = panel.period[known]
-        large = {when: np.flatnonzero(period == when) for when in period.unique()}
-        large = {when: at for when, at in large.items() if len(at) > len(own) + 1}
-        if not large:
-            raise InputError(
-                f"FamaMacBethRegressor: no period has more than {len(own) + 1} firms for {len(own)} characteristics."
-            )
-        used = own
-        for at in large.values():  # a column that is a combination of others in a period would cost it
-            columns = np.column_stack([np.ones(len(at)), X[at][:, used]])
-            used = [used[k - 1] for k in np.flatnonzero(independent_columns(columns)) if k]
+        X, period = self.design_.filled(panel)[known], panel.period[known]
+        groups = {when: np.flatnonzero(period == when) for when in period.unique()}
+        if several := panel.dated and len(groups) > 1:
+            groups = {when: at for when, at in groups.items() if len(at) > X.shape[1] + 1}
+        if not groups:
+            size = f"{X.shape[1] + 1} firms for {X.shape[1]} characteristics"
+            raise InputError(f"FamaMacBethRegressor: no period has more than {size}.")
+        used = np.arange(X.shape[1])
+        for at in groups.values():  # a column that is a combination of others in a period would cost it
+            used = used[independent_columns(np.column_stack([np.ones(len(at)), X[at][:, used]]))[1:]]
         with_one = np.column_stack([np.ones(len(X)), X[:, used]])
         size = np.abs(with_one).max(axis=0)  # whatever the units
-        slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in large.values()]
+        slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in groups.values()]
         names = ["intercept", *(self.design_.characteristics[k] for k in used)]
-        self.slopes_ = pd.DataFrame(slopes, pd.Index(list(large), name="period"), names)
+        table = pd.DataFrame(slopes, pd.Index(list(groups), name="period"), names)
+        self.slopes_, self.tvalues_, self.coef_ = table if several else None, None, np.zeros(X.shape[1])
         mean = np.mean(slopes, axis=0)
         self.intercept_, self.coef_[used] = float(mean[0]), mean[1:]
         if len(slopes) >= 10:
             from statsmodels.regression.linear_model import OLS
 
             lags = {"maxlags": int(4 * (len(slopes) / 100) ** (2 / 9))}
-            each = (OLS(column, np.ones(len(column))) for column in self.slopes_.to_numpy().T)
+            each = (OLS(column, np.ones(len(column))) for column in table.to_numpy().T)
             t = [regression.fit(cov_type="HAC", cov_kwds=lags).tvalues[0] for regression in each]
             self.tvalues_ = pd.Series(t, names, name="t")
 
@@ -271,20 +260,12 @@ class IndustryMeansRegressor(PanelForecaster):
         if not self.with_peers_ or not panel.dated:
             return np.hstack([own, own]) if self.with_peers_ else own
         period = pd.factorize(panel.period)[0]
-        everybody = _leave_out_means(own, period)
-        if self.industry is None:
-            return np.hstack([own, everybody])
-        code = pd.factorize(panel.codes[self.industry])[0]  # -1 = unknown
-        group = np.where(code >= 0, period * (code.max() + 1) + code, -1 - np.arange(len(own)))
-        group = pd.factorize(group)[0]
-        alone = np.bincount(group)[group] == 1
-        return np.hstack([own, np.where(alone[:, None], everybody, _leave_out_means(own, group))])
-
-
-def _leave_out_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return the mean of the group's other rows; a row alone keeps its own values."""
-    others = (np.bincount(group)[group] - 1)[:, None]
-    return np.where(others > 0, sums_of_others(values, group) / np.maximum(others, 1), values)
+        peers = others_mean(own, period, own)
+        if self.industry is not None:
+            code = pd.factorize(panel.codes[self.industry])[0]  # -1 = unknown
+            group = np.where(code < 0, -1, period * (code.max() + 1) + code)
+            peers = others_mean(own, group, peers)
+        return np.hstack([own, peers])
 
 
 def period_ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:

@@ -57,6 +57,11 @@ class Rows:
         kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
         return Rows(**kept)
 
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each row counts as a peer; once where there are no weights."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
         assert self.y is not None
@@ -193,6 +198,16 @@ def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
             step *= 2
         found[rows] += sums
     return found
+
+
+def others_mean(values: np.ndarray, group: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    """Return the mean over the other rows of each row's group, (n, k), and ``alone`` where there is none; −1 = in no group.
+
+    >>> others_mean(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, -1]), np.zeros((3, 1))).ravel().tolist()
+    [3.0, 1.0, 0.0]
+    """
+    count = np.where(group < 0, 0, np.bincount(group + 1)[group + 1] - 1)[:, None]
+    return np.where(count > 0, sums_of_others(values, group) / np.maximum(count, 1), alone)
 
 
 def means_of_others(

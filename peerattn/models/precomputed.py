@@ -76,19 +76,18 @@ class PrecomputedPeerRegressor(PeerRegressor):
         peers = section.peers
         if not len(peers):
             return np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
-        weight = np.ones(len(peers)) if peers.weight is None else peers.weight
         assert peers.y is not None
         group, firms = pd.factorize(peers.label)
-        own = pd.Index(firms).get_indexer(section.focal.label)
+        own = firms.get_indexer(section.focal.label)
         own = np.where(section.focal.identity == NOBODY, NOBODY, own)
-        one = np.zeros(len(own), dtype=int), np.zeros(len(group), dtype=int)
-        mean, others = means_of_others(one[0], own, one[1], group, peers.y, weight)
+        mean, others = means_of_others(0 * own, own, 0 * group, group, peers.y, peers.weight)
         everybody = np.where(others > 0, mean, self.mean_)
         if self.network_ is None:
             return everybody, others == 0
-        W = self._firm_weights(section, pd.Index(firms))
+        W = self._firm_weights(section, firms)
         alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
-        of_firm = np.bincount(group, weight * (peers.y - self.mean_)) / np.bincount(group, weight)
+        total = np.bincount(group, peers.counts)
+        of_firm = np.bincount(group, peers.counts * (peers.y - self.mean_)) / total
         return np.where(alone, everybody, self.mean_ + W @ of_firm), alone
 
     def _firm_weights(self, section: Section, firms: pd.Index) -> sparse.csr_array:
@@ -98,11 +97,10 @@ class PrecomputedPeerRegressor(PeerRegressor):
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         peers = section.peers
-        weight = np.ones(len(peers)) if peers.weight is None else peers.weight
         if self.network_ is None:
-            W = section.admissible(rows) * weight
+            W = section.admissible(rows) * peers.counts
             total = W.sum(axis=1, keepdims=True)
             return np.divide(W, total, out=W, where=total > 0)
         group, firms = pd.factorize(peers.label)
-        share = weight / np.bincount(group, weight)[group]
-        return self._firm_weights(section, pd.Index(firms))[rows].toarray()[:, group] * share
+        share = peers.counts / np.bincount(group, peers.counts)[group]
+        return self._firm_weights(section, firms)[rows].toarray()[:, group] * share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from peerattn.training import one_thread
 
 LEAVE_ONE_OUT = "leave_one_out"
 ALPHAS = np.logspace(-1, 4, 11)  # tried by leave-one-out
-BLOCK = 20_000  # rows whose design is in memory at a time
 FIRMS_TRIED = 300  # firms left out in turn to choose the penalty of the pooled regression
 
 
@@ -98,9 +97,8 @@ class CrossSectionalRidge(PeerRegressor):
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         if fitting:
-            if self.alpha != LEAVE_ONE_OUT and not (
-                isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
-            ):
+            positive = isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
+            if self.alpha != LEAVE_ONE_OUT and not positive:
                 raise InputError(f'alpha must be "leave_one_out" or a positive number, got {self.alpha!r}.')
             self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
         return self.design_.numbers(panel), self.design_.integers(panel)
@@ -109,9 +107,8 @@ class CrossSectionalRidge(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
         if rows.weight is not None and rows.weight.sum() <= 1:
-            raise InputError(
-                f"sample_weight: frequency weights count rows, but they sum to {rows.weight.sum():g}."
-            )
+            total = rows.weight.sum()
+            raise InputError(f"sample_weight: frequency weights count rows, but they sum to {total:g}.")
         self.feature_names_ = ["intercept", *self.design_.names]
         self._choose_alpha([training.take(at).known() for _, at in panel.cross_sections()])
         self.gram_, moment = self._moments(rows)
@@ -124,7 +121,7 @@ class CrossSectionalRidge(PeerRegressor):
         if self.alpha != LEAVE_ONE_OUT:
             self.within_alpha_ = self.alpha_ = float(self.alpha)
             return
-        several = [rows for rows in sections if _size(rows) > 1]
+        several = [rows for rows in sections if rows.counts.sum() > 1]
         within = _mean([leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several])
         pooled = self._leave_firm_out() if self.firm_label_ else within
         path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
@@ -133,80 +130,59 @@ class CrossSectionalRidge(PeerRegressor):
 
     def _leave_firm_out(self) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
-        gram, moment = self._moments(self.training_rows_)
-        firms = list(self._own_blocks())
+        (gram, moment), rows = self._moments(self.training_rows_), self.training_rows_
+        firms = [rows.take(at) for at in pd.Series(rows.identity).groupby(rows.identity).indices.values()]
         firms = firms[:: -(-len(firms) // FIRMS_TRIED)]
+        if len(firms) < 2:
+            return np.zeros(len(ALPHAS))
         losses = []
         for alpha in ALPHAS:
             factor = self._factor(gram, alpha)
             coefficients = cho_solve(factor, moment)
-            errors = [self._downdate(factor, coefficients, own) for own in firms] if len(firms) > 1 else []
-            total = [(_weight(own) @ error**2, _size(own)) for own, (_, error) in zip(firms, errors)]
-            mean = _mean(total)
-            losses.append(0.0 if mean is None else float(mean))
-        return np.array(losses)
+            errors = [self._errors_without(factor, coefficients, own) for own in firms]
+            losses.append(np.concatenate(errors) ** 2)
+        return np.average(losses, axis=1, weights=np.concatenate([own.counts for own in firms]))
 
     # ------------------------------------------------------------------ the regression
 
     def _design(self, rows: Rows) -> np.ndarray:
         """Return Z: one, characteristics, one column a code level, (n, q)."""
-        return np.concatenate(
-            [np.ones((len(rows), 1)), rows.x, one_hot(rows.codes, self.design_.levels)], axis=1
-        )
+        return np.column_stack([np.ones(len(rows)), rows.x, one_hot(rows.codes, self.design_.levels)])
 
     def _moments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Return Z'SZ and Z'S(y − ȳ), S the frequency weights, in the memory of one block of rows."""
+        """Return Z'SZ and Z'S(y − ȳ), S the frequency weights."""
         assert rows.y is not None
-        q = len(self.feature_names_)
-        gram, moment = np.zeros((q, q)), np.zeros(q)
-        for start in range(0, len(rows), BLOCK):
-            block = rows.take(slice(start, start + BLOCK))
-            assert block.y is not None
-            Z = self._design(block)
-            S = Z * _weight(block)[:, None]
-            gram, moment = gram + S.T @ Z, moment + S.T @ (block.y - self.mean_)
-        return gram, moment
+        Z = self._design(rows)
+        S = Z * rows.counts[:, None]
+        return S.T @ Z, S.T @ (rows.y - self.mean_)
 
     @staticmethod
     def _factor(gram: np.ndarray, alpha: float) -> Any:
         """Return the Cholesky factor of A = Z'SZ + λD."""
         return cho_factor(gram + np.diag(np.r_[0.0, np.full(len(gram) - 1, alpha)]))
 
-    def _own_blocks(self) -> Iterator[Rows]:
-        """Yield the training rows of each firm."""
-        rows = self.training_rows_
-        order = np.argsort(rows.identity, kind="stable")
-        starts = np.flatnonzero(np.diff(rows.identity[order], prepend=-1))
-        for at in np.split(order, starts[1:]):
-            yield rows.take(at)
-
-    def _downdate(self, factor: Any, coefficients: np.ndarray, own: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients without some rows F, and their errors: ``e = (I − F A⁻¹F'S)⁻¹ (y − Fβ)``, ``β − A⁻¹F'S e``."""
+    def _errors_without(self, factor: Any, coefficients: np.ndarray, own: Rows) -> np.ndarray:
+        """Return the errors of some rows F without which is learned: ``e = (I − F A⁻¹F'S)⁻¹ (y − Fβ)``."""
         assert own.y is not None
-        F, s = self._design(own), _weight(own)
-        AF = cho_solve(factor, F.T)  # (q, f)
-        left, right = np.eye(len(own)) - F @ AF * s, own.y - self.mean_ - F @ coefficients
+        F = self._design(own)
+        left = np.eye(len(own)) - F @ cho_solve(factor, F.T) * own.counts
+        right = own.y - self.mean_ - F @ coefficients
         try:
-            error = np.linalg.solve(left, right)
+            return np.linalg.solve(left, right)
         except np.linalg.LinAlgError:  # nothing else says anything about these rows
-            error = np.linalg.lstsq(left, right, rcond=None)[0]
-        return coefficients - AF @ (s * error), error
+            return np.linalg.lstsq(left, right, rcond=None)[0]
 
     # ------------------------------------------------------------------ prediction
 
     @one_thread()
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        if not section.within:
-            return self.mean_ + self._design(section.focal) @ self.coef_, np.zeros(
-                len(section.focal), dtype=bool
-            )
-        assert section.peers.y is not None
         predicted, isolated = np.empty(len(section.focal)), np.zeros(len(section.focal), dtype=bool)
-        directions = self._directions(section)
+        if not section.within:
+            return self.mean_ + self._design(section.focal) @ self.coef_, isolated
+        assert section.peers.y is not None
+        directions, y = self._directions(section), section.peers.y - self.mean_
         for rows in section.chunks():
-            predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ (
-                section.peers.y - self.mean_
-            )
+            predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ y
             isolated[rows] = ~section.admissible(rows).any(axis=1)
         return predicted, isolated
 
@@ -215,7 +191,7 @@ class CrossSectionalRidge(PeerRegressor):
         return self._row_weights(section, rows, self._directions(section)[rows])
 
     def _row_weights(self, section: Section, rows: slice, directions: np.ndarray) -> np.ndarray:
-        Z = self._design(section.peers) * _weight(section.peers)[:, None]
+        Z = self._design(section.peers) * section.peers.counts[:, None]
         return np.where(section.admissible(rows), directions @ Z.T, 0.0)
 
     def _directions(self, section: Section) -> np.ndarray:
@@ -249,14 +225,6 @@ def leave_one_out_errors(Z: np.ndarray, y: Any, weight: np.ndarray | None) -> tu
     error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
     error /= 1 - 1 / n - V**2 @ shrink
     return s @ error**2, float(n)
-
-
-def _weight(rows: Rows) -> np.ndarray:
-    return np.ones(len(rows)) if rows.weight is None else rows.weight
-
-
-def _size(rows: Rows) -> float:
-    return float(len(rows) if rows.weight is None else rows.weight.sum())
 
 
 def _mean(sums: list[tuple[np.ndarray, float]]) -> np.ndarray | None:

@@ -59,7 +59,7 @@ from peerattn.sequence import (
     TextClassifier,
     WordTokenizer,
 )
-from peerattn.sequence.cooccurrence import cooccurrence_vectors
+from peerattn.sequence.masked_language_model import cooccurrence_vectors
 from report import kept_rows, publish
 
 Rows = list[dict[str, Any]]

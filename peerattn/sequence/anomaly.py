@@ -15,8 +15,7 @@ from peerattn import nn
 from peerattn.exceptions import InputError, check_share
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import centre_and_spread
-from peerattn.sequence.patches import PatchEncoder
-from peerattn.sequence.series import WindowedEstimator, check_series, windows_of
+from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
 
 
 class HiddenPatches(torch.nn.Module):
@@ -111,7 +110,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     _past: ClassVar[str] = "window"
     _reach: ClassVar[str] = "attention_window"
-    _fitted: ClassVar[tuple[str, ...]] = ("n_features_in_", "mean_", "scale_", "offset_", "state_")
 
     window: int = 96
     patch: int = 8
@@ -139,11 +137,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         -------
         self
         """
-        scores = self._fit(X).score_samples(X)
-        self.offset_ = float(np.quantile(scores, self.contamination))
-        return self
-
-    def _examples(self, X: Any, y: Any) -> Tensor:
         if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:
             raise InputError(
                 f"window: expected a multiple of patch={self.patch}, at least twice it, got {self.window}."
@@ -154,8 +147,10 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         check_share(0.5, contamination=self.contamination)
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
         self.mean_, self.scale_ = centre_and_spread(values)
-        self.offset_ = float("nan")
-        return self._windows((values - self.mean_) / self.scale_, self.window)
+        self._fit(self._windows((values - self.mean_) / self.scale_, self.window))
+        scores = self.score_samples(X)
+        self.offset_ = float(np.quantile(scores, self.contamination))
+        return self
 
     def _loss(self, module: HiddenPatches, batch: tuple[Tensor, Tensor]) -> Tensor:
         return module.errors(*batch).mean()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -14,7 +15,6 @@ from peerattn.exceptions import InputError
 from peerattn.render import figure_style, svg, weight_colours
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -105,8 +105,6 @@ class AttentionMap:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per weight: layer, head, query_position, query, key_position, key, weight."""
-        import pandas as pd
-
         layer, head, i, j = np.indices(self.weights.shape).reshape(4, -1)
         query, key = (np.array(names, dtype=object) for names in (self.queries, self.keys))
         at = {"layer": layer, "head": head, "query_position": i, "query": query[i]}

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state, column_or_1d
@@ -23,10 +24,6 @@ from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import TrainingRecord, train
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 #: Arguments of `peerattn.training.train` that a model's attributes give.
 _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every")
 
@@ -34,23 +31,14 @@ _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average",
 class SavedEstimator(Saved, BaseEstimator):
     """An estimator whose parameters and fitted state go into a safetensors file and come back.
 
-    A subclass names its fitted attributes in ``_fitted``: numpy arrays, dictionaries of them, or what JSON holds. Where it is a
-    dataclass, its fields are the constructor's arguments.
+    Fitted attributes, whose names end in an underscore, are numpy arrays, dictionaries of them, or what JSON holds. Where a
+    subclass is a dataclass, its fields are the constructor's arguments.
     """
-
-    _fitted: ClassVar[tuple[str, ...]] = ()
 
     def _held(self) -> dict[str, Any]:
         """Return what a file keeps: parameters, and the fitted attributes."""
-        names = (*self._fitted, "feature_names_in_", "kept_heads_", "published_")
-        fitted = [name for name in names if hasattr(self, name)]
-        return self.get_params(deep=False) | {name: getattr(self, name) for name in fitted}
-
-    def _restore(self) -> None:
-        """Give fitted attributes back the types that JSON does not know."""
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return all(hasattr(self, name) for name in self._fitted)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and k != "record_"}
+        return self.get_params(deep=False) | fitted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -65,10 +53,10 @@ class WhereAndHow:
 class SequenceEstimator(WhereAndHow, SavedEstimator):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
-    A subclass gives :meth:`_examples`, :meth:`_build`, :meth:`_batches` and :meth:`_loss`, of which :meth:`_fit` is made, and
-    calls :meth:`_module` wherever it computes. ``_fitted`` names what ``_build`` needs, and ``"state_"``. Its attributes
-    ``max_steps`` (or ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip`` and
-    ``validate_every`` are options of `peerattn.training.train`.
+    A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
+    ``_build`` needs and returns :meth:`_fit`; wherever it computes it calls :meth:`_module`. Its attributes ``max_steps`` (or
+    ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip`` and ``validate_every`` are options of
+    `peerattn.training.train`.
 
     Attributes
     ----------
@@ -85,14 +73,17 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
     kept_heads_: dict[str, int]
     record_: TrainingRecord
 
-    def _fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from X, and from y where there is one: every ``fit`` that has one module and one training."""
-        examples = self._examples(X, y)
+    def _fit(self, examples: Any) -> Self:
+        """Build a module and learn from the examples."""
         generator = seeded(self.random_state)
         module = self._build(generator)
-        self._start(module, examples)
+        with torch.no_grad():
+            self._start(module, examples)
         self._learn(module.to(self.device), examples, generator)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "state_")
 
     def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
         """Minimise the loss in place by `peerattn.training.train`, which takes the options, and keep the state.
@@ -115,10 +106,6 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
         options = self.get_params(deep=False)
         return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
-
-    def _examples(self, X: Any, y: Any) -> Any:
-        """Return what to learn from, checked; set what ``_build`` needs."""
-        raise NotImplementedError
 
     def _build(self, generator: torch.Generator) -> Any:
         """Return the module at its random start."""
@@ -152,8 +139,6 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         Series
             By layer (its name in the module) and head.
         """
-        import pandas as pd
-
         module = self._module()
         losses = (total / n for total, n in self._loss_sums(module, X, y))
         found = nn.head_importance(module, lambda loss: loss, losses)
@@ -334,3 +319,16 @@ def class_numbers(classes: np.ndarray, y: Any, name: str = "y") -> Tensor:
             f"{name}: expected classes of fit {classes.tolist()}, got {labels[new].tolist()[0]!r}."
         )
     return torch.as_tensor(np.searchsorted(classes, labels))
+
+
+def class_folds(y: np.ndarray, n_folds: int, order: np.ndarray) -> np.ndarray:
+    """Deal the rows of each class to the folds, in this order: (n,). Each class continues where the preceding one ended.
+
+    Examples
+    --------
+    >>> class_folds(np.array([0, 0, 1, 1]), 2, np.arange(4)).tolist()
+    [0, 1, 0, 1]
+    """
+    folds = np.empty(len(y), dtype=np.int64)
+    folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % n_folds
+    return folds

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -62,8 +62,6 @@ class BytePairTokenizer(Tokenizer):
     >>> tokenizer.decode(tokenizer.encode("newest low"))
     'newest low'
     """
-
-    _fitted: ClassVar[tuple[str, ...]] = ("merges_", "symbols_")
 
     n_merges: int = 10_000
     _: KW_ONLY

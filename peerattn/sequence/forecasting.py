@@ -11,15 +11,128 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, check_share
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, centre_and_spread
-from peerattn.sequence.patches import PatchForecast
-from peerattn.sequence.series import WindowedEstimator, check_series, later_index, windows_of
-from peerattn.sequence.window_ridge import WindowMoments, window_ridge
+from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, later_index, windows_of
 
 EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced
+
+
+#: Penalties tried, as multiples of the mean eigenvalue of the windows' second moments.
+PENALTIES = tuple(10.0**power for power in range(-7, 4))
+
+
+@dataclass(frozen=True)
+class WindowMoments:
+    r"""Second moments of all windows of a series, the last value of the past taken off.
+
+    .. math:: G = \sum_c \sum_t w_{tc} w_{tc}', \qquad
+              w_{tc} = (x_{t,c}, \ldots, x_{t+L+H-1,c})' - x_{t+L-1,c} \mathbf 1
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (lookback + horizon, lookback + horizon)
+        G, over all columns c and windows t.
+    lookback : int
+        L.
+    n_windows : int
+        Number of windows, over all columns.
+    """
+
+    matrix: np.ndarray
+    lookback: int
+    n_windows: int
+
+    @classmethod
+    def of(cls, series: np.ndarray, lookback: int, horizon: int) -> WindowMoments:
+        """Return the moments of a series, (n_rows, n_columns)."""
+        size = lookback + horizon
+        total = np.zeros((size, size))
+        for column in series.T:
+            windows = np.lib.stride_tricks.sliding_window_view(column, size)
+            changes = windows - windows[:, [lookback - 1]]
+            total += changes.T @ changes
+        return cls(total, lookback, (len(series) - size + 1) * series.shape[1])
+
+    def coefficients(self, penalty: float) -> np.ndarray:
+        r"""Return the ridge map of the past to the future, :math:`(A + \lambda I)^{-1} B`, (lookback, horizon).
+
+        λ is ``penalty`` times the mean eigenvalue of A, the moments of the past; B are those of past and future.
+        """
+        past, both = np.hsplit(self.matrix[: self.lookback], [self.lookback])
+        ridge = penalty * max(np.trace(past) / self.lookback, np.finfo(float).tiny)
+        return np.linalg.solve(past + ridge * np.eye(self.lookback), both)
+
+    def mean_squared_error(self, coefficients: np.ndarray) -> float:
+        """Return the error of a linear map over these windows, per value, without looking at them again."""
+        residual = np.vstack([-coefficients, np.eye(coefficients.shape[1])])
+        total = np.sum(residual * (self.matrix @ residual))
+        return float(total / (self.n_windows * coefficients.shape[1]))
+
+
+def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.ndarray, float]:
+    r"""Return the linear forecast of a window whose penalty does best on later windows.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh}
+
+    Parameters
+    ----------
+    train, validation : WindowMoments
+        Of the windows that are fitted, and of those that choose among `PENALTIES`.
+
+    Returns
+    -------
+    coefficients : ndarray, shape (lookback, horizon)
+        Oldest value first. A large penalty leads to zero: repeat the last value.
+    penalty : float
+
+    References
+    ----------
+    Toner and Darlow (2024), An analysis of linear time series forecasting models, ICML.
+
+    Examples
+    --------
+    >>> line = np.arange(30.0)[:, None]  # goes on by one
+    >>> moments = WindowMoments.of(line, lookback=4, horizon=2)
+    >>> coefficients, penalty = window_ridge(moments, moments)
+    >>> np.round((np.arange(4.0) - 3) @ coefficients, 3)
+    array([1., 2.])
+    """
+    maps = [train.coefficients(penalty) for penalty in PENALTIES]
+    errors = [validation.mean_squared_error(coefficients) for coefficients in maps]
+    best = int(np.argmin(errors))
+    return maps[best], PENALTIES[best]
+
+
+class PatchForecast(torch.nn.Module):
+    r"""The forecast of windows.
+
+    .. math:: \hat x_{t+h} = x_t + \sum_l (x_{t-l} - x_t)\, \beta_{lh} + s_t\, u_h' \operatorname{vec}(\text{patches}(z_t)),
+              \qquad z_t = (x_{t-L+1..t} - x_t) / s_t
+
+    with s the standard deviation of the window. The line β is given and stays; u starts at zero.
+    """
+
+    line: Tensor
+
+    def __init__(self, encoder: PatchEncoder, lookback: int, horizon: int, generator: torch.Generator):
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("line", torch.zeros(lookback, horizon))
+        width = encoder.n_patches * encoder.embed.out_features
+        self.head = nn.linear(width, horizon, generator=generator)
+        torch.nn.init.zeros_(self.head.weight)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """Return (batch, columns, horizon) of windows (batch, columns, lookback)."""
+        last = windows[..., -1:]
+        centred = windows - last
+        spread = (windows.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()  # kept off zero
+        rows = self.encoder(centred / spread)
+        return last + centred @ self.line + spread * self.head(rows.flatten(-2))
 
 
 @dataclass(eq=False, repr=False)
@@ -94,10 +207,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 
     _past: ClassVar[str] = "lookback"
     _answers: ClassVar[str] = "forecasts"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "n_features_in_", "mean_", "scale_", "penalty_", "gain_", "gain_error_", "state_",
-    )  # fmt: skip
-
     horizon: int = 24
     lookback: int = 96
     _: KW_ONLY
@@ -127,10 +236,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         -------
         self
         """
-        return self._fit(X)
-
-    def _examples(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the standardised rows that train, and those that choose penalty and step, after the window before them."""
         counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
         check_at_least(1, **{name: getattr(self, name) for name in counts})
         check_share(validation_share=self.validation_share)
@@ -144,9 +249,10 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             )
         self.mean_, self.scale_ = centre_and_spread(values[:n_train])
         scaled = (values - self.mean_) / self.scale_
-        return scaled[:n_train], scaled[n_train - self.lookback :]
+        return self._fit((scaled[:n_train], scaled[n_train - self.lookback :]))
 
     def _start(self, module: PatchForecast, examples: tuple[np.ndarray, np.ndarray]) -> None:
+        """Set the line, of the rows that train and those that choose penalty and step, which start with the window before."""
         self.penalty_ = float("nan")
         if self.line:
             moments = (WindowMoments.of(rows, self.lookback, self.horizon) for rows in examples)

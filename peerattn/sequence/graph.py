@@ -21,8 +21,14 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
-from peerattn.sequence.base import Classifies, SequenceEstimator, checked_classes, class_numbers, seeded
-from peerattn.sequence.symbol_regression import class_folds
+from peerattn.sequence.base import (
+    Classifies,
+    SequenceEstimator,
+    checked_classes,
+    class_folds,
+    class_numbers,
+    seeded,
+)
 
 UNKNOWN = -1
 N_FOLDS = 5  # one of them chooses the step
@@ -120,9 +126,6 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
     array([0, 0, 0, 1, 1, 1])
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "n_features_in_", "classes_", "label_distributions_", "transduction_", "with_edges_", "counts_", "state_",
-    )  # fmt: skip
     schedule: ClassVar[str] = "constant"
     clip: ClassVar[float | None] = None
     validate_every: ClassVar[int] = 5
@@ -169,6 +172,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             When an edge names a node that is not there, or no class is known.
         """
         check_at_least(1, n_layers=self.n_layers)
+        given = X
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         at, labels = _labels(y, X.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -187,8 +191,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             options["max_steps"] = self.record_.best_step
         if held is None:
             options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
-        module = self._fitted_on(graph, shown, held, generator, **options)
-        self.label_distributions_ = self._probabilities(module.eval(), X, edges)
+        self._fitted_on(graph, shown, held, generator, **options)
+        self.label_distributions_ = self.predict_proba(given, edges=edges)
         self.transduction_ = self._likeliest(self.label_distributions_)
         return self
 
@@ -202,8 +206,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
 
     def _fitted_on(
         self, graph: tuple[Tensor, Tensor], shown: Any, held: Any, generator: torch.Generator, **options: Any
-    ) -> GraphNetwork:
-        """Return a network fitted to the classes of the shown nodes, at the step of least error on those held out."""
+    ) -> None:
+        """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
         (rows, truth), (later, answers) = (map(self._tensor, part or ((), ())) for part in (shown, held))
 
@@ -214,7 +218,6 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
 
         validate = None if held is None else error
         self._learn(module, (*graph, rows, truth), generator, validate=validate, **options)
-        return module
 
     def _build(self, generator: torch.Generator) -> GraphNetwork:
         sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
@@ -252,8 +255,10 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         InputError
             When the model was fitted with edges and none are given.
         """
-        check_is_fitted(self)
-        return self._probabilities(self._module(), self._nodes(X, edges), edges)
+        x, pairs = self._tensors(self._nodes(X, edges), edges, torch.float64)
+        with torch.no_grad():
+            found: np.ndarray = self._module().double()(x, pairs).softmax(-1).cpu().numpy()
+        return found
 
     def predict(self, X: Any, *, edges: Any = None) -> np.ndarray:
         """Return the most probable class of every node; arguments as in ``predict_proba``."""
@@ -299,12 +304,6 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
                 "of fit are in transduction_."
             )
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-
-    def _probabilities(self, module: GraphNetwork, X: Any, edges: Any) -> np.ndarray:
-        x, pairs = self._tensors(X, edges, torch.float64)
-        with torch.no_grad():
-            found: np.ndarray = module.double()(x, pairs).softmax(-1).cpu().numpy()
-        return found
 
 
 def _are_counts(X: Any) -> bool:

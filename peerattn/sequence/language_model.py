@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -63,7 +63,7 @@ class CausalReader:
         self.cache.reorder(sequences)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LanguageModel(TextEstimator):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
@@ -125,11 +125,9 @@ class LanguageModel(TextEstimator):
     True
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "n_symbols_", "ends_", "state_")
     schedule: ClassVar[str] = "cosine"
 
-    tokenizer: str | Tokenizer = "characters"
-    _: KW_ONLY
+    tokenizer: str | Tokenizer = field(default="characters", kw_only=False)
     block_size: int = 128
     positions: nn.embedding.Positions = "rotary"
     dropout: float = 0.0
@@ -151,9 +149,6 @@ class LanguageModel(TextEstimator):
         InputError
             When there are fewer than two symbols.
         """
-        return self._fit(X)
-
-    def _examples(self, X: Any, y: Any) -> Tensor:
         X = X if isinstance(X, str | np.ndarray | Tensor) else list(X)
         text = isinstance(X, str)
         if text and _PATH.fullmatch(X):
@@ -166,7 +161,7 @@ class LanguageModel(TextEstimator):
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
-        return self._read(X, at_least=2)
+        return self._fit(self._read(X, at_least=2))
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         """Yield blocks of the text at random places, (batch, block + 1)."""
@@ -315,11 +310,7 @@ class LanguageModel(TextEstimator):
         """Return text, texts or numbers as numbers."""
         check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
-            numbers = _check_numbers(X, name)
-            if len(numbers) and int(numbers.max()) >= self.n_symbols_:
-                raise InputError(
-                    f"{name}: expected numbers below {self.n_symbols_}, as in fit, got {int(numbers.max())}."
-                )
+            numbers = _check_numbers(X, name, self.n_symbols_)
         else:
             encode, end = self.tokenizer_.encode, self.tokenizer_.end
             texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
@@ -342,7 +333,7 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
         yield numbers[None, -(size + 1) :], rest
 
 
-def _check_numbers(X: Any, name: str) -> Tensor:
+def _check_numbers(X: Any, name: str, n_symbols: float = math.inf) -> Tensor:
     array = np.asarray(X)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise InputError(
@@ -350,4 +341,6 @@ def _check_numbers(X: Any, name: str) -> Tensor:
         )
     if len(array) and array.min() < 0:
         raise InputError(f"{name}: expected numbers of at least 0, got {array.min()}.")
+    if len(array) and array.max() >= n_symbols:
+        raise InputError(f"{name}: expected numbers below {n_symbols}, as in fit, got {array.max()}.")
     return torch.tensor(array, dtype=torch.int64)

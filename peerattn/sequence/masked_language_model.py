@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
-from peerattn.sequence.cooccurrence import cooccurrence_vectors, log_frequencies
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, batches_of_texts
-from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
+from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts, pad
 
 MASKED_SHARE = 0.15
+NEAR = 5  # symbols on either side that count as together
+_SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbols do not count too much
 _MASK_SEED = 0
 
 
 class MaskedLanguageModule(torch.nn.Module):
     """A text encoder, and symbols as its output."""
 
-    def __init__(self, encoder: TextEncoder, d_model: int, generator: torch.Generator):
+    def __init__(self, encoder: TextEncoder, generator: torch.Generator):
         super().__init__()
+        n_symbols, d_model = encoder.embedding.tokens.weight.shape
         self.encoder = encoder
         self.transform = nn.linear(d_model, d_model, generator=generator)
         self.norm = torch.nn.LayerNorm(d_model)
-        self.popularity = torch.nn.Parameter(torch.zeros(len(encoder.embedding.tokens.weight)))
+        self.popularity = torch.nn.Parameter(torch.zeros(n_symbols))
 
     def forward(self, symbols: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
@@ -37,15 +41,8 @@ class MaskedLanguageModule(torch.nn.Module):
         rows = self.norm(F.gelu(self.transform(rows)))
         return self.encoder.embedding.tokens.logits(rows) + self.popularity
 
-    @torch.no_grad()
-    def start_from(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Start the symbols' vectors from their co-occurrences in these texts, and the outputs from their frequencies."""
-        vectors = self.encoder.embedding.tokens.weight
-        vectors.add_(torch.as_tensor(cooccurrence_vectors(sequences, *vectors.shape), dtype=vectors.dtype))
-        self.popularity.copy_(torch.as_tensor(log_frequencies(sequences, len(vectors))))
 
-
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MaskedLanguageModel(EncodedTexts):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
@@ -100,8 +97,6 @@ class MaskedLanguageModel(EncodedTexts):
 
     schedule: ClassVar[str] = "cosine"
 
-    tokenizer: str | Tokenizer = "words"
-    _: KW_ONLY
     n_positions: int = 64
     max_steps: int = 3000
     weight_decay: float = 0.01
@@ -114,15 +109,14 @@ class MaskedLanguageModel(EncodedTexts):
         X : iterable of str
         y : None
         """
-        return self._fit(X)
-
-    def _examples(self, X: Any, y: Any) -> list[list[int]]:
         texts = check_texts(X)
         self.tokenizer_ = self._fit_tokenizer(texts)
-        return self._read(texts)
+        return self._fit((self._read(texts),))
 
-    def _start(self, module: MaskedLanguageModule, examples: list[list[int]]) -> None:
-        module.start_from([sequence[1:] for sequence in examples])  # without <start>
+    def _start(self, module: MaskedLanguageModule, examples: Any) -> None:
+        texts, vectors = [text[1:] for text in examples[0]], module.encoder.embedding.tokens.weight
+        vectors.add_(torch.as_tensor(cooccurrence_vectors(texts, *vectors.shape), dtype=vectors.dtype))
+        module.popularity.copy_(torch.as_tensor(log_frequencies(texts, len(vectors))))
 
     def _loss(self, module: MaskedLanguageModule, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
         corrupted, lengths, places, truth = batch
@@ -173,27 +167,19 @@ class MaskedLanguageModel(EncodedTexts):
         sequences = self._read(check_texts(X))
         return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
 
-    def _with_output(
-        self, encoder: TextEncoder, d_model: int, generator: torch.Generator
-    ) -> MaskedLanguageModule:
-        return MaskedLanguageModule(encoder, d_model, generator)
+    def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
+        return self._as_published(MaskedLanguageModule(self._encoder(generator), generator))
 
-    def _batches(
-        self, examples: list[list[int]], generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield corrupted symbols, lengths, places to fill in and the true symbols there."""
-        n_symbols = len(self.tokenizer_.symbols_)
-        for at in batches_of_texts(examples, self.batch_size, generator):
-            symbols, lengths = pad([examples[k] for k in at])
-            places = _choose(symbols, lengths, generator)
-            how = torch.rand(symbols.shape, generator=generator)
-            others = torch.randint(
-                len(SPECIAL), max(n_symbols, len(SPECIAL) + 1), symbols.shape, generator=generator
-            )
-            corrupted = symbols.masked_fill(places & (how < 0.8), MASK)
-            corrupted = torch.where(places & (how >= 0.9), others, corrupted)
-            found = (corrupted, lengths, places, symbols[places])
-            yield tuple(tensor.to(self.device) for tensor in found)  # type: ignore[misc]
+    def _batch(self, generator: torch.Generator, sequences: Texts) -> Any:
+        """Return corrupted symbols, lengths, places to fill in and the true symbols there."""
+        symbols, lengths = pad(sequences)
+        places = _choose(symbols, lengths, generator)
+        how = torch.rand(symbols.shape, generator=generator)
+        n_symbols = max(len(self.tokenizer_.symbols_), len(SPECIAL) + 1)
+        others = torch.randint(len(SPECIAL), n_symbols, symbols.shape, generator=generator)
+        corrupted = symbols.masked_fill(places & (how < 0.8), MASK)
+        corrupted = torch.where(places & (how >= 0.9), others, corrupted)
+        return corrupted, lengths, places, symbols[places]
 
 
 def masked_places(sequences: list[list[int]]) -> list[list[bool]]:
@@ -216,3 +202,72 @@ def _choose(symbols: Tensor, lengths: Tensor, generator: torch.Generator) -> Ten
     n_chosen = (MASKED_SHARE * (lengths - 1)).round().clamp_min(1)
     rank = order.argsort(1).argsort(1)
     return (rank < n_chosen[:, None]) & (order < 2)
+
+
+def log_frequencies(sequences: Sequence[Sequence[int]], n_symbols: int) -> np.ndarray:
+    """Return the log of each symbol's share of all symbols, each counted once more than it occurs: (n_symbols,).
+
+    Examples
+    --------
+    >>> np.exp(log_frequencies([[1, 1], [1]], 3)).round(2).tolist()
+    [0.17, 0.67, 0.17]
+    """
+    counts = 1.0 + np.bincount(np.concatenate(sequences), minlength=n_symbols)
+    return np.asarray(np.log(counts / counts.sum()))
+
+
+def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: int) -> np.ndarray:
+    r"""Return a vector for each symbol, similar for symbols that occur among the same others: (n_symbols, d).
+
+    .. math:: M_{ab} = \max\Big(0, \log \frac{n_{ab}}{n_a\, q_b}\Big), \quad q_b \propto n_b^{3/4}, \qquad
+              M \approx U \Sigma V', \quad E \propto U \Sigma^{1/2}
+
+    with :math:`n_{ab}` the number of times that b occurs within five symbols of a, and :math:`n_a` its sum. The mean
+    squared length of the rows of E is 1. Columns past the number of symbols are zero, and so are symbols without neighbours.
+
+    Parameters
+    ----------
+    sequences : sequence of sequences of int
+        Symbols of each text, below ``n_symbols``.
+    n_symbols, d : int
+
+    References
+    ----------
+    Levy and Goldberg (2014), Neural word embedding as implicit matrix factorization, NIPS. Levy, Goldberg and Dagan (2015),
+    Improving distributional similarity with lessons learned from word embeddings, TACL.
+
+    Examples
+    --------
+    >>> vectors = cooccurrence_vectors([[0, 2], [1, 2], [0, 3], [1, 3]], 4, 2)
+    >>> bool(np.allclose(vectors[0], vectors[1]))
+    True
+    """
+    information = _information(_neighbours(sequences, n_symbols))
+    k = min(d, n_symbols)
+    left, values, _ = randomized_svd(information, k, random_state=0)
+    vectors = np.zeros((n_symbols, d))
+    vectors[:, :k] = left * np.sqrt(values)
+    length = np.sqrt((vectors**2).sum() / n_symbols)
+    return vectors / max(length, np.finfo(float).tiny)
+
+
+def _neighbours(sequences: Sequence[Sequence[int]], n_symbols: int) -> sparse.csr_array:
+    """Return how often each symbol occurs near each other one, (n_symbols, n_symbols)."""
+    symbols = np.concatenate(sequences)
+    text = np.repeat(np.arange(len(sequences)), [len(sequence) for sequence in sequences])
+    counts = sparse.csr_array((n_symbols, n_symbols))
+    for k in range(1, min(NEAR, len(symbols) - 1) + 1):
+        same = text[k:] == text[:-k]
+        pair = (symbols[:-k][same], symbols[k:][same])
+        counts += sparse.csr_array((np.ones(same.sum()), pair), shape=counts.shape)
+    return sparse.csr_array(counts + counts.T)
+
+
+def _information(counts: sparse.csr_array) -> sparse.csr_array:
+    """Return the positive pointwise mutual information of each pair."""
+    pairs = counts.tocoo()
+    n = np.asarray(counts.sum(1)).ravel()
+    q = n**_SMOOTHING / max((n**_SMOOTHING).sum(), 1.0)
+    row, column = pairs.coords
+    values = np.maximum(np.log(pairs.data / (n[row] * q[column])), 0.0)
+    return sparse.csr_array((values, (row, column)), shape=counts.shape)

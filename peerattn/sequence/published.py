@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from safetensors.torch import load_file
@@ -26,30 +26,21 @@ _BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in the order o
 _MARK = re.compile(r"<mask>|\[MASK\]")
 # Letters, digits, and other marks, each with the space before it, as GPT-2 cuts texts.
 _GPT2_WORDS = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
-#: Our parts and the published ones; {k} numbers the blocks.
+#: Our parts of a block, and BERT's and GPT-2's.
+_BLOCK = {
+    "attention.query": ("attention.self.query", "attn.c_attn.0"),  # the first of three parts
+    "attention.key": ("attention.self.key", "attn.c_attn.1"),
+    "attention.value": ("attention.self.value", "attn.c_attn.2"),
+    "attention.output": ("attention.output.dense", "attn.c_proj"),
+    "norm_attention": ("attention.output.LayerNorm", "ln_1"),
+    "feedforward.hidden": ("intermediate.dense", "mlp.c_fc"),
+    "feedforward.output": ("output.dense", "mlp.c_proj"),
+    "norm_feedforward": ("output.LayerNorm", "ln_2"),
+}
 _BERT = {
     "encoder.embedding.norm": "embeddings.LayerNorm",
     "transform": "cls.predictions.transform.dense",
     "norm": "cls.predictions.transform.LayerNorm",
-    "encoder.stack.blocks.{k}.attention.query": "encoder.layer.{k}.attention.self.query",
-    "encoder.stack.blocks.{k}.attention.key": "encoder.layer.{k}.attention.self.key",
-    "encoder.stack.blocks.{k}.attention.value": "encoder.layer.{k}.attention.self.value",
-    "encoder.stack.blocks.{k}.attention.output": "encoder.layer.{k}.attention.output.dense",
-    "encoder.stack.blocks.{k}.norm_attention": "encoder.layer.{k}.attention.output.LayerNorm",
-    "encoder.stack.blocks.{k}.feedforward.hidden": "encoder.layer.{k}.intermediate.dense",
-    "encoder.stack.blocks.{k}.feedforward.output": "encoder.layer.{k}.output.dense",
-    "encoder.stack.blocks.{k}.norm_feedforward": "encoder.layer.{k}.output.LayerNorm",
-}
-_GPT2 = {
-    "stack.final_norm": "ln_f",
-    "stack.blocks.{k}.attention.query": "h.{k}.attn.c_attn.0",  # the first of three parts
-    "stack.blocks.{k}.attention.key": "h.{k}.attn.c_attn.1",
-    "stack.blocks.{k}.attention.value": "h.{k}.attn.c_attn.2",
-    "stack.blocks.{k}.attention.output": "h.{k}.attn.c_proj",
-    "stack.blocks.{k}.norm_attention": "h.{k}.ln_1",
-    "stack.blocks.{k}.feedforward.hidden": "h.{k}.mlp.c_fc",
-    "stack.blocks.{k}.feedforward.output": "h.{k}.mlp.c_proj",
-    "stack.blocks.{k}.norm_feedforward": "h.{k}.ln_2",
 }
 
 
@@ -145,7 +136,6 @@ class ByteLevelTokenizer(Tokenizer):
     'he hé'
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("symbols_", "merges_")
     never = ()
 
     def from_symbols(self, symbols: Sequence[str], merges: Iterable[Sequence[str]]) -> Self:
@@ -178,9 +168,6 @@ class ByteLevelTokenizer(Tokenizer):
         """Return the text of these numbers, without the end."""
         return self.join([self.symbols_[k] for k in numbers if k != self.end])
 
-    def _restore(self) -> None:
-        self.merges_ = [(first, second) for first, second in self.merges_]
-
 
 def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     """Return BERT as a fitted :class:`MaskedLanguageModel`, which may start a ``TextClassifier(pretrained=...)``.
@@ -210,20 +197,21 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     uncased = config.get("do_lower_case", "[unused0]" not in symbols or "the" in symbols)
     tokenizer = WordPieceTokenizer(lowercase=uncased).from_symbols(symbols)
     rows = sorted(range(len(symbols)), key=lambda k: (*_BERT_SPECIAL, symbols[k]).index(symbols[k]))
-    positions = (
-        state["embeddings.position_embeddings.weight"] + state["embeddings.token_type_embeddings.weight"][0]
+    positions, segments = (
+        state[f"embeddings.{kind}_embeddings.weight"] for kind in ("position", "token_type")
     )
     ours = {
         "encoder.embedding.tokens.weight": state["embeddings.word_embeddings.weight"][rows],
-        "encoder.embedding.learned.weight": positions,
+        "encoder.embedding.learned.weight": positions + segments[0],
         "popularity": state["cls.predictions.bias"][rows],
     }
     n_positions, d_model = positions.shape
     sizes = {"n_heads": config.get("num_attention_heads", d_model // 64), "d_model": d_model}
-    n_layers = _n_layers(state, "encoder.layer.")
+    names = _BERT | _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
+    n_layers = len(names) // len(_BLOCK)
     model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_positions=n_positions, **sizes)
     model.tokenizer_ = tokenizer
-    return _with_weights(model, ours | _renamed(state, _BERT, n_layers))
+    return _with_weights(model, ours | _renamed(state, names))
 
 
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
@@ -251,16 +239,16 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     tokenizer = ByteLevelTokenizer().from_symbols(sorted(numbers, key=numbers.__getitem__), merges)
     ours = {"embedding.tokens.weight": state["wte.weight"], "embedding.learned.weight": state["wpe.weight"]}
     block_size, d_model = ours["embedding.learned.weight"].shape
-    n_layers = _n_layers(state, "h.")
     for name in [name for name in state if name.startswith("h.")]:  # whose matrices are stored as (in, out)
         state[name] = state[name].mT if state[name].ndim == 2 else state[name]
         if (packed := ".attn.c_attn.") in name:
             for k, part in enumerate(state[name].chunk(3)):
                 state[name.replace(packed, f"{packed}{k}.")] = part
     sizes = {"n_heads": config.get("n_head", d_model // 64), "d_model": d_model, "block_size": block_size}
-    model = LanguageModel(tokenizer, n_layers=n_layers, positions="learned", **sizes)
+    names = {"stack.final_norm": "ln_f"} | _blocks(state, "stack.blocks", "h", 1)
+    model = LanguageModel(tokenizer, n_layers=len(names) // len(_BLOCK), positions="learned", **sizes)
     model.tokenizer_, model.n_symbols_, model.ends_ = tokenizer, len(tokenizer.symbols_), True
-    return _with_weights(model, ours | _renamed(state, _GPT2, n_layers))
+    return _with_weights(model, ours | _renamed(state, names))
 
 
 @cache
@@ -310,19 +298,17 @@ def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[st
     return found, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
 
 
-def _n_layers(state: _State, start: str) -> int:
-    numbers = (int(name.removeprefix(start).split(".")[0]) for name in state if name.startswith(start))
-    return 1 + max(numbers, default=-1)
-
-
-def _renamed(state: _State, names: Mapping[str, str], n_layers: int) -> dict[str, Tensor]:
-    """Return weight and bias of the named parts, in every block, by our names."""
+def _blocks(state: _State, ours: str, theirs: str, kind: int) -> dict[str, str]:
+    """Return our names and the published ones of the parts of every block."""
+    found = {name.split(".")[theirs.count(".") + 1] for name in state if name.startswith(f"{theirs}.")}
     return {
-        f"{ours}.{kind}".format(k=k): state[f"{theirs}.{kind}".format(k=k)]
-        for ours, theirs in names.items()
-        for kind in ("weight", "bias")
-        for k in range(n_layers if "{k}" in ours else 1)
+        f"{ours}.{k}.{a}": f"{theirs}.{k}.{b[kind]}" for k in range(len(found)) for a, b in _BLOCK.items()
     }
+
+
+def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return weight and bias of the named parts by our names."""
+    return {f"{a}.{kind}": state[f"{b}.{kind}"] for a, b in names.items() for kind in ("weight", "bias")}
 
 
 def _with_weights(model: Any, state: Mapping[str, Tensor]) -> Any:

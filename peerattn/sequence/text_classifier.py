@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, softmax
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import BesideLine, Classifies, checked_classes, class_numbers
+from peerattn.sequence.base import (
+    BesideLine,
+    Classifies,
+    SavedEstimator,
+    checked_classes,
+    class_folds,
+    class_numbers,
+)
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, batches_of_texts
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts, pad
 
+#: Numbers and pairs of neighbours as terms.
+_TERMS = {"token_pattern": r"\S+", "ngram_range": (1, 2), "sublinear_tf": True}
 N_FOLDS = 10  # one of them decides on attention
 
 
 class ClassifierModule(torch.nn.Module):
     """A text encoder, and classes as the output of the mean of a text's rows."""
 
-    def __init__(
-        self, encoder: TextEncoder, d_model: int, n_classes: int, dropout: float, generator: torch.Generator
-    ):
+    def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: torch.Generator):
         super().__init__()
-        self.encoder = encoder
+        self.encoder, d_model = encoder, encoder.embedding.tokens.weight.shape[1]
         self.dropout = nn.Dropout(dropout, generator=generator)
         self.classes = nn.linear(d_model, n_classes, generator=generator)
 
@@ -42,6 +50,63 @@ class ClassifierModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
+class SymbolRegression(SavedEstimator):
+    r"""Logistic regression on how often symbols and pairs of neighbouring symbols occur in a text.
+
+    .. math:: p(y \mid s) = \operatorname{softmax}(W x_s + b), \qquad
+              x_{sk} \propto (1 + \log n_{sk}) \left(1 + \log \frac{1 + n}{1 + n_k}\right), \quad \lVert x_s \rVert = 1
+
+    with :math:`n_{sk}` the occurrences of k in text s and :math:`n_k` the number of the n training texts that have it (tf-idf).
+
+    Parameters
+    ----------
+    C : float, default 10
+        Inverse penalty of `sklearn.linear_model.LogisticRegression`.
+
+    References
+    ----------
+    Wang and Manning (2012), Baselines and bigrams: simple, good sentiment and topic classification, ACL.
+
+    Examples
+    --------
+    >>> model = SymbolRegression().fit([[5, 6], [5, 7]] * 10, np.array([0, 1] * 10), n_classes=2)
+    >>> model.log_probabilities([[6, 5], [7]]).argmax(1).tolist()
+    [0, 1]
+    """
+
+    C: float = 10.0
+
+    def fit(self, sequences: Sequence[Sequence[int]], y: np.ndarray, *, n_classes: int) -> Self:
+        """Learn from texts as symbol numbers, and their class numbers below ``n_classes``.
+
+        A class without a text is as probable as one text in n + 1.
+        """
+        tf_idf = TfidfVectorizer(**_TERMS)
+        x = tf_idf.fit_transform(_written(sequences))
+        self.keys_, self.idf_ = tf_idf.get_feature_names_out(), tf_idf.idf_
+        self.coef_ = np.zeros((n_classes, len(self.keys_)))
+        seen, numbers = np.unique(y, return_inverse=True)
+        self.intercept_ = np.full(n_classes, -np.log(len(sequences)))
+        self.intercept_[seen] = 0.0
+        if len(seen) > 1:
+            found = LogisticRegression(C=self.C, max_iter=1000).fit(x, numbers)
+            binary = np.array([[-0.5], [0.5]]) if len(seen) == 2 else np.eye(len(seen))
+            self.coef_[seen], self.intercept_[seen] = binary @ found.coef_, binary @ found.intercept_
+        return self
+
+    def log_probabilities(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return the log probability of every class, (n_texts, n_classes)."""
+        tf_idf = TfidfVectorizer(vocabulary=self.keys_, **_TERMS)
+        tf_idf.idf_ = self.idf_
+        logits = tf_idf.transform(_written(sequences)) @ self.coef_.T + self.intercept_
+        return np.asarray(log_softmax(logits, axis=1))
+
+
+def _written(sequences: Sequence[Sequence[int]]) -> list[str]:
+    return [" ".join(map(str, sequence)) for sequence in sequences]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class TextClassifier(Classifies, BesideLine, EncodedTexts):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
@@ -118,14 +183,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
     ['good', 'bad']
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "tokenizer_", "classes_", "line_", "factor_", "gain_", "gain_error_", "state_",
-    )  # fmt: skip
-
     _answers: ClassVar[str] = "probabilities"
 
-    tokenizer: str | Tokenizer = "words"
-    _: KW_ONLY
     line: bool = True
     pretrained: MaskedLanguageModel | None = None
     embeddings: Mapping[str, Any] | None = None
@@ -153,16 +212,13 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         InputError
             When there are not as many classes as texts, or only one class.
         """
-        return self._fit(X, y)
-
-    def _examples(self, X: Any, y: Any) -> tuple[list[str], list[list[int]], np.ndarray]:
         texts = check_texts(X)
         labels = checked_classes(y, len(texts), "text")
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y: expected at least two classes, got {self.classes_.tolist()}.")
         self.tokenizer_ = self._fit_tokenizer(texts)
-        return texts, self._read(texts), numbers
+        return self._fit((self._read(texts), numbers, texts))
 
     def _start(self, module: ClassifierModule, examples: Any) -> None:
         if self.pretrained is not None:
@@ -170,11 +226,9 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         if self.embeddings is not None:
             self._fix(module.encoder.embedding.tokens.weight, self.embeddings)
 
-    def _learn(
-        self, module: ClassifierModule, examples: Any, generator: torch.Generator, **options: Any
-    ) -> None:
+    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
         """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
-        texts, sequences, numbers = examples
+        sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
         self.factor_, self.gain_, self.gain_error_ = 1.0, float("nan"), float("nan")
         if not self.line:
@@ -201,8 +255,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
                 f"embeddings: expected vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None, "
                 f"got shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols. Set d_model to their length."
             )
-        with torch.no_grad():
-            weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
+        weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
         weight.requires_grad_(False)
 
     def _loss(self, module: ClassifierModule, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
@@ -244,22 +297,16 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
-    def _with_output(
-        self, encoder: TextEncoder, d_model: int, generator: torch.Generator
-    ) -> ClassifierModule:
-        return ClassifierModule(encoder, d_model, len(self.classes_), self.dropout, generator)
+    def _build(self, generator: torch.Generator) -> ClassifierModule:
+        sizes = (len(self.classes_), self.dropout)
+        return self._as_published(ClassifierModule(self._encoder(generator), *sizes, generator))
 
-    def _batches(
-        self, examples: tuple[Sequence[list[int]], np.ndarray], generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield symbols, lengths and classes, some symbols unknown."""
-        sequences, classes = examples
-        for at in batches_of_texts(sequences, self.batch_size, generator):
-            symbols, lengths = pad([sequences[k] for k in at])
-            dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
-            symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
-            truth = torch.as_tensor(classes[at])
-            yield symbols.to(self.device), lengths.to(self.device), truth.to(self.device)
+    def _batch(self, generator: torch.Generator, sequences: Texts, classes: Any) -> Any:
+        """Return symbols, some of them unknown, lengths and classes."""
+        symbols, lengths = pad(sequences)
+        dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
+        symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
+        return symbols, lengths, torch.as_tensor(np.array(classes))
 
 
 def judged(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[float, float, float]:
@@ -270,7 +317,7 @@ def judged(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[fl
 
     def losses(factor: float) -> np.ndarray:
         logits = line + factor * added
-        return np.asarray(logsumexp(logits, axis=1) - logits[np.arange(len(classes)), classes])
+        return np.asarray(-log_softmax(logits, axis=1)[np.arange(len(classes)), classes])
 
     factor = float(minimize_scalar(lambda f: losses(f).mean(), bounds=(0, 1), method="bounded").x)
     falls = (losses(0.0) - losses(factor)) / max(losses(0.0).mean(), np.finfo(float).tiny)

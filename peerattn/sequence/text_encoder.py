@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from peerattn.sequence.base import StackEstimator
 from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, find_tokenizer, pad
 
 BERT_EPS = 1e-12  # of its normalisations
+Texts = Sequence[list[int]]  # as numbers of symbols
 
 
 class TextEncoder(torch.nn.Module):
@@ -37,12 +39,11 @@ class TextEncoder(torch.nn.Module):
         return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
 
 
+@dataclass(eq=False, repr=False)
 class TextEstimator(StackEstimator):
     """What all models of texts share: a tokenizer, batches of texts of similar length, and a score."""
 
-    _fitted: ClassVar[tuple[str, ...]] = ("tokenizer_", "state_")
-    tokenizer: Any
-    tokenizer_: Any
+    tokenizer: str | Tokenizer = "words"
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
@@ -57,22 +58,41 @@ class TextEstimator(StackEstimator):
         found = find_tokenizer(self.tokenizer)
         return found if hasattr(found, "symbols_") else found.fit(texts)
 
-    def _by_length(
-        self, sequences: Sequence[list[int]], size: int = 256
-    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    def _batch(self, generator: torch.Generator, *columns: Any) -> Any:
+        """Return what a step learns from, of a batch of each column of the examples."""
+        raise NotImplementedError
+
+    def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[Any]:
+        """Yield batches of texts of similar length, the first column of the examples, indefinitely: every text once a pass.
+
+        A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
+        batches, so that little is padded and the batches' order stays random.
+        """
+        lengths, size = np.array([len(text) for text in examples[0]]), self.batch_size
+        while True:
+            order = torch.randperm(len(lengths), generator=generator).numpy()
+            batches: list[np.ndarray] = []
+            for start in range(0, len(order), 50 * size):
+                part = order[start : start + 50 * size]
+                part = part[np.argsort(lengths[part], kind="stable")]
+                batches += [part[k : k + size] for k in range(0, len(part), size)]
+            for k in torch.randperm(len(batches), generator=generator).tolist():
+                shown = ([column[place] for place in batches[k]] for column in examples)
+                batch = self._batch(generator, *shown)
+                yield [part.to(self.device) if isinstance(part, Tensor) else part for part in batch]
+
+    def _by_length(self, texts: Texts, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
-        order = sorted(range(len(sequences)), key=lambda k: len(sequences[k]))
+        order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
         for start in range(0, len(order), size):
             places = order[start : start + size]
-            yield places, *pad([sequences[k] for k in places], self.device)
+            yield places, *pad([texts[k] for k in places], self.device)
 
-    def _each(
-        self, compute: Callable[[Tensor, Tensor], Any], sequences: Sequence[list[int]], size: int = 256
-    ) -> list[Any]:
+    def _each(self, compute: Callable[[Tensor, Tensor], Any], texts: Texts, size: int = 256) -> list[Any]:
         """Return what ``compute`` gives for each text, of the symbols and lengths of a batch, without gradients."""
-        found: list[Any] = [None] * len(sequences)
+        found: list[Any] = [None] * len(texts)
         with torch.inference_mode():
-            for places, symbols, lengths in self._by_length(sequences, size):
+            for places, symbols, lengths in self._by_length(texts, size):
                 for k, value in zip(places, compute(symbols, lengths)):
                     found[k] = value
         return found
@@ -90,19 +110,18 @@ class EncodedTexts(TextEstimator):
         """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
         return self.pretrained or self
 
-    def _with_output(self, encoder: TextEncoder, d_model: int, generator: torch.Generator) -> torch.nn.Module:
-        """Return the encoder with what the model reads off it."""
-        raise NotImplementedError
-
-    def _build(self, generator: torch.Generator) -> Any:
-        size, n_symbols = self._sizes(), len(self.tokenizer_.symbols_)
+    def _encoder(self, generator: torch.Generator) -> TextEncoder:
+        """Return the encoder at its random start."""
+        size = self._sizes()
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
-        bert, d_model = size._is_published, size.d_model
-        embedding = nn.InputEmbedding(n_symbols, d_model, size.n_positions, std=0.02, norm=bert, **options)
-        stack = size._stack(**options, norm="post" if bert else "pre")
-        module = self._with_output(TextEncoder(embedding, stack), d_model, generator)
+        counts = (len(self.tokenizer_.symbols_), size.d_model, size.n_positions)
+        embedding = nn.InputEmbedding(*counts, std=0.02, norm=size._is_published, **options)
+        return TextEncoder(embedding, size._stack(**options, norm="post" if size._is_published else "pre"))
+
+    def _as_published(self, module: Any) -> Any:
+        """Return the module, with the constant of its normalisations that published weights need."""
         for part in module.modules():
-            if bert and isinstance(part, torch.nn.LayerNorm):
+            if self._sizes()._is_published and isinstance(part, torch.nn.LayerNorm):
                 part.eps = BERT_EPS
         return module
 
@@ -125,24 +144,3 @@ def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor 
     """Return the causal mask of n rows after those read; None where it masks nothing or the layers look back by themselves."""
     alone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
     return None if alone else nn.causal_mask(n, read + n, device=device)
-
-
-def batches_of_texts(
-    sequences: Sequence[list[int]], batch_size: int, generator: torch.Generator
-) -> Iterator[np.ndarray]:
-    """Yield which texts make up each batch, of similar length, indefinitely: every text once a pass.
-
-    A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
-    batches, so that little is padded and the batches' order stays random.
-    """
-    lengths = np.array([len(sequence) for sequence in sequences])
-    stretch = 50 * batch_size
-    while True:
-        order = torch.randperm(len(sequences), generator=generator).numpy()
-        batches: list[np.ndarray] = []
-        for start in range(0, len(order), stretch):
-            part = order[start : start + stretch]
-            part = part[np.argsort(lengths[part], kind="stable")]
-            batches += [part[k : k + batch_size] for k in range(0, len(part), batch_size)]
-        for k in torch.randperm(len(batches), generator=generator).tolist():
-            yield batches[k]

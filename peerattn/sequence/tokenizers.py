@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -36,7 +36,6 @@ class Tokenizer(SavedEstimator):
         The special symbols, then the others.
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("symbols_",)
     symbols_: list[str]
     never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # symbols that never continue a text
     closes = False  # whether a text is read with its end
@@ -52,12 +51,12 @@ class Tokenizer(SavedEstimator):
         return self
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the symbols of a text."""
-        raise NotImplementedError
+        """Return the symbols of a text: its characters, where a tokenizer has no others."""
+        return list(text)
 
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text of these symbols."""
-        raise NotImplementedError
+        return "".join(symbols)
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's symbols; those never seen are 1, ``<unknown>``."""
@@ -109,14 +108,6 @@ class CharacterTokenizer(Tokenizer):
     >>> tokenizer.decode([6, 7, 9])
     'bet'
     """
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the characters."""
-        return list(text)
-
-    def join(self, symbols: Sequence[str]) -> str:
-        """Return the characters as one string."""
-        return "".join(symbols)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

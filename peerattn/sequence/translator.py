@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -16,14 +16,13 @@ from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.generation import beam_search
-from peerattn.sequence.text_encoder import TextEstimator, batches_of_texts, mask_of_past
-from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, Tokenizer, check_texts, pad
+from peerattn.sequence.text_encoder import TextEstimator, Texts, mask_of_past
+from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, check_texts, pad
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What the decoder attends to.
 
     ``rows`` (B, n, d) of the encoder, ``mask`` (B, 1, 1, n), ``symbols`` (B, n): the source in extended numbers, in
@@ -33,10 +32,6 @@ class Source:
     rows: Tensor
     mask: Tensor
     symbols: Tensor
-
-    def take(self, sequences: Tensor) -> Source:
-        """Return these sequences of the batch."""
-        return Source(self.rows[sequences], self.mask[sequences], self.symbols[sequences])
 
 
 class TranslatorModule(torch.nn.Module):
@@ -110,7 +105,7 @@ class TranslatorModule(torch.nn.Module):
         return symbols.masked_fill(symbols >= self.n_symbols, UNKNOWN)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Translator(TextEstimator):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
@@ -183,8 +178,6 @@ class Translator(TextEstimator):
     ['a cat']
     """
 
-    tokenizer: str | Tokenizer = "words"
-    _: KW_ONLY
     d_feedforward: int | None = None
     pretrained: Translator | None = None
     copy: bool = True
@@ -208,13 +201,10 @@ class Translator(TextEstimator):
         InputError
             When there are not as many translations as texts, or an argument is out of range.
         """
-        return self._fit(X, y)
-
-    def _examples(self, X: Any, y: Any) -> list[tuple[list[int], list[int]]]:
         sources, targets = _check_pairs(X, y)
         check_at_least(0, position_shift=self.position_shift)
         self.tokenizer_ = self._fit_tokenizer([*sources, *targets])
-        return [self._numbers(source, target)[:2] for source, target in zip(sources, targets)]
+        return self._fit(tuple(zip(*(self._numbers(s, t)[:2] for s, t in zip(sources, targets)))))
 
     def _start(self, module: TranslatorModule, examples: Any) -> None:
         if self.pretrained is not None:
@@ -223,15 +213,11 @@ class Translator(TextEstimator):
             except RuntimeError as error:
                 raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
-    def _batches(
-        self, examples: list[tuple[list[int], list[int]]], generator: torch.Generator
-    ) -> Iterator[tuple[list[Any], int]]:
-        for places in batches_of_texts([source for source, _ in examples], self.batch_size, generator):
-            start = int(torch.randint(self.position_shift + 1, (), generator=generator))
-            yield [examples[k] for k in places], start
+    def _batch(self, generator: torch.Generator, sources: Texts, targets: Texts) -> Any:
+        return sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
 
-    def _loss(self, module: TranslatorModule, batch: tuple[list[Any], int]) -> Tensor:
-        return self._pair_loss(module, *batch, self.label_smoothing)
+    def _loss(self, module: TranslatorModule, batch: Any) -> Tensor:
+        return self._pair_loss(module, self.label_smoothing, *batch)
 
     def predict(self, X: Any) -> list[str]:
         """Return the translations, found by beam search."""
@@ -245,11 +231,11 @@ class Translator(TextEstimator):
         return self._mean_loss(X, y)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        pairs = [self._numbers(source, target)[:2] for source, target in zip(*_check_pairs(X, y))]
+        pairs = [self._numbers(source, target) for source, target in zip(*_check_pairs(X, y))]
         for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
-            part = pairs[first : first + _TRANSLATED_AT_ONCE]
-            n_symbols = sum(len(target) + 1 for _, target in part)
-            yield n_symbols * self._pair_loss(module, part, 0, 0.0), n_symbols
+            sources, targets, _ = zip(*pairs[first : first + _TRANSLATED_AT_ONCE])
+            n_symbols = sum(len(target) + 1 for target in targets)
+            yield n_symbols * self._pair_loss(module, 0.0, sources, targets), n_symbols
 
     def attention(self, X: str, y: str | None = None) -> AttentionMap:
         """Return which symbols of the source each symbol of the translation attends to.
@@ -306,10 +292,10 @@ class Translator(TextEstimator):
         return self.tokenizer_.join([symbols[k] for k in numbers if k not in (PAD, START, END)])
 
     def _pair_loss(
-        self, module: TranslatorModule, pairs: list[tuple[list[int], list[int]]], start: int, smoothing: float
+        self, module: TranslatorModule, smoothing: float, sources: Texts, targets: Texts, start: int = 0
     ) -> Tensor:
-        source = module.read(*pad([source for source, _ in pairs], self.device), start)
-        target, written = pad([[START, *t, END] for _, t in pairs], self.device)
+        source = module.read(*pad(sources, self.device), start)
+        target, written = pad([[START, *t, END] for t in targets], self.device)
         rows = module.write(target[:, :-1], source, start=start)
         there = nn.padding_mask(written - 1, target.shape[1] - 1)[:, 0, 0]
         return module.loss(rows, source, target[:, 1:], there, smoothing)
@@ -340,7 +326,7 @@ class _TranslationReader:
     def reorder(self, sequences: Tensor) -> None:
         """Follow the beams; those of a text share its source, which is spread over them before the first symbol."""
         if self.cache.length == 0:
-            self.source = self.source.take(sequences)
+            self.source = Source(*(part[sequences] for part in self.source))
         for own, _ in self.cache.blocks:
             own.reorder(sequences)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -106,8 +106,6 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
     1.0
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "image_shape_", "mean_", "scale_", "state_")
-
     patch: int = 4
     d_model: int = 64
     shift: int = 1
@@ -141,9 +139,6 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         InputError
             When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
         """
-        return self._fit(X, y)
-
-    def _examples(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         self._attend()
         images = _images(X)
         n, *shape = images.shape
@@ -157,7 +152,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.image_shape_ = tuple(int(size) for size in shape)
         self.mean_, self.scale_ = centre_and_spread(images, (0, 1, 2))
-        return self._standardised(images), torch.tensor(codes).to(self.device)
+        return self._fit((self._standardised(images), self._tensor(codes)))
 
     def _batches(
         self, examples: tuple[Tensor, Tensor], generator: torch.Generator
@@ -206,8 +201,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         InputError
             When the images have another size than those of ``fit``.
         """
-        check_is_fitted(self)
-        images, module = _images(X, self.image_shape_), self._module()
+        module, images = self._module(), _images(X, self.image_shape_)
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:

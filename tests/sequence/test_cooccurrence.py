@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peerattn.sequence import MaskedLanguageModel
-from peerattn.sequence.cooccurrence import NEAR, cooccurrence_vectors, log_frequencies
+from peerattn.sequence.masked_language_model import NEAR, cooccurrence_vectors, log_frequencies
 
 
 def information_by_hand(texts: list[list[int]], n: int) -> np.ndarray:

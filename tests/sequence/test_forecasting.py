@@ -11,10 +11,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import AttentionForecaster
-from peerattn.sequence.forecasting import gain_in_blocks
-from peerattn.sequence.patches import PatchEncoder
-from peerattn.sequence.series import windows_of
-from peerattn.sequence.window_ridge import PENALTIES, WindowMoments, window_ridge
+from peerattn.sequence.forecasting import PENALTIES, WindowMoments, gain_in_blocks, window_ridge
+from peerattn.sequence.series import PatchEncoder, windows_of
 
 QUICK = {
     "d_model": 8,

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import TextClassifier, WordTokenizer
-from peerattn.sequence.symbol_regression import SymbolRegression, class_folds
-from peerattn.sequence.text_classifier import judged
+from peerattn.sequence.base import class_folds
+from peerattn.sequence.text_classifier import SymbolRegression, judged
 
 SMALL = {"n_layers": 1, "n_heads": 2, "d_model": 16, "dropout": 0.0, "symbol_dropout": 0.0, "random_state": 0}
 

@@ -113,6 +113,17 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
 
 
+def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> None:
+    """Raise an InputError where something does not hold: what is expected of an argument, what came, and what to do.
+
+    >>> expect(False, "split", "'words' or 'spaces'", repr("tabs"))
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: split: expected 'words' or 'spaces', got 'tabs'.
+    """
+    if not holds:
+        raise InputError(f"{name}: expected {what}, got {got}. {remedy.strip()}".rstrip())
+
+
 def check_at_least(least: int, **numbers: Any) -> None:
     """Raise an InputError that names the first of these numbers that is no integer of at least ``least``.
 
@@ -133,8 +144,7 @@ def check_share(most: float = 1, **numbers: Any) -> None:
     peerattn.exceptions.InputError: hidden: expected a share above 0 and at most 1, got 0.
     """
     for name, number in numbers.items():
-        if not 0 < number <= most:
-            raise InputError(f"{name}: expected a share above 0 and at most {most}, got {number!r}.")
+        expect(0 < number <= most, name, f"a share above 0 and at most {most}", repr(number))
 
 
 def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:

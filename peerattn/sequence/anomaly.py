@@ -12,7 +12,7 @@ from sklearn.base import OutlierMixin
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_share
+from peerattn.exceptions import check_share, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import centre_and_spread
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
@@ -137,12 +137,10 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         -------
         self
         """
-        if self.patch < 1 or self.window % self.patch or self.window < 2 * self.patch:
-            raise InputError(
-                f"window: expected a multiple of patch={self.patch}, at least twice it, got {self.window}."
-            )
-        if self.method not in ("reconstruction", "prediction"):
-            raise InputError(f"method: expected 'reconstruction' or 'prediction', got {self.method!r}.")
+        whole = self.patch > 0 and self.window % self.patch == 0 and self.window >= 2 * self.patch
+        expect(whole, "window", f"a multiple of patch={self.patch}, at least twice it", self.window)
+        methods = ("reconstruction", "prediction")
+        expect(self.method in methods, "method", "'reconstruction' or 'prediction'", repr(self.method))
         check_share(hidden=self.hidden)
         check_share(0.5, contamination=self.contamination)
         values = check_series(self, X, reset=True, shortest=self.window, why="window")

@@ -11,7 +11,7 @@ import pandas as pd
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.render import figure_style, svg, weight_colours
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ class AttentionMap:
     keys: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.weights.ndim != 4 or self.weights.shape[2:] != (len(self.queries), len(self.keys)):
-            raise InputError(
-                f"weights: expected (layers, heads, {len(self.queries)}, {len(self.keys)}), got {self.weights.shape}."
-            )
+        sizes, found = (len(self.queries), len(self.keys)), self.weights.shape
+        fits = len(found) == 4 and found[2:] == sizes
+        expect(fits, "weights", f"(layers, heads, {sizes[0]}, {sizes[1]})", found)
 
     def __repr__(self) -> str:
         sizes = zip(("layers", "heads", "queries", "keys"), self.weights.shape)
@@ -67,12 +66,11 @@ class AttentionMap:
             When there is no such layer or head.
         """
         n_layers, n_heads = self.weights.shape[:2]
-        if not -n_layers <= layer < n_layers:
-            raise InputError(f"layer: expected {-n_layers} to {n_layers - 1}, got {layer}.")
+        expect(-n_layers <= layer < n_layers, "layer", f"{-n_layers} to {n_layers - 1}", layer)
         if head is None:
             return self.weights[layer].mean(0)
-        if not -n_heads <= head < n_heads:
-            raise InputError(f"head: expected {-n_heads} to {n_heads - 1}, or None for the mean, got {head}.")
+        known = f"{-n_heads} to {n_heads - 1}, or None for the mean"
+        expect(-n_heads <= head < n_heads, "head", known, head)
         return self.weights[layer, head]
 
     def rollout(self) -> AttentionMap:

@@ -13,17 +13,17 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import TrainingRecord, train
 
+EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
 _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every")
 
@@ -282,11 +282,36 @@ class Classifies(ClassifierMixin):
     def _likeliest(self, probabilities: np.ndarray) -> np.ndarray:
         return np.asarray(self.classes_[probabilities.argmax(1)])
 
+    @staticmethod
+    def _check_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
+        """Return one class for each of n things, such as images, checked."""
+        if y is None:
+            raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
+        labels: np.ndarray = column_or_1d(y, warn=True)
+        expect(len(labels) == n, name, f"one class per {what} ({n})", len(labels))
+        return labels
+
+    def _class_numbers(self, y: Any, name: str = "y") -> Tensor:
+        """Return the place of every class among those of ``fit``."""
+        labels, known = np.asarray(y), self.classes_.tolist()
+        for new in labels[~np.isin(labels, self.classes_)].tolist():
+            raise InputError(f"{name}: expected classes of fit {known}, got {new!r}.")
+        return torch.as_tensor(np.searchsorted(self.classes_, labels))
+
 
 def centre_and_spread(values: np.ndarray, axes: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation over the axes; 1 where nothing varies."""
     spread = values.std(axes, dtype=float)
     return values.mean(axes, dtype=float), np.where(spread > 0, spread, 1.0)
+
+
+def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
+    """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
+    if without.mean() <= EXACT:
+        return 0.0, 0.0
+    falls = [part.mean() for part in np.array_split((without - losses) / without.mean(), max(1, n_blocks))]
+    error = float(np.std(falls, ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else 0.0
+    return 1 - float(losses.mean() / without.mean()), error
 
 
 def seeded(random_state: Any) -> torch.Generator:
@@ -298,27 +323,6 @@ def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:
     """Put the attention layer with only these heads in the place of the layer of this name."""
     layer: Any = module.get_submodule(name)
     module.set_submodule(name, nn.prune_heads(layer, keep))
-
-
-def checked_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
-    """Return one class for each of n things, such as images, checked."""
-    if y is None:
-        raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
-    labels: np.ndarray = column_or_1d(y, warn=True)
-    if len(labels) != n:
-        raise InputError(f"{name}: expected one class per {what} ({n}), got {len(labels)}.")
-    return labels
-
-
-def class_numbers(classes: np.ndarray, y: Any, name: str = "y") -> Tensor:
-    """Return the place of every class among those of ``fit``."""
-    labels = np.asarray(y)
-    new = ~np.isin(labels, classes)
-    if new.any():
-        raise InputError(
-            f"{name}: expected classes of fit {classes.tolist()}, got {labels[new].tolist()[0]!r}."
-        )
-    return torch.as_tensor(np.searchsorted(classes, labels))
 
 
 def class_folds(y: np.ndarray, n_folds: int, order: np.ndarray) -> np.ndarray:

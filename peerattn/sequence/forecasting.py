@@ -14,10 +14,9 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, check_share
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import BesideLine, centre_and_spread
+from peerattn.sequence.base import BesideLine, centre_and_spread, gain_in_blocks
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, later_index, windows_of
 
-EXACT = 1e-9  # loss of standardised columns below which nothing is left to learn
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 
 
@@ -259,9 +258,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             coefficients, self.penalty_ = window_ridge(*moments)
             module.line.copy_(torch.tensor(coefficients))
 
-    def _learn(
-        self, module: PatchForecast, examples: Any, generator: torch.Generator, **options: Any
-    ) -> None:
+    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
         train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
 
@@ -355,15 +352,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         module, windows = self._module().double(), windows_of(scaled, self.lookback)
         found = self._in_parts(lambda part: module(self._tensor(part)), windows)
         return found.transpose(0, 2, 1) * self.scale_ + self.mean_
-
-
-def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
-    """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
-    if without.mean() <= EXACT:
-        return 0.0, 0.0
-    falls = [part.mean() for part in np.array_split((without - losses) / without.mean(), max(1, n_blocks))]
-    error = float(np.std(falls, ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else 0.0
-    return 1 - float(losses.mean() / without.mean()), error
 
 
 def _like(X: Any, values: np.ndarray) -> Any:

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_at_least, check_share
+from peerattn.exceptions import check_at_least, check_share, expect
 
 
 class Reader(Protocol):
@@ -21,13 +21,9 @@ class Reader(Protocol):
 
 
 def sample(
-    log_probabilities: Tensor,
-    generator: torch.Generator,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-) -> Tensor:
+    log_probabilities: Tensor, generator: torch.Generator, *, temperature: float = 1.0,
+    top_k: int | None = None, top_p: float | None = None,
+) -> Tensor:  # fmt: skip
     r"""Draw the next symbol of every sequence.
 
     .. math:: s \sim p(s)^{1/\tau} / \textstyle\sum_r p(r)^{1/\tau}, \quad s \in S
@@ -80,21 +76,15 @@ def sample(
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raise an InputError when an option of `sample` is out of range."""
-    if not temperature >= 0:
-        raise InputError(f"temperature: expected a number of at least 0, got {temperature}.")
+    expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
     check_at_least(1, top_k=1 if top_k is None else top_k)
     check_share(top_p=1 if top_p is None else top_p)
 
 
 def beam_search(
-    reader: Reader,
-    start: Tensor,
-    *,
-    n_beams: int,
-    max_symbols: int,
-    end: int | None = None,
+    reader: Reader, start: Tensor, *, n_beams: int, max_symbols: int, end: int | None = None,
     length_penalty: float = 0.6,
-) -> list[list[int]]:
+) -> list[list[int]]:  # fmt: skip
     r"""Return the most likely continuation that keeping the best ``n_beams`` at every step finds.
 
     .. math:: \max_s \frac{\sum_t \log p(s_t \mid s_{<t})}{((5 + |s|) / 6)^\lambda}
@@ -135,9 +125,8 @@ def beam_search(
         log_p = reader.next_log_probabilities(sequences).view(n, n_beams, -1)  # (n, K, V)
         n_symbols = log_p.shape[-1]
         total = (scores[..., None] + log_p).flatten(1)
-        found, where = total.topk(
-            min(2 * n_beams, total.shape[1])
-        )  # enough, should every beam's best be the end
+        # twice as many are enough, should every beam's best be the end
+        found, where = total.topk(min(2 * n_beams, total.shape[1]))
         beams, symbols = where // n_symbols, where % n_symbols
         penalty = ((5 + length) / 6) ** length_penalty
         ending = symbols == end if end is not None else torch.zeros_like(symbols, dtype=torch.bool)

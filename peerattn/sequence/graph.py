@@ -13,22 +13,14 @@ import torch
 import torch.nn.functional as F
 from scipy import sparse
 from sklearn.preprocessing import normalize
-from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
-from peerattn.sequence.base import (
-    Classifies,
-    SequenceEstimator,
-    checked_classes,
-    class_folds,
-    class_numbers,
-    seeded,
-)
+from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
 
 UNKNOWN = -1
 N_FOLDS = 5  # one of them chooses the step
@@ -182,7 +174,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         shown, held, options = (at, codes), None, dict[str, Any]()
         if y_validation is not None:
             at, labels = _labels(y_validation, X.shape[0], "y_validation")
-            held = at, class_numbers(self.classes_, labels, "y_validation").numpy()
+            held = at, self._class_numbers(labels, "y_validation").numpy()
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
             apart = class_folds(codes, N_FOLDS, order) == 0
@@ -205,7 +197,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         return F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
 
     def _fitted_on(
-        self, graph: tuple[Tensor, Tensor], shown: Any, held: Any, generator: torch.Generator, **options: Any
+        self, graph: Any, shown: Any, held: Any, generator: torch.Generator, **options: Any
     ) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
@@ -255,7 +247,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         InputError
             When the model was fitted with edges and none are given.
         """
-        x, pairs = self._tensors(self._nodes(X, edges), edges, torch.float64)
+        x, pairs = self._graph(X, edges)
         with torch.no_grad():
             found: np.ndarray = self._module().double()(x, pairs).softmax(-1).cpu().numpy()
         return found
@@ -284,8 +276,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             ``layer, head, node, neighbour, weight``; the weights of a node sum to one in each head. Nodes see
             themselves too.
         """
-        X = self._nodes(X, edges)
-        x, pairs = self._tensors(X, edges, torch.float64)
+        x, pairs = self._graph(X, edges)
         layers = self._recorded(lambda module: module.double()(x, pairs))
         node, neighbour = pairs.cpu().numpy()
         frames = {
@@ -296,14 +287,15 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         table = pd.concat(frames, names=["layer", "head"]).reset_index(["layer", "head"])
         return table.reset_index(drop=True)
 
-    def _nodes(self, X: Any, edges: Any) -> Any:
+    def _graph(self, X: Any, edges: Any) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
         if self.with_edges_ and edges is None:
             raise InputError(
                 "edges: the model was fitted on a graph and needs the edges of these nodes. Pass edges=; classes of the nodes "
                 "of fit are in transduction_."
             )
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self._tensors(X, edges, torch.float64)
 
 
 def _are_counts(X: Any) -> bool:
@@ -314,19 +306,17 @@ def _are_counts(X: Any) -> bool:
 
 def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
     """Drop entries that are there; the others are zero anyway."""
-    return torch.sparse_coo_tensor(
-        x.indices(), drop(x.values()), x.shape, is_coalesced=True, check_invariants=False
-    )
+    options: dict[str, Any] = {"is_coalesced": True, "check_invariants": False}
+    return torch.sparse_coo_tensor(x.indices(), drop(x.values()), x.shape, **options)
 
 
 def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes whose class is known, and their classes."""
-    labels = checked_classes(y, n, "node, −1 where it is unknown", name)
+    labels = Classifies._check_classes(y, n, "node, −1 where it is unknown", name)
     if labels.dtype.kind not in "OUST":
         assert_all_finite(labels, input_name=name)
     known = np.flatnonzero(~pd.isna(labels) & (labels.astype(object) != UNKNOWN))
-    if not len(known):
-        raise InputError(f"{name}: expected some known classes, got unknown ones (−1) only.")
+    expect(len(known) > 0, name, "some known classes", "unknown ones (−1) only")
     check_classification_targets(labels[known])
     return known, labels[known]
 

@@ -15,25 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import seeded
 from peerattn.sequence.generation import beam_search, check_sampling, sample
-from peerattn.sequence.text_encoder import TextEstimator, mask_of_past
+from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, mask_of_past
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 _PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that ends like a file
 _EVALUATED = 2**14  # symbols at once in `loss`
 
 
-class LanguageModule(torch.nn.Module):
+class LanguageModule(TextEncoder):
     """Embedding, a stack that looks back only, and the embedding again as output."""
 
-    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
-        super().__init__()
-        self.embedding, self.stack = embedding, stack
-
-    def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
+    def forward(self, symbols: Tensor, cache: Any = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
         mask = mask_of_past(self.stack, symbols.shape[-1], start, symbols.device)
@@ -153,7 +149,7 @@ class LanguageModel(TextEstimator):
         text = isinstance(X, str)
         if text and _PATH.fullmatch(X):
             raise InputError(
-                f"X: {X!r} looks like the path of a file: pass its text, pathlib.Path({X!r}).read_text()."
+                f"X: {X!r} looks like the path of a file: pass its text, Path({X!r}).read_text()."
             )
         self.tokenizer_, self.ends_ = None, False
         if text or not len(X) or isinstance(X[0], str):
@@ -226,17 +222,9 @@ class LanguageModel(TextEstimator):
         return np.array([self.tokenizer_.symbols_[k] for k in best], dtype=object)
 
     def generate(
-        self,
-        prompt: Any,
-        n_symbols: int = 100,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        n_beams: int | None = None,
-        cache: bool = True,
-        random_state: Any = 0,
-    ) -> Any:
+        self, prompt: Any, n_symbols: int = 100, *, temperature: float = 1.0, top_k: int | None = None,
+        top_p: float | None = None, n_beams: int | None = None, cache: bool = True, random_state: Any = 0,
+    ) -> Any:  # fmt: skip
         """Continue a text.
 
         Parameters
@@ -292,8 +280,8 @@ class LanguageModel(TextEstimator):
             When the text is longer.
         """
         numbers = self._read(X)
-        if len(numbers) > self.block_size:
-            raise InputError(f"X: expected at most block_size={self.block_size} symbols, got {len(numbers)}.")
+        longest = self.block_size
+        expect(len(numbers) <= longest, "X", f"at most block_size={longest} symbols", len(numbers))
         symbols = range(self.n_symbols_) if self.tokenizer_ is None else self.tokenizer_.symbols_
         names = [str(symbols[k]) for k in numbers]
         return self._map(lambda module: module(numbers[None].to(self.device)), names)
@@ -315,8 +303,7 @@ class LanguageModel(TextEstimator):
             encode, end = self.tokenizer_.encode, self.tokenizer_.end
             texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
             numbers = torch.tensor([k for text in texts for k in text], dtype=torch.int64)
-        if len(numbers) < at_least:
-            raise InputError(f"{name}: expected at least {at_least} symbol(s), got {len(numbers)}.")
+        expect(len(numbers) >= at_least, name, f"at least {at_least} symbol(s)", len(numbers))
         return numbers
 
     def _written(self, numbers: list[int]) -> Any:
@@ -335,12 +322,10 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
 
 def _check_numbers(X: Any, name: str, n_symbols: float = math.inf) -> Tensor:
     array = np.asarray(X)
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(
-            f"{name}: expected a text, or numbers in one dimension, got {array.dtype} of shape {array.shape}."
-        )
-    if len(array) and array.min() < 0:
-        raise InputError(f"{name}: expected numbers of at least 0, got {array.min()}.")
-    if len(array) and array.max() >= n_symbols:
-        raise InputError(f"{name}: expected numbers below {n_symbols}, as in fit, got {array.max()}.")
+    whole = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
+    given = f"{array.dtype} of shape {array.shape}"
+    expect(whole, name, "a text, or numbers in one dimension", given)
+    least, most = array.min(initial=0), array.max(initial=0)
+    expect(least >= 0, name, "numbers of at least 0", least)
+    expect(most < n_symbols, name, f"numbers below {n_symbols}, as in fit", most)
     return torch.tensor(array, dtype=torch.int64)

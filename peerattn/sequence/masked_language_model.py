@@ -14,7 +14,7 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
 from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts, pad
 
@@ -146,11 +146,9 @@ class MaskedLanguageModel(EncodedTexts):
             When a text has no ``<mask>`` within the first ``n_positions`` symbols.
         """
         sequences = self._read(check_texts(X))
+        wanted = f"a {SPECIAL[MASK]} among the first {self.n_positions - 1} symbols"
         for k, sequence in enumerate(sequences):
-            if MASK not in sequence:
-                raise InputError(
-                    f"X: expected a {SPECIAL[MASK]} among the first {self.n_positions - 1} symbols, got none in text {k}."
-                )
+            expect(MASK in sequence, "X", wanted, f"none in text {k}")
         module = self._module()
 
         def filled(symbols: Tensor, lengths: Tensor) -> list[str]:

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.sequence.byte_pair import merged
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
@@ -72,8 +72,7 @@ class WordPieceTokenizer(Tokenizer):
     def from_symbols(self, symbols: Sequence[str]) -> Self:
         """Take a published vocabulary; the special symbols come first, as `Tokenizer` has them."""
         missing = [symbol for symbol in _BERT_SPECIAL if symbol not in symbols]
-        if missing:
-            raise InputError(f"symbols: expected a vocabulary of BERT, got one without {missing}.")
+        expect(not missing, "symbols", "a vocabulary of BERT", f"one without {missing}")
         self.symbols_ = [*SPECIAL, *(symbol for symbol in symbols if symbol not in _BERT_SPECIAL)]
         return self
 
@@ -99,9 +98,8 @@ class WordPieceTokenizer(Tokenizer):
     def _pieces(self, word: str) -> list[str]:
         found, start, numbers = [], 0, self.numbers
         while start < len(word):
-            mark = "##" if start else ""
-            ends = (end for end in range(len(word), start, -1) if mark + word[start:end] in numbers)
-            end = next(ends, None)
+            mark, stops = "##" if start else "", range(len(word), start, -1)
+            end = next((k for k in stops if mark + word[start:k] in numbers), None)
             if end is None or len(word) > 100:
                 return ["<unknown>"]
             found.append(mark + word[start:end])
@@ -141,8 +139,8 @@ class ByteLevelTokenizer(Tokenizer):
     def from_symbols(self, symbols: Sequence[str], merges: Iterable[Sequence[str]]) -> Self:
         """Take a published vocabulary and its merges, in order."""
         missing = [symbol for symbol in byte_symbols().values() if symbol not in set(symbols)]
-        if missing or symbols[-1] != "<|endoftext|>":
-            raise InputError("symbols: expected a vocabulary of GPT-2, all bytes and <|endoftext|> last.")
+        whole, last = not missing and symbols[-1] == "<|endoftext|>", symbols[-1:]
+        expect(whole, "symbols", "all bytes, and <|endoftext|> last", f"{last} last, without {missing[:3]}")
         self.symbols_, self.merges_ = list(symbols), [(first, second) for first, second in merges]
         return self
 
@@ -284,10 +282,8 @@ def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[st
     """Return the state dict, its names without the prefix and in today's spelling, and the configuration, if there is one."""
     root = Path(folder)
     sealed, old, config = (root / name for name in ("model.safetensors", "pytorch_model.bin", "config.json"))
-    if not sealed.exists() and not old.exists():
-        raise InputError(
-            f"folder: expected model.safetensors or pytorch_model.bin in {str(root)!r}, got neither."
-        )
+    there = sealed.exists() or old.exists()
+    expect(there, "folder", f"model.safetensors or pytorch_model.bin in {str(root)!r}", "neither")
     state = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
     found = _State()
     for name, value in state.items():

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import StackEstimator
 
@@ -155,8 +155,7 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
             f"X: expected numbers without gaps, got {kind} in column {name!r} at row {row} ({len(bad)} in all). Interpolate "
             "the gap, or cut the series after it."
         )
-    if len(values) < shortest:
-        raise InputError(f"X: expected at least {shortest} rows ({why}), got n_samples={len(values)}.")
+    expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
 
 

@@ -16,16 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import (
-    BesideLine,
-    Classifies,
-    SavedEstimator,
-    checked_classes,
-    class_folds,
-    class_numbers,
-)
+from peerattn.sequence.base import BesideLine, Classifies, SavedEstimator, class_folds, gain_in_blocks
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts, pad
@@ -213,10 +206,9 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             When there are not as many classes as texts, or only one class.
         """
         texts = check_texts(X)
-        labels = checked_classes(y, len(texts), "text")
+        labels = self._check_classes(y, len(texts), "text")
         self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y: expected at least two classes, got {self.classes_.tolist()}.")
+        expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
         self.tokenizer_ = self._fit_tokenizer(texts)
         return self._fit((self._read(texts), numbers, texts))
 
@@ -246,15 +238,13 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
 
     def _fix(self, weight: torch.nn.Parameter, embeddings: Mapping[str, Any]) -> None:
         """Set the vectors of symbols, and keep training from changing them."""
-        known = {
-            k: np.asarray(embeddings[s]) for k, s in enumerate(self.tokenizer_.symbols_) if s in embeddings
-        }
+        symbols = self.tokenizer_.symbols_
+        known = {k: np.asarray(embeddings[s]) for k, s in enumerate(symbols) if s in embeddings}
         shapes = {vector.shape for vector in known.values()}
-        if self.pretrained is not None or shapes != {(self.d_model,)}:
-            raise InputError(
-                f"embeddings: expected vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None, "
-                f"got shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols. Set d_model to their length."
-            )
+        fits = self.pretrained is None and shapes == {(self.d_model,)}
+        wanted = f"vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None"
+        found = f"shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols"
+        expect(fits, "embeddings", wanted, found, "Set d_model to their length.")
         weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
         weight.requires_grad_(False)
 
@@ -291,7 +281,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         self._check_attends()
-        texts, truth = check_texts(X), class_numbers(self.classes_, y)
+        texts, truth = check_texts(X), self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
         for at, symbols, lengths in self._by_length(self._read(texts)):
             logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
@@ -320,7 +310,5 @@ def judged(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[fl
         return np.asarray(-log_softmax(logits, axis=1)[np.arange(len(classes)), classes])
 
     factor = float(minimize_scalar(lambda f: losses(f).mean(), bounds=(0, 1), method="bounded").x)
-    falls = (losses(0.0) - losses(factor)) / max(losses(0.0).mean(), np.finfo(float).tiny)
-    gain = float(falls.mean())
-    error = float(falls.std(ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else np.inf
-    return factor if gain > error else 0.0, gain, error
+    gain, error = gain_in_blocks(losses(0.0), losses(factor), len(classes))
+    return factor if gain > error and len(classes) > 1 else 0.0, gain, error

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import did_you_mean, expect
 from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
@@ -73,10 +73,8 @@ class Tokenizer(SavedEstimator):
         """
         check_is_fitted(self)
         found = [int(number) for number in numbers]
-        if found and not 0 <= min(found) <= max(found) < len(self.symbols_):
-            raise InputError(
-                f"numbers: expected 0 to {len(self.symbols_) - 1}, got {min(found)} to {max(found)}."
-            )
+        last, least, most = len(self.symbols_) - 1, min(found, default=0), max(found, default=0)
+        expect(0 <= least <= most <= last, "numbers", f"0 to {last}", f"{least} to {most}")
         return self.join([self.symbols_[number] for number in found if number not in (PAD, START, END)])
 
     @cached_property
@@ -85,16 +83,11 @@ class Tokenizer(SavedEstimator):
         check_is_fitted(self)
         return {symbol: k for k, symbol in enumerate(self.symbols_)}
 
-    def _learn(self, counts: Counter[str], most: int | None = None) -> None:
-        for symbol in SPECIAL:
-            counts.pop(symbol, None)
-        ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        self._take([*SPECIAL, *ordered[:most]])
-
-    def _take(self, symbols: Iterable[str]) -> None:
-        """Set the symbols, in the order of their numbers, and forget what was computed of others."""
-        self.symbols_ = list(symbols)
-        self.__dict__.pop("numbers", None)
+    def _learn(self, counts: Counter[str], most: int | None = None, least: int = 1) -> None:
+        """Take the symbols that occur often enough, the most frequent first."""
+        kept = [symbol for symbol, n in counts.items() if n >= least and symbol not in SPECIAL]
+        self.symbols_ = [*SPECIAL, *sorted(kept, key=lambda symbol: (-counts[symbol], symbol))[:most]]
+        self.__dict__.pop("numbers", None)  # of the symbols before
 
 
 class CharacterTokenizer(Tokenizer):
@@ -147,10 +140,9 @@ class WordTokenizer(Tokenizer):
         InputError
             When a text is empty, or ``split`` unknown.
         """
-        if self.split not in ("words", "spaces"):
-            raise InputError(f"split: expected 'words' or 'spaces', got {self.split!r}.")
+        expect(self.split in ("words", "spaces"), "split", "'words' or 'spaces'", repr(self.split))
         counts = Counter(word for text in check_texts(X) for word in self.tokenize(text))
-        self._learn(Counter({w: n for w, n in counts.items() if n >= self.min_count}), self.n_symbols)
+        self._learn(counts, self.n_symbols, self.min_count)
         return self
 
     def tokenize(self, text: str) -> list[str]:
@@ -179,10 +171,8 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     if isinstance(tokenizer, Tokenizer):
         return copy.deepcopy(tokenizer)
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
-    if tokenizer not in names:
-        raise InputError(
-            f"tokenizer: expected one of {sorted(names)} or a Tokenizer, got {tokenizer!r}.{did_you_mean(tokenizer, names)}"
-        )
+    wanted, near = f"one of {sorted(names)} or a Tokenizer", did_you_mean(tokenizer, names)
+    expect(tokenizer in names, "tokenizer", wanted, repr(tokenizer), near)
     return names[tokenizer]()
 
 
@@ -206,16 +196,13 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     >>> check_texts(("one", "two"))
     ['one', 'two']
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
+    listed = isinstance(texts, Iterable) and not isinstance(texts, str)
+    expect(listed, name, "a list of texts", type(texts).__name__, "Put it into a list.")
     found = list(texts)
     for k, text in enumerate(found):
-        if not isinstance(text, str):
-            raise InputError(f"{name}: expected strings, got {type(text).__name__} at place {k}.")
-        if not text.strip():
-            raise InputError(f"{name}: expected texts that are not empty, got an empty one at place {k}.")
-    if not found:
-        raise InputError(f"{name}: expected at least one text, got none.")
+        expect(isinstance(text, str), name, "strings", f"{type(text).__name__} at place {k}")
+        expect(bool(text.strip()), name, "texts that are not empty", f"an empty one at place {k}")
+    expect(bool(found), name, "at least one text", "none")
     return [str(text) for text in found]
 
 

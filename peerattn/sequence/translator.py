@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.generation import beam_search
 from peerattn.sequence.text_encoder import TextEstimator, Texts, mask_of_past
@@ -40,9 +40,7 @@ class TranslatorModule(torch.nn.Module):
     .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
     """
 
-    def __init__(
-        self, embedding: nn.InputEmbedding, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator
-    ):
+    def __init__(self, embedding: Any, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator):
         super().__init__()
         self.n_symbols, d_model = embedding.tokens.weight.shape
         self.embedding, self.stacks = embedding, stacks
@@ -56,9 +54,7 @@ class TranslatorModule(torch.nn.Module):
         rows = self.embedding(self._known(symbols), start=start)
         return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
 
-    def write(
-        self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None
-    ) -> Any:
+    def write(self, target: Tensor, source: Source, *, start: int = 0, cache: Any = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
         read, decoder = 0 if cache is None else cache.length, self.stacks.decoder
         mask = mask_of_past(decoder, target.shape[1], read, target.device)
@@ -333,6 +329,6 @@ class _TranslationReader:
 
 def _check_pairs(X: Any, y: Any) -> tuple[list[str], list[str]]:
     sources, targets = check_texts(X), check_texts(y, "y")
-    if len(sources) != len(targets):
-        raise InputError(f"y: expected one translation per text ({len(sources)}), got {len(targets)}.")
+    n = len(sources)
+    expect(len(targets) == n, "y", f"one translation per text ({n})", len(targets))
     return sources, targets

@@ -9,21 +9,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.nn import LearnedPositions2d, attention, linear, local_mask, normal
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import (
-    Classifies,
-    StackEstimator,
-    centre_and_spread,
-    checked_classes,
-    class_numbers,
-)
+from peerattn.sequence.base import Classifies, StackEstimator, centre_and_spread
 
 
 class VisionTransformer(nn.Module):
@@ -142,21 +135,17 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         self._attend()
         images = _images(X)
         n, *shape = images.shape
-        if shape[0] % self.patch or shape[1] % self.patch:
-            raise InputError(
-                f"patch: expected a divisor of height {shape[0]} and width {shape[1]}, got {self.patch}. "
-                "Choose another patch, or pad the images."
-            )
-        labels = checked_classes(y, n, "image")
+        sides = f"a divisor of height {shape[0]} and width {shape[1]}"
+        whole = not (shape[0] % self.patch or shape[1] % self.patch)
+        expect(whole, "patch", sides, self.patch, "Choose another patch, or pad the images.")
+        labels = self._check_classes(y, n, "image")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.image_shape_ = tuple(int(size) for size in shape)
         self.mean_, self.scale_ = centre_and_spread(images, (0, 1, 2))
         return self._fit((self._standardised(images), self._tensor(codes)))
 
-    def _batches(
-        self, examples: tuple[Tensor, Tensor], generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield images and their classes, shuffled anew in every pass."""
         pixels, truth = examples
         while True:
@@ -205,7 +194,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        images, truth = _images(X, self.image_shape_), class_numbers(self.classes_, y).to(self.device)
+        images, truth = _images(X, self.image_shape_), self._class_numbers(y).to(self.device)
         for k in range(0, len(images), 256):
             scores, classes = self._scores(module, images[k : k + 256]), truth[k : k + 256]
             yield F.cross_entropy(scores, classes, reduction="sum"), len(classes)
@@ -226,18 +215,14 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 def _images(X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return images as float32, (n, height, width, channels), of the height, width and channels of ``fit``."""
     images = np.asarray(X)
-    if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "biuf":
-        hint = " Reshape rows of pixels: X.reshape(-1, height, width)." if images.ndim == 2 else ""
-        raise InputError(
-            "X: expected images as numbers, (n, height, width) or (n, height, width, channels), got "
-            f"{images.dtype} of shape {images.shape}.{hint}"
-        )
+    wanted = "images as numbers, (n, height, width) or (n, height, width, channels)"
+    fits = images.ndim in (3, 4) and images.size > 0 and images.dtype.kind in "biuf"
+    hint = "Reshape rows of pixels: X.reshape(-1, height, width)." if images.ndim == 2 else ""
+    expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", hint)
     assert_all_finite(images, input_name="X")
     images = images[..., None] if images.ndim == 3 else images
-    if shape is not None and images.shape[1:] != tuple(shape):
-        raise InputError(
-            f"X: expected images of height, width and channels {tuple(shape)} as in fit, got {images.shape[1:]}. Resize them."
-        )
+    wanted, found = f"images of height, width and channels {shape} as in fit", images.shape[1:]
+    expect(shape is None or found == tuple(shape), "X", wanted, found, "Resize them.")
     return images.astype(np.float32)
 
 

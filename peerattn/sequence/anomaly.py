@@ -155,29 +155,22 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
+        _, _, starts = self._blocks()
         for batch in super()._batches(examples, generator):
-            first = torch.randint(len(self._starts), (self.batch_size, 1), generator=generator)
-            yield batch, self._hidden(self._starts[first])
+            first = torch.randint(len(starts), (self.batch_size, 1), generator=generator)
+            yield batch, self._hidden(starts[first])
 
     def _hidden(self, first: int | Tensor) -> Tensor:
         """Return which patches the block hides that starts at a patch, or at one for each of a batch: (batch, n_patches)."""
-        place = torch.arange(self._n_patches)[None]
-        return ((place >= first) & (place < first + self._block)).to(self.device)
+        n, length, _ = self._blocks()
+        place = torch.arange(n)[None]
+        return ((place >= first) & (place < first + length)).to(self.device)
 
-    @property
-    def _n_patches(self) -> int:
-        return self.window // self.patch
-
-    @property
-    def _block(self) -> int:
-        """Number of patches hidden together."""
-        return min(max(1, round(self.hidden * self._n_patches)), self._n_patches)
-
-    @property
-    def _starts(self) -> Tensor:
-        """Where blocks may start."""
-        last = self._n_patches - self._block
-        return torch.arange(0 if self.method == "reconstruction" else last, last + 1)
+    def _blocks(self) -> tuple[int, int, Tensor]:
+        """Return the number of patches, of those hidden together, and where such a block may start."""
+        n = self.window // self.patch
+        length = min(max(1, round(self.hidden * n)), n)
+        return n, length, torch.arange(0 if self.method == "reconstruction" else n - length, n - length + 1)
 
     def _build(self, generator: torch.Generator) -> HiddenPatches:
         return HiddenPatches(self._encoder(generator), generator)
@@ -193,7 +186,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             Rows that follow each other; at least one window.
         """
         module, scaled = self._module().double(), self._scaled(X)
-        n, last, starts = len(scaled), len(scaled) - self.window, self._starts.tolist()
+        n, last, (_, length, starts) = len(scaled), len(scaled) - self.window, self._blocks()
         at = np.unique([*range(0, last, self.patch), last])
         windows = windows_of(scaled, self.window)[at]
 
@@ -202,8 +195,8 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
             return self._in_parts(lambda part: module.errors(self._tensor(part), hidden), windows)
 
         # each patch is hidden once, or twice where blocks overlap
-        blocks = sorted({*starts[:: self._block], starts[-1]})
-        length = self._block * self.patch
+        blocks = sorted({*starts[::length].tolist(), int(starts[-1])})
+        length *= self.patch
         rows = (np.concatenate([at + k * self.patch for k in blocks])[:, None] + np.arange(length)).ravel()
         found = np.repeat(np.concatenate([errors(k) for k in blocks]), length)
         count = np.bincount(rows, minlength=n)
@@ -221,13 +214,11 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     def attention(self, X: Any, column: Any = 0) -> AttentionMap:
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
-        last = self._last_window(X)
-        hidden = self._hidden(self._n_patches - self._block)
-        return self._map_of_patches(lambda module: module.double()(last, hidden), column, self._block)
+        return self._map_of_patches(X, column, self._hidden(self._blocks()[-1][-1]))
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
         windows = self._windows(self._scaled(X), self.window)[:: self.window]
-        hidden = self._hidden(self._n_patches - self._block)
+        hidden = self._hidden(self._blocks()[-1][-1])
         for part in windows.split(256):
             yield module.errors(part.to(self.device), hidden).sum(), len(part)

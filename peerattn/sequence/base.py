@@ -96,10 +96,8 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         options = own | {"progress": type(self).__name__ if self.verbose else None} | options
         if "average" in options:
             options["average"] = min(options["average"], options["max_steps"])
-        module.train()
-        self.record_ = train(
-            module, partial(self._loss, module), self._batches(examples, generator), **options
-        )
+        batches = self._batches(examples, generator)
+        self.record_ = train(module.train(), partial(self._loss, module), batches, **options)
         self._keep(module)
 
     def __sklearn_clone__(self) -> Self:
@@ -188,9 +186,8 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         return AttentionMap(layers, tuple(names), tuple(names))
 
     def _keep(self, module: torch.nn.Module) -> None:
-        self.state_ = {
-            name: value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()
-        }
+        held = module.state_dict().items()
+        self.state_ = {name: value.detach().cpu().numpy().copy() for name, value in held}
 
     def _module(self) -> Any:
         """Return the fitted module, ready to compute: built anew, so that nothing live is kept."""
@@ -202,11 +199,6 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         state = {name: torch.tensor(value) for name, value in self.state_.items()}
         module.load_state_dict(state, assign=True)
         return module.to(self.device).eval()
-
-    @property
-    def _is_published(self) -> bool:
-        """Whether the parameters are published ones, whose module differs a little."""
-        return getattr(self, "published_", False)
 
     def _tensor(self, values: Any) -> Tensor:
         return torch.tensor(values).to(self.device)

@@ -87,8 +87,7 @@ class BytePairTokenizer(Tokenizer):
         self.__dict__.pop("_known", None)
         counts: Counter[str] = Counter()
         for word, n in words.items():
-            for piece in self._pieces(word):
-                counts[piece] += n
+            counts.update(self._pieces(word) * n)
         self._learn(counts)
         return self
 

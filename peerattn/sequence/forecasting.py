@@ -344,8 +344,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
         self._check_attends()
-        window = self._last_window(X)
-        return self._map_of_patches(lambda module: module.double()(window), column)
+        return self._map_of_patches(X, column)
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:
         """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""
@@ -357,7 +356,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 def _like(X: Any, values: np.ndarray) -> Any:
     """Return forecasts, (horizon, n_columns), as what X is."""
     if isinstance(X, pd.DataFrame):
-        return pd.DataFrame(values, index=later_index(X.index, len(values)), columns=X.columns)
+        return pd.DataFrame(values, later_index(X.index, len(values)), X.columns)
     if isinstance(X, pd.Series):
-        return pd.Series(values[:, 0], index=later_index(X.index, len(values)), name=X.name)
+        return pd.Series(values[:, 0], later_index(X.index, len(values)), name=X.name)
     return values

@@ -290,7 +290,7 @@ class LanguageModel(TextEstimator):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        activation = "gelu_tanh" if self._is_published else "gelu"
+        activation = "gelu_tanh" if hasattr(self, "published_") else "gelu"
         options = {"rotary": self.positions == "rotary", "activation": activation}
         return LanguageModule(embedding, self._stack(generator, causal=True, **options))
 

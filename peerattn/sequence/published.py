@@ -78,12 +78,8 @@ class WordPieceTokenizer(Tokenizer):
 
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text's words."""
-        found: list[str] = []
-        for k, part in enumerate(_MARK.split(text)):
-            found += ["<mask>"] * (k > 0)
-            for word in self._words(part):
-                found += self._pieces(word)
-        return found
+        parts = ([piece for w in self._words(p) for piece in self._pieces(w)] for p in _MARK.split(text))
+        return [symbol for part in parts for symbol in ("<mask>", *part)][1:]
 
     def join(self, symbols: Sequence[str]) -> str:
         """Return words of pieces, with spaces between them."""
@@ -138,9 +134,9 @@ class ByteLevelTokenizer(Tokenizer):
 
     def from_symbols(self, symbols: Sequence[str], merges: Iterable[Sequence[str]]) -> Self:
         """Take a published vocabulary and its merges, in order."""
-        missing = [symbol for symbol in byte_symbols().values() if symbol not in set(symbols)]
-        whole, last = not missing and symbols[-1] == "<|endoftext|>", symbols[-1:]
-        expect(whole, "symbols", "all bytes, and <|endoftext|> last", f"{last} last, without {missing[:3]}")
+        lacks, last = sorted(set(byte_symbols().values()) - set(symbols)), symbols[-1:]
+        whole = not lacks and last == ["<|endoftext|>"]
+        expect(whole, "symbols", "all bytes, and <|endoftext|> last", f"{last} last, without {lacks[:3]}")
         self.symbols_, self.merges_ = list(symbols), [(first, second) for first, second in merges]
         return self
 
@@ -195,21 +191,20 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     uncased = config.get("do_lower_case", "[unused0]" not in symbols or "the" in symbols)
     tokenizer = WordPieceTokenizer(lowercase=uncased).from_symbols(symbols)
     rows = sorted(range(len(symbols)), key=lambda k: (*_BERT_SPECIAL, symbols[k]).index(symbols[k]))
-    positions, segments = (
-        state[f"embeddings.{kind}_embeddings.weight"] for kind in ("position", "token_type")
-    )
+    positions = state["embeddings.position_embeddings.weight"]
+    positions = positions + state["embeddings.token_type_embeddings.weight"][0]
     ours = {
         "encoder.embedding.tokens.weight": state["embeddings.word_embeddings.weight"][rows],
-        "encoder.embedding.learned.weight": positions + segments[0],
+        "encoder.embedding.learned.weight": positions,
         "popularity": state["cls.predictions.bias"][rows],
     }
     n_positions, d_model = positions.shape
     sizes = {"n_heads": config.get("num_attention_heads", d_model // 64), "d_model": d_model}
-    names = _BERT | _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
-    n_layers = len(names) // len(_BLOCK)
+    blocks = _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
+    n_layers = len(blocks) // len(_BLOCK)
     model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_positions=n_positions, **sizes)
     model.tokenizer_ = tokenizer
-    return _with_weights(model, ours | _renamed(state, names))
+    return _with_weights(model, ours | _renamed(state, _BERT | blocks))
 
 
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
@@ -243,10 +238,10 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
             for k, part in enumerate(state[name].chunk(3)):
                 state[name.replace(packed, f"{packed}{k}.")] = part
     sizes = {"n_heads": config.get("n_head", d_model // 64), "d_model": d_model, "block_size": block_size}
-    names = {"stack.final_norm": "ln_f"} | _blocks(state, "stack.blocks", "h", 1)
-    model = LanguageModel(tokenizer, n_layers=len(names) // len(_BLOCK), positions="learned", **sizes)
+    blocks = _blocks(state, "stack.blocks", "h", 1)
+    model = LanguageModel(tokenizer, n_layers=len(blocks) // len(_BLOCK), positions="learned", **sizes)
     model.tokenizer_, model.n_symbols_, model.ends_ = tokenizer, len(tokenizer.symbols_), True
-    return _with_weights(model, ours | _renamed(state, names))
+    return _with_weights(model, ours | _renamed(state, {"stack.final_norm": "ln_f"} | blocks))
 
 
 @cache
@@ -287,19 +282,15 @@ def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[st
     state = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
     found = _State()
     for name, value in state.items():
-        today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-            "LayerNorm.beta", "LayerNorm.bias"
-        )
+        today = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         found[today.removeprefix(prefix)] = value.float()
     return found, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
 
 
 def _blocks(state: _State, ours: str, theirs: str, kind: int) -> dict[str, str]:
     """Return our names and the published ones of the parts of every block."""
-    found = {name.split(".")[theirs.count(".") + 1] for name in state if name.startswith(f"{theirs}.")}
-    return {
-        f"{ours}.{k}.{a}": f"{theirs}.{k}.{b[kind]}" for k in range(len(found)) for a, b in _BLOCK.items()
-    }
+    n = len({name.split(".")[theirs.count(".") + 1] for name in state if name.startswith(f"{theirs}.")})
+    return {f"{ours}.{k}.{a}": f"{theirs}.{k}.{b[kind]}" for k in range(n) for a, b in _BLOCK.items()}
 
 
 def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:

@@ -110,18 +110,18 @@ class WindowedEstimator(StackEstimator):
         values = check_series(self, X, reset=False, shortest=self._length + ahead, why=why)
         return (values - self.mean_) / self.scale_
 
-    def _last_window(self, X: Any) -> Tensor:  # (1, columns, length)
-        return torch.tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1)).to(self.device)
+    def _map_of_patches(self, X: Any, column: Any, *hidden: Tensor) -> AttentionMap:
+        """Return the weights between the patches of the last window, for one column, with ``hidden`` for the module.
 
-    def _map_of_patches(self, compute: Any, column: Any, n_hidden: int = 0) -> AttentionMap:
-        """Return the weights between the patches of one column, in layers of (batch, columns, heads, patches, patches).
-
-        A patch is named by its rows, counted from the last one; the last ``n_hidden`` of them are hidden.
+        A patch is named by its rows, counted from the last one.
         """
+        window = self._tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1))
         n = -(-self._length // self.patch)
+        marks = hidden[0][0].tolist() if hidden else [False] * n
         ends = [self.patch * (k - n) for k in range(n)]
-        names = [f"{e + 1}..{e + self.patch}{' hidden' * (k >= n - n_hidden)}" for k, e in enumerate(ends)]
-        return self._map(compute, names, (0, column_number(self, column)))
+        names = [f"{e + 1}..{e + self.patch}{' hidden' * mark}" for e, mark in zip(ends, marks)]
+        at = (0, column_number(self, column))
+        return self._map(lambda module: module.double()(window, *hidden), names, at)
 
 
 def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
@@ -188,15 +188,11 @@ def column_number(estimator: Any, column: Any) -> int:
     InputError
         When there is no such column.
     """
-    names = list(getattr(estimator, "feature_names_in_", []))
-    if column in names:
-        return names.index(column)
-    if isinstance(column, int | np.integer) and 0 <= column < estimator.n_features_in_:
-        return int(column)
-    raise InputError(
-        f"column: expected a number from 0 to {estimator.n_features_in_ - 1}{f' or one of {names}' if names else ''}, "
-        f"got {column!r}."
-    )
+    names, n = list(getattr(estimator, "feature_names_in_", [])), estimator.n_features_in_
+    column = names.index(column) if column in names else column
+    known = f"a number from 0 to {n - 1}{f' or one of {names}' if names else ''}"
+    expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))
+    return int(column)
 
 
 def windows_of(values: np.ndarray, length: int) -> np.ndarray:

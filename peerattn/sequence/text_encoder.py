@@ -30,8 +30,7 @@ class TextEncoder(torch.nn.Module):
 
     def forward(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the rows (B, n, d_model) of symbols (B, n)."""
-        rows: Tensor = self.stack(self.embedding(symbols), mask=nn.padding_mask(lengths, symbols.shape[1]))
-        return rows
+        return self.stack(self.embedding(symbols), mask=nn.padding_mask(lengths, symbols.shape[1]))
 
     def mean(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the mean of each text's rows, (B, d_model)."""
@@ -49,12 +48,11 @@ class TextEstimator(StackEstimator):
         """Return minus the loss: larger is better."""
         return -self._mean_loss(X, y)
 
-    def _fit_tokenizer(self, texts: list[str]) -> Tokenizer:
+    def _fit_tokenizer(self, texts: list[str]) -> Any:
         """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
         if self.pretrained is not None:
             check_is_fitted(self.pretrained)
-            found: Tokenizer = self.pretrained.tokenizer_
-            return found
+            return self.pretrained.tokenizer_
         found = find_tokenizer(self.tokenizer)
         return found if hasattr(found, "symbols_") else found.fit(texts)
 
@@ -112,16 +110,16 @@ class EncodedTexts(TextEstimator):
 
     def _encoder(self, generator: torch.Generator) -> TextEncoder:
         """Return the encoder at its random start."""
-        size = self._sizes()
+        size, bert = self._sizes(), hasattr(self._sizes(), "published_")
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         counts = (len(self.tokenizer_.symbols_), size.d_model, size.n_positions)
-        embedding = nn.InputEmbedding(*counts, std=0.02, norm=size._is_published, **options)
-        return TextEncoder(embedding, size._stack(**options, norm="post" if size._is_published else "pre"))
+        embedding = nn.InputEmbedding(*counts, std=0.02, norm=bert, **options)
+        return TextEncoder(embedding, size._stack(**options, norm="post" if bert else "pre"))
 
     def _as_published(self, module: Any) -> Any:
         """Return the module, with the constant of its normalisations that published weights need."""
         for part in module.modules():
-            if self._sizes()._is_published and isinstance(part, torch.nn.LayerNorm):
+            if hasattr(self._sizes(), "published_") and isinstance(part, torch.nn.LayerNorm):
                 part.eps = BERT_EPS
         return module
 

@@ -38,6 +38,7 @@ class Tokenizer(SavedEstimator):
 
     symbols_: list[str]
     never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # symbols that never continue a text
+    between = ""  # what joins symbols
     closes = False  # whether a text is read with its end
 
     @property
@@ -56,7 +57,7 @@ class Tokenizer(SavedEstimator):
 
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text of these symbols."""
-        return "".join(symbols)
+        return self.between.join(symbols)
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's symbols; those never seen are 1, ``<unknown>``."""
@@ -127,6 +128,8 @@ class WordTokenizer(Tokenizer):
     [5, 6, 1]
     """
 
+    between = " "
+
     n_symbols: int | None = None
     min_count: int = 1
     lowercase: bool = True
@@ -149,10 +152,6 @@ class WordTokenizer(Tokenizer):
         """Return the words and marks."""
         text = text.lower() if self.lowercase else text
         return text.split() if self.split == "spaces" else _WORD.findall(text)
-
-    def join(self, symbols: Sequence[str]) -> str:
-        """Return the words with spaces between them."""
-        return " ".join(symbols)
 
 
 def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:

@@ -253,11 +253,11 @@ class Translator(TextEstimator):
         source_numbers, target_numbers, extra = self._numbers(text, target)
         source = pad([source_numbers], self.device)
         written, _ = pad([[START, *target_numbers]], self.device)
+        names = [*self.tokenizer_.symbols_, *extra]
+        queries, keys = (tuple(names[k] for k in row) for row in ([*target_numbers, END], source_numbers))
         layers = self._recorded(lambda module: module.write(written, module.read(*source)))
         crossed = layers[self.n_layers + 1 :: 2]  # the decoder's, after the encoder's
-        names = [*self.tokenizer_.symbols_, *extra]
-        shown = (tuple(names[k] for k in numbers) for numbers in ([*target_numbers, END], source_numbers))
-        return AttentionMap(stacked([layer[0] for layer in crossed]), *shown)
+        return AttentionMap(stacked([layer[0] for layer in crossed]), queries, keys)
 
     def _build(self, generator: torch.Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}

@@ -105,12 +105,6 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
     weight_decay: float = 0.05
     n_epochs: int = 30
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
     # ------------------------------------------------------------------ fit
 
     def fit(self, X: Any, y: Any) -> Self:

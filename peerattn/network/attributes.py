@@ -81,11 +81,11 @@ def by_firm(network: BaseNetwork, values: Values, period: Any, argument: str) ->
 
 
 def characteristic(
-    network: BaseNetwork, values: pd.Series, positions: Array, period: Any, argument: str
+    network: BaseNetwork, values: pd.Series | None, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
-    ``values`` are by firm, or by firm and period; an error calls them ``argument``.
+    ``values`` are by firm, or by firm and period (None: all unknown); an error calls them ``argument``.
 
     Raises
     ------
@@ -99,6 +99,8 @@ def characteristic(
     >>> characteristic(network, pd.Series({"B": 2.0}), np.array([0, 1]), 2001, "size")
     array([nan,  2.])
     """
+    if values is None:
+        return np.full(len(positions), np.nan)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
     found = by_firm(network, values, period, argument).reindex(network.labels.take(positions))
@@ -106,7 +108,7 @@ def characteristic(
 
 
 def code_numbers(
-    network: BaseNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
+    network: BaseNetwork, codes: pd.Series | None, positions: Array, period: Any, argument: str
 ) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
@@ -119,6 +121,8 @@ def code_numbers(
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
+    if codes is None:
+        return np.full(len(positions), -1)
     numbers = pd.Series(pd.factorize(codes)[0], codes.index)
     here = by_firm(network, numbers, period, argument)
     return here.reindex(network.labels.take(positions), fill_value=-1).to_numpy()

@@ -77,38 +77,23 @@ class BaseNetwork:
             for period, section in self.sections():
                 check_rows(section, labels.take(section.rows), where_in(period))
 
-    def replaced(
-        self,
-        sections: Iterable[CrossSection] | None = None,
-        *,
-        periods: pd.Index | None = None,
-        stability: pd.DataFrame | None = None,
-        **changed: Any,
-    ) -> Self:
+    def replaced(self, sections: Iterable[CrossSection] | None = None, **changed: Any) -> Self:
         """Return a network with the same labels and name and other cross-sections.
 
         Parameters
         ----------
         sections : iterable of CrossSection, optional
             One for each period; default: this network's.
-        periods : pandas.Index, optional
-            Their labels; default: this network's.
-        stability : pandas.DataFrame, optional
-            Default: none, for other weights are another estimate.
         **changed
-            ``name``, ``signed``, ``row_normalized``, ``top_k`` and ``learned_until``; default: as here.
+            ``periods`` (labels of the cross-sections), ``name``, ``signed``, ``row_normalized``, ``top_k`` and ``learned_until``;
+            default: as here. ``stability``; default: none, for other weights are another estimate.
 
         Returns
         -------
         PeerNetwork
         """
-        return type(self)(
-            self.labels,
-            self.periods if periods is None else periods,
-            self._sections if sections is None else sections,
-            stability=stability,
-            **self.facts() | changed,
-        )
+        kept = {"labels": self.labels, "periods": self.periods, "sections": self._sections} | self.facts()
+        return type(self)(**kept | ({} if sections is None else {"sections": sections}) | changed)
 
     def facts(self) -> dict[str, Any]:
         """Return name, kind, cut and the last period learned from, which hold for a network of other weights, too."""

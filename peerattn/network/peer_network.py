@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
-
 from peerattn.exceptions import checked
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of
@@ -60,6 +57,7 @@ class PeerNetwork(BaseNetwork):
 
     Examples
     --------
+    >>> import numpy as np
     >>> W = np.array([[0.0, 0.9, 0.1], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]])
     >>> firms = ["GM", "US Steel", "Chrysler"]
     >>> network = PeerNetwork.from_matrices({1935: (firms, firms, W)}, name="by hand")
@@ -112,22 +110,8 @@ class PeerNetwork(BaseNetwork):
         """
         if not isinstance(other, PeerNetwork):
             return False
-        facts = [pd.Series(n.facts(), dtype=object) for n in (self, other)]
-        known = [pd.DataFrame() if n.stability is None else n.stability for n in (self, other)]
-        pairs = ((self.periods, other.periods), (self.labels, other.labels))
-        return (
-            facts[0].equals(facts[1])
-            and known[0].equals(known[1])
-            and all(a.equals(b) and a.dtype == b.dtype for a, b in pairs)
-            and all(
-                np.array_equal(a.rows, b.rows)
-                and np.array_equal(a.columns, b.columns)
-                and a.weights.dtype == b.weights.dtype
-                and a.is_sparse == b.is_sparse
-                and all(np.array_equal(x, y) for x, y in zip(a.entries(), b.entries(), strict=True))
-                for a, b in zip(self._sections, other._sections, strict=True)
-            )
-        )
+        held = [tables.held_facts(each) for each in (self, other)]
+        return repr(held[0]) == repr(held[1]) and self.edges().equals(other.edges())
 
     def __repr__(self) -> str:
         facts = [repr(self.name)] if self.name else []

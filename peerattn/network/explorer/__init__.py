@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -81,15 +82,11 @@ def write_explorer(
     ...     "<title>two firms</title>" in page.read_text(encoding="utf-8")
     True
     """
-    return write_atomic(path, explorer_page(network, codes, top_k, intervals=intervals, title=title).html)
+    return write_atomic(path, explorer_page(network, codes, top_k, intervals, title).html)
 
 
 def explorer_page(
-    network: BaseNetwork,
-    codes: pd.Series | None = None,
-    top_k: int = 10,
-    intervals: pd.DataFrame | None = None,
-    title: str | None = None,
+    network: BaseNetwork, codes: Any = None, top_k: int = 10, intervals: Any = None, title: str | None = None
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     title = printable(title or network.name or "Peer network")
@@ -101,14 +98,14 @@ def explorer_page(
     count = f"{len(network.labels):,} firms"
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
-    text = template(_HERE).render(
-        title=title,
-        lead=f"The peers of each firm: {count}.",
-        policy=policy,
-        style=style,
-        script=script,
-        content=_safe_json(explorer_content(network, codes, top_k, intervals)),
-    )
+    content = _safe_json(_content(network, codes, top_k, intervals))
+    shown = {
+        "title": title,
+        "lead": f"The peers of each firm: {count}.",
+        "policy": policy,
+        "content": content,
+    }
+    text = template(_HERE).render(**shown, style=style, script=script)
     return Frame(text, title, (_digest(script),))
 
 
@@ -129,45 +126,28 @@ _PAIRS = 25
 _KINDS: tuple[Kind, ...] = ("direction", "popularity", "difference")
 
 
-def explorer_content(
-    network: BaseNetwork, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None
-) -> dict[str, Any]:
+def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
     ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
     of 4-byte numbers, in base64.
     """
-    groups = [] if codes is None else [str(name) for name in pd.factorize(codes)[1]]
+    groups = [] if codes is None else [show_label(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
         raise InputError(
             f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."
         )
     bounds = None if intervals is None else _bounds(network, intervals)
-    everyone, sections = np.arange(len(network.labels)), []
+    sections = []
     for period, section in network.sections():
-        number = (
-            -np.ones_like(everyone)
-            if codes is None
-            else code_numbers(network, codes, everyone, period, "codes")
-        )
-        edges = _strongest(section, top_k)
+        one, edges = network.at(period), _strongest(section, top_k)
         numbers = [edges["weight"].to_numpy()]
         if bounds is not None:
-            here = (
-                bounds[bounds.index.get_level_values(0) == period].droplevel(0)
-                if network.is_dated
-                else bounds
-            )
-            ends = [network.labels.take(edges[side].to_numpy()) for side in ("firm", "peer")]
-            numbers += list(here.reindex(pd.MultiIndex.from_arrays(ends)).to_numpy().T)
-        sections.append(
-            {
-                "packed": _packed(section, number, edges, numbers),
-                "edges": len(edges),
-                "flows": _flows(network, codes, groups, period),
-                "pairs": _pairs(network, period),
-            }
-        )
+            labels = pd.MultiIndex.from_frame(one.tidy([edges])[bounds.index.names])
+            numbers += list(bounds.reindex(labels).to_numpy().T)
+        group = code_numbers(network, codes, np.arange(len(network.labels)), period, "codes")
+        packed, flows = _packed(section, group, edges, numbers), _flows(one, codes, groups)
+        sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
     kept = (
         f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
     )
@@ -196,11 +176,10 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
         (section.row_sums(), section.rows),
     )
     of_firms = [pd.Series(*found).reindex(range(len(group))).to_numpy() for found in measures]
-    degree = np.bincount(edges["firm"], minlength=len(group))
-    peers = edges["peer"].to_numpy()
-    blocks: list[Array] = [group, *map(_rounded, of_firms), degree, peers, *map(_rounded, numbers)]
-    kinds = ["<i4" if np.issubdtype(block.dtype, np.integer) else "<f4" for block in blocks]
-    content = b"".join(np.asarray(block, kind).tobytes() for block, kind in zip(blocks, kinds, strict=True))
+    degree, peers = np.bincount(edges["firm"], minlength=len(group)), edges["peer"].to_numpy()
+    whole = [each.astype("<i4") for each in (group, degree, peers)]
+    blocks = [whole[0], *map(_rounded, of_firms), *whole[1:], *map(_rounded, numbers)]
+    content = b"".join(block.tobytes() for block in blocks)
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
 
 
@@ -221,29 +200,30 @@ def _rounded(values: Array) -> Array:
     return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
 
 
-def _flows(
-    network: BaseNetwork, codes: pd.Series | None, groups: list[str], period: Any
-) -> list[list[float | None]] | None:
+def _flows(one: BaseNetwork, codes: Any, groups: list[str]) -> list[list[float | None]] | None:
     """Mean row of each focal group, summed over groups of peers; None where a group has no firm, or flows are not known."""
-    if codes is None or not groups or network.top_k is not None:
+    if not groups or one.top_k is not None:
         return None
-    flows = group_flows(network, codes, period).reindex(index=groups, columns=groups)
-    return [[None if np.isnan(w) else float(f"{w:.4g}") for w in row] for row in flows.to_numpy()]
+    flows = group_flows(one, codes).reindex(index=groups, columns=groups)
+    return [_short(row) for row in flows.to_numpy()]
 
 
-def _pairs(network: BaseNetwork, period: Any) -> dict[str, list[Any]] | None:
+def _pairs(one: BaseNetwork) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
-    section = network.section(period)[1]
-    if network.signed or network.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
+    _, section = one.section()
+    if one.signed or one.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
         return None
-    found = asymmetry(network.at(period))
+    found = asymmetry(one)
     pairs: dict[str, list[Any]] = {}
     for kind in _KINDS:
         chosen = found.most_one_sided(_PAIRS, kind=kind)
-        ends = [network.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
-        weights = [[float(f"{w:.4g}") for w in chosen[side]] for side in ("weight", "reverse")]
-        pairs[kind] = [list(row) for row in zip(*ends, *weights, strict=True)]
+        ends = [one.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
+        pairs[kind] = list(zip(*ends, _short(chosen["weight"]), _short(chosen["reverse"]), strict=True))
     return pairs if any(pairs.values()) else None
+
+
+def _short(values: Iterable[float]) -> list[float | None]:
+    return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
 def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> pd.DataFrame:

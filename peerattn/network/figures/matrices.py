@@ -68,10 +68,10 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
     frame = network.matrix(period)
     if order is None and section.is_square and _LABELLED < len(frame) <= _SERIATED:
         order = "ties"
-    rows, row_groups = _ordered(network, section, "rows", order, label)
+    rows, row_groups = _ordered(network, section, section.rows, order, label)
     columns, column_groups = rows, row_groups
     if not section.is_square:
-        columns, column_groups = _ordered(network, section, "columns", order, label)
+        columns, column_groups = _ordered(network, section, section.columns, order, label)
     frame = frame.iloc[rows, columns]
     with drawing(ax, (5.8, 5.0), title_of(network, label)) as axes:
         axes.set(xlabel="peer", ylabel="focal firm")
@@ -82,18 +82,16 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
 
 
 def _ordered(
-    network: BaseNetwork, section: CrossSection, side: str, order: Any, period: Any
+    network: BaseNetwork, section: CrossSection, places: Array, order: Any, period: Any
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
-    places = getattr(section, side)
     firms = network.labels.take(places)
     if order is None:
         return np.arange(len(firms)), None
-    given = pd.Series(np.asarray(abs(section.csr()).sum(axis=0)).ravel(), section.columns)
-    strength = given.reindex(places).fillna(0.0).to_numpy()
+    if isinstance(order, str) and order == "ties" and section.is_square:
+        return by_ties(np.abs(section.dense())), None
+    strength = np.asarray(abs(section.block(section.rows, places)).sum(axis=0)).ravel()
     if isinstance(order, str):
-        if order == "ties" and section.is_square:
-            return by_ties(np.abs(section.dense())), None
         if order != "in-strength":
             raise InputError(
                 "order: expected 'ties' (where firms are their own peers), 'in-strength', groups by firm, or a list of "
@@ -101,13 +99,9 @@ def _ordered(
             )
         return np.argsort(-strength, kind="stable"), None
     if isinstance(order, pd.Series | Mapping):
-        named = pd.Series(order)
-        if named.index.has_duplicates:
-            raise InputError("order: a firm has several groups; give one for each firm (of this period).")
-        groups = labels_of(network, named, places, period, "order")
-        last = np.array([group == "unknown" for group in groups], dtype=bool)
-        positions = np.lexsort((-strength, np.array(groups, dtype=str), last))
-        return positions, [groups[position] for position in positions]
+        groups = np.array(labels_of(network, pd.Series(order), places, period, "order"), dtype=str)
+        positions = np.lexsort((-strength, groups, groups == "unknown"))
+        return positions, groups[positions].tolist()
     wanted = pd.Index(list(order))
     found = firms.get_indexer_for(wanted)
     if (found < 0).any():
@@ -174,17 +168,13 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
     starts = np.flatnonzero(named != named.shift())
     for start in starts[1:] if len(starts) <= 60 else ():
         line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
-    if len(firms) <= _LABELLED:
-        at: Array = np.arange(len(firms))
-        names = [short_name(firm) for firm in firms]
-        upright = len(firms) > 6 or max(map(len, names), default=0) > 8
-    else:
+    at, names = np.arange(len(firms)), [short_name(firm) for firm in firms[: _LABELLED + 1]]
+    upright = len(firms) > 6 or max(map(len, names), default=0) > 8
+    if len(firms) > _LABELLED:
         sizes = np.diff(starts, append=len(firms))
         large = sizes >= len(firms) / 45
         at, names = (starts + (sizes - 1) / 2)[large], [short_name(name) for name in named[starts[large]]]
-        upright = True
-        if groups is None:
-            axis.set_label_text("")
+        axis.set_label_text(axis.get_label_text() if groups else "")
     axis.set_ticks(at, names)
     axis.set_tick_params(length=0, labelrotation=90 if side == "x" and upright else 0)
 
@@ -223,33 +213,32 @@ def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax:
     flows = group_flows(network, groups, period)
     if not 0 < len(flows) <= 60:
         raise InputError(f"groups: expected 1 to 60 groups to draw, got {len(flows)}; use broader ones.")
-    flows *= 100
-    top = float(np.abs(flows.to_numpy()).max()) or 1.0
-    limits = (-top if network.signed else 0.0, top)
-    written = "{:.0f}".format if len(flows) <= 14 else None
     what = "group" if groups.name is None else short_name(groups.name)
-    sides = (f"{what} of the focal firm", f"{what} of the peer")
     title = title_of(network, network.section(period)[0])
-    return _grid(flows, ax, title, sides, limits, written, "% of the row's weight", aspect="auto")
+    written = "{:.0f}" if len(flows) <= 14 else ""
+    return _grid(
+        100 * flows, ax, title, what, network.signed, written, "% of the row's weight", aspect="auto"
+    )
 
 
 def _grid(
-    frame: pd.DataFrame, ax: Axes | None, title: str, sides: tuple[str, str], limits: tuple[float, float],
-    written: Any, label: str, **options: Any,
+    frame: pd.DataFrame, ax: Axes | None, title: str, what: str, signed: bool, written: str, label: str, **options: Any
 ) -> Axes:  # fmt: skip
-    """Draw a named matrix, ``written(value)`` in its cells."""
-    side = max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
+    """Draw a named matrix of what focal firms and peers are, its values ``written`` in the cells."""
+    values, side = frame.to_numpy(dtype=np.float64), max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
+    top = float(np.nanmax(np.abs(values))) or 1.0
     with drawing(ax, (side + 0.9, side), title) as axes:
-        values = frame.to_numpy()
-        _image(axes, values, limits[0] < 0, label, vmin=limits[0], vmax=limits[1], **options)
-        for (i, j), value in np.ndenumerate(values) if written is not None else ():
-            color = "white" if abs(value) > 0.57 * limits[1] else INK
-            text = written(value).replace("-", MINUS)
+        _image(axes, values, signed, label, vmin=-top if signed else 0.0, vmax=top, **options)
+        for (i, j), value in np.ndenumerate(values) if written else ():
+            color, text = (
+                "white" if abs(value) > 0.57 * top else INK,
+                written.format(value).replace("-", MINUS),
+            )
             axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
         axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
         axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)
         axes.tick_params(length=0)
-        axes.set(ylabel=sides[0], xlabel=sides[1])
+        axes.set(ylabel=f"{what} of the focal firm", xlabel=f"{what} of the peer")
     return axes
 
 
@@ -287,7 +276,6 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
         raise InputError(
             "profile: expected a matrix of characteristics with finite entries; there is nothing to draw."
         )
-    top = float(np.nanmax(np.abs(values))) or 1.0
-    written = "{:.2f}".format if len(profile) <= 12 else None
-    sides = ("characteristic of the focal firm", "characteristic of the peer")
-    return _grid(profile, ax, title, sides, (-top, top), written, "score per standard deviation of each")
+    written = "{:.2f}" if len(profile) <= 12 else ""
+    label = "score per standard deviation of each"
+    return _grid(profile, ax, title, "characteristic", True, written, label)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import InputError, checked, extra
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
 from peerattn.network.building import from_matrices
@@ -168,14 +168,7 @@ def to_graphml(
     _write_text(network, path, "graphml", period, attributes, top_k)
 
 
-def to_gexf(
-    network: BaseNetwork,
-    path: str | os.PathLike[str],
-    period: Any = None,
-    *,
-    attributes: pd.DataFrame | pd.Series | None = None,
-    top_k: int | None = None,
-) -> None:
+def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = None, **options: Any) -> None:
     """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
 
     Parameters
@@ -183,16 +176,12 @@ def to_gexf(
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
     """
-    _write_text(network, path, "gexf", period, attributes, top_k)
+    _write_text(network, path, "gexf", period, **options)
 
 
+@checked
 def _write_text(
-    network: BaseNetwork,
-    path: str | os.PathLike[str],
-    kind: str,
-    period: Any,
-    attributes: Any,
-    top_k: int | None,
+    network: BaseNetwork, path: Any, kind: str, period: Any, attributes: Any = None, top_k: int | None = None
 ) -> None:
     """Write one period in a format of networkx."""
     import networkx as nx

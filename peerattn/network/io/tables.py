@@ -231,7 +231,7 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str
         for position, (_, section) in enumerate(network.sections()):
             edges = network.replaced([section], periods=network.periods[[position]]).edges()
             writer.write_table(pa.Table.from_pandas(edges, schema=schema, preserve_index=False))
-        facts = json.dumps(_description(network) | {"place": place, "seal": UNSEALED})
+        facts = json.dumps(held_facts(network) | {"place": place, "seal": UNSEALED})
         writer.add_key_value_metadata({_KEY: facts})
     write_atomic(path, seal(content.getvalue()))
 
@@ -284,8 +284,8 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
         ) from error
 
 
-def _description(network: BaseNetwork) -> dict[str, Any]:
-    """Everything of a network that is not an edge, ready for JSON."""
+def held_facts(network: BaseNetwork) -> dict[str, Any]:
+    """Return everything of a network that is not an edge, ready for JSON."""
     sections = [
         {
             "edges": section.n_edges,

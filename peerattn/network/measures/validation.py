@@ -259,16 +259,13 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     if codes is None and size is None:
         return None
     everyone = np.arange(len(network.labels))
-    code, ranks = np.full(len(everyone), -1), []
+    code, ranks = np.full(len(everyone), -1), pd.DataFrame(index=everyone)
     for period in network.periods:
-        if codes is not None:
-            found = code_numbers(network, codes, everyone, period, "codes")
-            code = np.where(found >= 0, found, code)
-        if size is not None:
-            ranks.append(pd.Series(characteristic(network, size, everyone, period, "size")).rank(pct=True))
-    by_size = pd.concat(ranks, axis=1).mean(axis=1).rank(pct=True) if ranks else pd.Series(0.0, everyone)
-    group = np.ceil(by_size.fillna(0.0).to_numpy() * n_groups)
-    return np.unique(np.column_stack([code, group]), axis=0, return_inverse=True)[1].ravel()
+        found = code_numbers(network, codes, everyone, period, "codes")
+        code = np.where(found >= 0, found, code)
+        ranks[period] = characteristic(network, size, everyone, period, "size")
+    by_size = ranks.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
+    return np.asarray(pd.MultiIndex.from_arrays([code, np.ceil(by_size * n_groups)]).factorize()[0])
 
 
 def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:

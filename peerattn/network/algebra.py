@@ -88,9 +88,7 @@ def normalized(network: Net) -> Net:
         When the network is signed.
     """
     if network.signed:
-        raise InputError(
-            "normalized: rows of a signed network may sum to zero and cannot be normalised; take positive()."
-        )
+        raise InputError("normalized: rows of a signed network may sum to zero; take positive().")
     return _row_normalised(network, [section for _, section in network.sections()])
 
 
@@ -137,10 +135,7 @@ def _row_normalised(network: Net, given: list[CrossSection]) -> Net:
 def peer_average(network: BaseNetwork, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
     if not isinstance(values, pd.Series | pd.DataFrame):
-        raise InputError(
-            f"W @ x: expected a Series or DataFrame labelled by firm, got {type(values).__name__}; "
-            "labels decide which value belongs to which firm."
-        )
+        raise InputError(f"W @ x: expected a Series or frame labelled by firm, got {type(values).__name__}.")
     frame = values.to_frame() if isinstance(values, pd.Series) else values
     level = firm_level(network, frame.index, "W @ x")
     parts = []
@@ -215,10 +210,7 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
         same = network.labels.equals(layers[0].labels) and network.periods.equals(layers[0].periods)
         pairs = zip(network.sections(), layers[0].sections(), strict=False)
         if not same or not all(np.array_equal(a.rows, b.rows) and a.is_square for (_, a), (_, b) in pairs):
-            raise InputError(
-                f"layers: layer {number} does not have the firms and periods of layer 0, in the same order, "
-                "as rows and as columns."
-            )
+            raise InputError(f"layers: layer {number} is not square or has other firms or periods than 0.")
     sections = []
     for stack in zip(*(network.sections() for network in layers), strict=True):
         rows = stack[0][1].rows

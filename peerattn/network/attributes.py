@@ -33,13 +33,9 @@ def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | No
     if index.has_duplicates:
         raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
     if index.nlevels == 2 and not network.is_dated:
-        raise InputError(
-            f"{argument}: the network has no periods; pass one value for each firm, indexed by firm."
-        )
+        raise InputError(f"{argument}: the network has no periods; index values by firm.")
     if index.nlevels > 2:
-        raise InputError(
-            f"{argument}: expected an index of firms, or of firms and periods, got levels {list(index.names)}."
-        )
+        raise InputError(f"{argument}: expected an index of firms (and periods), got {list(index.names)}.")
     level = None if index.nlevels == 1 else _firms_are(network, index)
     firms = index if level is None else index.get_level_values(level)
     if len(firms) and not firms.isin(network.labels).any():
@@ -145,7 +141,5 @@ def labels_of(
     here = by_firm(network, codes.astype(object), period, argument).reindex(network.labels.take(positions))
     found = ["unknown" if pd.isna(code) else show_label(code) for code in here]
     if found and set(found) == {"unknown"}:
-        raise InputError(
-            f"{argument}: the code of every firm{where_in(period)} is unknown. Index it by firm, or by firm and period."
-        )
+        raise InputError(f"{argument}: the code of every firm{where_in(period)} is unknown; index by firm.")
     return found

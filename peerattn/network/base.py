@@ -150,14 +150,10 @@ class BaseNetwork:
         """
         if period is None:
             if len(self._sections) != 1:
-                raise InputError(
-                    f"period: the network has {len(self._sections)} periods; choose one, or average them with mean()."
-                )
+                raise InputError(f"period: {len(self._sections)} periods; choose one, or take mean().")
             return self.periods[0], self._sections[0]
         if not self.is_dated:
-            raise InputError(
-                f"period: got {period!r}, but this network is one undated cross-section; leave period out."
-            )
+            raise InputError(f"period: got {period!r}, but the network is undated; leave period out.")
         found = find_period(period, self.periods)
         return found, self._sections[int(np.flatnonzero(self.periods == found)[0])]
 
@@ -277,9 +273,7 @@ class BaseNetwork:
                 "without top_k; or take network.normalized(), the kept weights as a network of their own."
             )
         if self.signed and not signed:
-            raise InputError(
-                f"{measure}: needs weights that are not negative, and the network is signed; pass network.positive()."
-            )
+            raise InputError(f"{measure}: needs weights that are not negative; pass positive().")
 
     def kept_words(self) -> str:
         """Say what a network that was cut keeps."""

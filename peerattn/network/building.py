@@ -78,9 +78,7 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     if isinstance(entry, pd.DataFrame):
         entry = (entry.index, entry.columns, entry.to_numpy())
     if not isinstance(entry, tuple | list) or len(entry) != 3:
-        raise InputError(
-            f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry).__name__}."
-        )
+        raise InputError(f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry)}.")
     firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
     peers = (
         firms if entry[1] is None else _check_unique(_as_labels(entry[1], "peers" + where), "peers" + where)
@@ -144,9 +142,7 @@ def from_edges(
         i, j = (members.get_indexer_for(end) for end in (focal, peers))
         if len(strangers := focal[i < 0].append(peers[j < 0]).unique()):
             shown = ", ".join(repr(label) for label in strangers[:3])
-            raise InputError(
-                f"edges{where}: {len(strangers)} firms are not among firms= ({shown}); add them there."
-            )
+            raise InputError(f"edges{where}: add {len(strangers)} firms that are not among firms= ({shown}).")
         if (again := pd.Series(i * len(members) + j).duplicated()).any():
             first = int(again.argmax())
             raise InputError(

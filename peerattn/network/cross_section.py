@@ -158,8 +158,7 @@ class CrossSection:
         """
         if self.is_sparse and len(self.rows) > _DENSE:
             raise InputError(
-                f"network: this measure needs n² numbers and there are {len(self.rows):,} firms; take "
-                f"subset(firms=...) of at most {_DENSE:,} first."
+                f"network: n² numbers are needed of {len(self.rows):,} firms; take subset(firms=...)."
             )
         both = self.rows if self.is_square else np.intersect1d(self.rows, self.columns)
         return both, as_dense(self.block(both, both))
@@ -223,10 +222,7 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
             f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}."
         ) from error
     if kept.shape != shape:
-        raise InputError(
-            f"weights{where}: expected one row for each of {shape[0]} firms and one column for each of "
-            f"{shape[1]} peers, got shape {kept.shape}."
-        )
+        raise InputError(f"weights{where}: expected shape {shape} (firms, peers), got {kept.shape}.")
     values = kept.data if sparse.issparse(kept) else kept
     if count := int((~np.isfinite(values)).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
@@ -241,15 +237,10 @@ def check_rows(section: CrossSection, firms: Any, where: str) -> None:
     InputError
         Naming the first such firm.
     """
-    weights = section.weights
-    lowest = weights.min() if 0 not in weights.shape else 0.0
-    if lowest < 0:
-        i, j, w = section.entries()
-        first = int(np.flatnonzero(w < 0)[0])
-        raise InputError(
-            f"weights{where}: {int((w < 0).sum())} weights are negative (the first in the row of {firms[i[first]]!r}: "
-            f"{w[first]:.4g}). Pass signed=True for a network with negative weights."
-        )
+    weights: Any = section.weights
+    negative = np.flatnonzero(np.asarray((weights < 0).sum(axis=1)).ravel())
+    if len(negative):
+        raise InputError(f"weights{where}: negative in the row of {firms[negative[0]]!r}; pass signed=True.")
     sums = section.row_sums()
     tolerance = _TOLERANCE[str(weights.dtype)]
     wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))

@@ -134,9 +134,7 @@ def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> di
     """
     groups = [] if codes is None else [show_label(name) for name in pd.factorize(codes)[1]]
     if len(groups) > _MOST_GROUPS:
-        raise InputError(
-            f"codes: expected at most {_MOST_GROUPS} different codes, got {len(groups)}; use broader ones."
-        )
+        raise InputError(f"codes: expected at most {_MOST_GROUPS}, got {len(groups)}; use broader ones.")
     bounds = None if intervals is None else _bounds(network, intervals)
     sections = []
     for period, section in network.sections():

@@ -94,8 +94,7 @@ def _ordered(
     if isinstance(order, str):
         if order != "in-strength":
             raise InputError(
-                "order: expected 'ties' (where firms are their own peers), 'in-strength', groups by firm, or a list of "
-                f"firms, got {order!r}."
+                f"order: expected 'ties', 'in-strength', groups by firm, or a list of firms, got {order!r}."
             )
         return np.argsort(-strength, kind="stable"), None
     if isinstance(order, pd.Series | Mapping):
@@ -273,9 +272,7 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     """
     values = profile.to_numpy(dtype=np.float64)
     if values.size == 0 or not np.isfinite(values).any():
-        raise InputError(
-            "profile: expected a matrix of characteristics with finite entries; there is nothing to draw."
-        )
+        raise InputError("profile: expected a matrix with finite numbers; there is nothing to draw.")
     written = "{:.2f}" if len(profile) <= 12 else ""
     label = "score per standard deviation of each"
     return _grid(profile, ax, title, "characteristic", True, written, label)

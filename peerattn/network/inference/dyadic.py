@@ -132,9 +132,7 @@ def refuse_dependent(X: Array) -> None:
     """Raise where a regressor, net of constants and effects, is zero or a combination of the others."""
     size = np.maximum(np.abs(X).max(axis=0), 1e-12)
     if np.linalg.matrix_rank(X / size) < X.shape[1]:
-        raise InputError(
-            "regressors: one does not vary between pairs (beyond the effects), or repeats the others; leave it out."
-        )
+        raise InputError("regressors: one does not vary (net of effects) or repeats others; drop it.")
 
 
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
@@ -244,9 +242,7 @@ def dyadic_regression(
     if not effects:
         names, X = ["constant", *names], np.column_stack([np.ones(len(y)), X])
     if len(y) <= len(names):
-        raise InputError(
-            f"network: only {len(y)} pairs have every regressor known; {len(names)} coefficients need more."
-        )
+        raise InputError(f"network: {len(y)} pairs are known; {len(names)} coefficients need more.")
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)
     raw = np.column_stack([X / size, y])

@@ -256,9 +256,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     """
     rng = np.random.default_rng(random_state)
     if any(not section.is_square for _, section in network.sections()):
-        raise InputError(
-            "placebo: focal firms and peers differ in some period; take subset(firms=...) of firms that are both."
-        )
+        raise InputError("placebo: focal firms and peers differ; take subset(firms=...) of both.")
     sections = []
     for _, section in network.sections():
         order, weights = rng.permutation(len(section.rows)), cast("Any", section.weights)

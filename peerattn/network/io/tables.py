@@ -223,9 +223,7 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str
     try:
         schema = pa.Schema.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(
-            f"to_parquet: labels of this kind have no Parquet type ({error}); make them text."
-        ) from error
+        raise InputError(f"to_parquet: no type for these labels; make them text ({error}).") from error
     content = io.BytesIO()
     with pq.ParquetWriter(content, schema, compression="zstd") as writer:
         for position, (_, section) in enumerate(network.sections()):
@@ -263,9 +261,7 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
         file = pq.ParquetFile(io.BytesIO(content))
         facts = json.loads(file.metadata.metadata[_KEY.encode()])
         if facts["version"] != _VERSION:
-            raise InputError(
-                f"path: {str(path)!r} has format {facts['version']}, this version reads format {_VERSION}."
-            )
+            raise InputError(f"path: {str(path)!r} has format {facts['version']}, this version {_VERSION}.")
         if place is not None and facts["place"] != place:
             raise InputError(
                 f"path: {str(path)!r} is for {facts['place']!r}, not for {place!r}; it was moved or copied there."

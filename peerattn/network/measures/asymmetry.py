@@ -159,19 +159,12 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
     """
     network.check_whole("asymmetry")
     if network.signed:
-        raise InputError(
-            "asymmetry: the network is signed. Its weights come from a symmetric similarity (a covariance, a ridge), which has "
-            "no direction but popularity, and log w_ij - log w_ji needs positive weights. Pass network.positive(), the "
-            "non-negative part, or a network of attention heads."
-        )
+        raise InputError("asymmetry: signed weights have popularity, no direction; pass network.positive().")
     measures, potentials, pairs = [], [], []
     for _, section in network.sections():
         positions, weights = section.square()
         if len(positions) == 0 and len(section.rows):
-            raise InputError(
-                "asymmetry: no firm is both a focal firm and a peer, so no pair can be compared; a cross-attention "
-                "network with a separate reference universe has no asymmetry."
-            )
+            raise InputError("asymmetry: no firm is both a focal firm and a peer (cross-attention).")
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
         c, parts, counts = _split(weights)
         measures.append(_measures(weights, parts, counts))

@@ -190,10 +190,7 @@ def aligned(
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
         dates = [show_label(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
-        raise InputError(
-            f"the two networks have no period in common ({dates[0]} in the first, {dates[1]} in the second); pass mean() of "
-            "both, or periods spelled alike."
-        )
+        raise InputError(f"no period in common ({dates[0]}; {dates[1]}); pass mean() of both networks.")
     across = second.labels.get_indexer_for(first.labels)  # where each label of the first is in the second
     for period, section in first.sections():
         if first.is_dated and period not in second.periods:

@@ -197,8 +197,7 @@ def validate(
             last = period, one
     if last is None:
         raise InputError(
-            f"links: no firm of the network (such as {network.labels[0]!r}) has a peer and a link; labels of "
-            f"links (such as {links.labels[0]!r}) must be spelled alike."
+            f"links: no firm has a peer and a link; labels ({network.labels[0]!r}, {links.labels[0]!r}) must be spelled alike."
         )
     n, count = total[:2]
     precision, auc, recall, chance, matched = total[2:] / n

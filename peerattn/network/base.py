@@ -92,8 +92,8 @@ class BaseNetwork:
         -------
         PeerNetwork
         """
-        kept = {"labels": self.labels, "periods": self.periods, "sections": self._sections} | self.facts()
-        return type(self)(**kept | ({} if sections is None else {"sections": sections}) | changed)
+        kept: dict[str, Any] = {"labels": self.labels, "periods": self.periods} | self.facts() | changed
+        return type(self)(sections=self._sections if sections is None else sections, **kept)
 
     def facts(self) -> dict[str, Any]:
         """Return name, kind, cut and the last period learned from, which hold for a network of other weights, too."""

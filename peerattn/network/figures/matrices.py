@@ -167,7 +167,8 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
     starts = np.flatnonzero(named != named.shift())
     for start in starts[1:] if len(starts) <= 60 else ():
         line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
-    at, names = np.arange(len(firms)), [short_name(firm) for firm in firms[: _LABELLED + 1]]
+    at: Array = np.arange(len(firms))
+    names = [short_name(firm) for firm in firms[: _LABELLED + 1]]
     upright = len(firms) > 6 or max(map(len, names), default=0) > 8
     if len(firms) > _LABELLED:
         sizes = np.diff(starts, append=len(firms))
